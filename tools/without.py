@@ -107,7 +107,9 @@ LEAVES = {
         ),
     ),
     "gradcheck": ("minigrad/__main__.py",),
-    "pretrained": ("tests/pretrained",),
+    "pretrained": (
+        "minitransformer/runs/imported.py", "minitransformer/cli/import_.py", "tests/pretrained",
+    ),
     "breadth": ("tests/repository/test_stub.py",),
     "torch_names": (
         "tools/reference.py", "tools/site", "docs/pytorch.md", "tests/slow/repository/test_reference.py",

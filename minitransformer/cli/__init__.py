@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import keyword
 import os
 import re
 import sys
@@ -35,6 +36,10 @@ VERBS = {
 
 # explain (needs graph): the page that walks a sentence through a model
 VERBS["explain"] = 'walk a sentence through a model: minitransformer explain runs/phrasebook "I love you"'
+
+# pretrained: models from the Hugging Face hub
+VERBS["import"] = "make a run of a pretrained model: minitransformer import gpt2/ --run-dir runs/gpt2"
+VERBS["embed"] = 'print sentence vectors: minitransformer embed runs/bert-similar "I love you"'
 
 # learn (needs gradcheck): exercises with a tutor
 VERBS["learn"] = "exercises of the course, with a tutor: minitransformer learn 1"
@@ -125,7 +130,7 @@ def _run(args: list[str]) -> int:
 
 def load(verb: str) -> Any:
     """The module of a verb."""
-    return import_module(f".{verb}", __name__)
+    return import_module(f".{verb}_" if keyword.iskeyword(verb) else f".{verb}", __name__)
 
 
 def check_verb(verb: str) -> None:

@@ -19,6 +19,11 @@ def warn(where: str, what: str, error: UserError) -> None:
     print(one_line(f"warning: {where} is not {what}: {reason}"), file=sys.stderr)
 
 
+def warn_line(message: str) -> None:
+    """Print a warning on one line."""
+    print(one_line(f"warning: {message}"), file=sys.stderr)
+
+
 def read_lines(what: str, max_lines: int = 512) -> Iterator[list[bytes]]:
     """Yield lines of standard input as they arrive, at most `max_lines` at a time, without line ends.
 

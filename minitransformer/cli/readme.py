@@ -106,11 +106,12 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
         yield "![Loss and learning rate](curves.png)"
     yield "\n## Use it\n\n```sh"
     yield command(recipe, Path("."), record.examples)
-    yield "minitransformer evaluate .\n```"
-    yield "\n## Train it again\n\n```sh"
-    yield f"minitransformer train .{_data_flags(record)} --run-dir ../again\n```\n"
-    yield "Settings are those of `config.toml`, and data is compared with the checksums above. With the same"
-    yield "versions and kernels, on the same kind of machine, the weights are the same, bit for bit."
+    yield f"minitransformer evaluate .{' --data FILE' if record.imported else ''}\n```"
+    if not record.imported:
+        yield "\n## Train it again\n\n```sh"
+        yield f"minitransformer train .{_data_flags(record)} --run-dir ../again\n```\n"
+        yield "Settings are those of `config.toml`, and data is compared with the checksums above. With the"
+        yield "same versions and kernels, on the same kind of machine, the weights are the same, bit for bit."
     yield "\n## Files\n\n| file | what it is |\n|---|---|"
     yield from (f"| `{name}` | {what} |" for name, what in FILES.items() if (folder / name).exists())
     yield ""
@@ -118,7 +119,8 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
 
 def facts(folder: Path, record: Record, recipe: Recipe) -> Iterator[tuple[str, str]]:
     """The rows of the first table: name and value."""
-    yield "recipe", recipe.name
+    if not record.imported:
+        yield "recipe", recipe.name
     if record.command:
         yield COMMAND, record.command
     if record.history:
@@ -135,7 +137,10 @@ def facts(folder: Path, record: Record, recipe: Recipe) -> Iterator[tuple[str, s
             "initial weights",
             f"from a run of {record.init_from['recipe']}, {record.init_from['checkpoint']}",
         )
-    yield "trained", progress_of(folder, recipe.training)
+    if record.imported:
+        yield "imported from", record.imported["folder"]
+    else:
+        yield "trained", progress_of(folder, recipe.training)
     yield "with", ", ".join(f"{name} {value}" for name, value in (record.versions | record.machine).items())
 
 

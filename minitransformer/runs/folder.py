@@ -26,6 +26,7 @@ from ..data.splits import Sources
 from ..errors import UserError
 from ..files import json_bytes, printable, read_bytes, read_json, read_text, sha256, to_json
 from ..recipes import Recipe
+from ..text.pretrained_tokenizer import load_tokenizer
 from ..text.tokenizer import Tokenizer
 from ..training import tensorboard
 from ..training.checkpoint import Checkpoints
@@ -63,6 +64,7 @@ class Record:
     command: str = ""  # that started the run
     data_lines: list[str] = field(default_factory=list)  # lines that were printed about its data
     examples: list[Any] = field(default_factory=list)  # short inputs (lists of texts) of its held-out data
+    imported: dict[str, Any] = field(default_factory=dict)  # the folder of a pretrained model (`import`)
 
     @property
     def has_tokenizer(self) -> bool:
@@ -92,9 +94,10 @@ _TYPES = {
     "recipe": str, "seed": int, "versions": dict, "machine": dict, "data_sha256": dict, "data": dict,
     "tokenizer_sha256": str, "id": str, "begun": bool, "history": list,
     "labels": list, "reading": dict, "init_from": dict, "command": str, "data_lines": list, "examples": list,
+    "imported": dict,
 }  # fmt: skip
 _LATER = {  # added since: runs of older versions do not have them
-    "labels", "reading", "init_from", "command", "data_lines", "examples",
+    "labels", "reading", "init_from", "command", "data_lines", "examples", "imported",
 }  # fmt: skip
 _REQUIRED = {"recipe", "seed", "versions", "machine", "data_sha256"}
 # The first versions, without checksums, wrote none of these keys. Any of them shows that the record has a
@@ -305,7 +308,7 @@ def read_tokenizer(folder: Path, record: Record) -> Tokenizer | None:
     path = folder / "tokenizer.json"
     if record.id:
         _check_sum(path, [record.tokenizer_sha256])
-    return Tokenizer.load(path)
+    return load_tokenizer(path)
 
 
 def _check_sum(path: Path, sums: list[str]) -> None:

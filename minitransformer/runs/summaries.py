@@ -33,10 +33,17 @@ def run_facts(run: Any) -> list[tuple[str, str]]:
     facts = [
         ("recipe", f"{recipe.name}, {recipe.task}"),
         ("model", f"{type(run.model).__name__}, {counted(run.model.num_parameters(), 'parameter')}"),
-        ("checkpoint", f"{run.checkpoint.name} of {length_of(run.folder, recipe.training)}"),
+        ("checkpoint", checkpoint_of(run)),
         ("seed", str(run.record.seed)),
     ]
     return facts if vocabulary is None else [*facts, ("vocabulary", counted(vocabulary, "token"))]
+
+
+def checkpoint_of(run: Any) -> str:
+    """`step-00000600 of 600 steps`, or where a pretrained model was imported from."""
+    if run.record.imported and run.checkpoint.name == "step-00000000":
+        return f"imported from {printable(run.record.imported['folder'])}"
+    return f"{run.checkpoint.name} of {length_of(run.folder, run.recipe.training)}"
 
 
 def last_state(folder: Path) -> dict[str, Any]:

@@ -77,14 +77,13 @@ class Similarity(EncoderTask):
         return text_tokenizer(data.tokenizer, vocab_size, texts["train"], held_out, added=BERT_TOKENS)
 
     @classmethod
-    def length(cls, tokenizer: Tokenizer, example: Pair) -> int:
+    def length(cls, tokenizer: Tokenizer, example: Sequence[str]) -> int:
         return max(len(tokenizer.encode(text)) for text in example) + 2
 
     def text_rows(self, texts: Sequence[str]) -> np.ndarray:
-        """A row for each text: [CLS] text [SEP]."""
-        return pad_rows(
-            [self.join_texts(self.tokenizer.encode(text))[0] for text in texts], self.tokenizer.pad_id
-        )
+        """A row for each text: [CLS] text [SEP], at most `max_length` tokens."""
+        ids = [self.tokenizer.encode(text)[: self.data.max_length - 2] for text in texts]
+        return pad_rows([self.join_texts(each)[0] for each in ids], self.tokenizer.pad_id)
 
     def collate(self, examples: Sequence[Pair], step: int) -> Any:
         texts = [pair[side] for side in (0, 1) for pair in examples]

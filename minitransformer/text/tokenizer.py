@@ -186,6 +186,10 @@ class Tokenizer:
             return self._encode_characters(text)
         return self._encoding(text).ids
 
+    def encode_source(self, text: str) -> list[int]:
+        """What an encoder is given: the ids of a text, and the end token."""
+        return [*self.encode(text), *([] if self.end_id is None else [self.end_id])]
+
     def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         """The token ids of a text, each with the start and the end of the token in the text."""
         if self.kind == "char":

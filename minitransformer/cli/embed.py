@@ -1,0 +1,82 @@
+"""`minitransformer embed RUN TEXT...`: sentence vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from tyro.conf import Positional, arg
+
+from ..errors import UserError, counted
+from ..files import to_json
+from ..runs.run import Run
+from ..tasks import Similarity
+from .arguments import Checkpoint, Device, Flag, RunFolder, check_can_write
+from .lines import decode_line, read_lines, warn_line
+from .parsing import run_command
+from .wording import unsupported_error
+
+
+def run(argv: list[str]) -> None:
+    def embed(
+        run: RunFolder,
+        text: Annotated[tuple[str, ...], Positional, arg(metavar="TEXT...", help_behavior_hint="")] = (),
+        output: Annotated[
+            Path | None, arg(name="output", aliases=["-o"], metavar="FILE.npy", help_behavior_hint="")
+        ] = None,
+        json: Flag = False,
+        overwrite: Flag = False,
+        checkpoint: Checkpoint = "best",
+        device: Device = "cpu",
+    ) -> None:
+        """Print a unit vector for each argument, or without arguments for each line of standard input.
+
+        The dot product of two vectors is the cosine of their angle: the similarity of the texts. Each vector
+        is a line of numbers with spaces between them. An empty line gives zeros.
+
+        Args:
+            text: The texts, each in quotes.
+            output: Write an array (texts, width) of float32 to this file instead.
+            json: Print a JSON list for each text.
+            overwrite: Replace an existing file.
+        """
+        if output is not None:
+            if output.suffix != ".npy":
+                raise UserError(f"{output} is not the name of a NumPy file.\nUse a name such as vectors.npy.")
+            check_can_write(output, overwrite)
+        trained = Run(run, checkpoint, device)
+        if not issubclass(trained.task, Similarity):
+            raise unsupported_error(trained, "embed texts")
+        blocks = [list(text)] if text else (list(map(text_of, lines)) for lines in read_lines("embed"))
+        found = []
+        for texts in blocks:
+            vectors = vectors_of(trained, texts)
+            if output is not None:
+                found.append(vectors)
+                continue
+            for vector in vectors:
+                print(to_json(vector.tolist()) if json else " ".join(f"{x:.9g}" for x in vector), flush=True)
+        if output is not None:
+            np.save(output, np.concatenate(found))
+            print(f"{counted(sum(map(len, found)), 'vector')} in {output}")
+
+    run_command(embed, argv, "minitransformer embed")
+
+
+def text_of(line: bytes) -> str:
+    return decode_line(line, is_first=True).strip()
+
+
+def vectors_of(run: Run, texts: list[str]) -> np.ndarray:
+    """A vector for each text, zero for an empty one; warns of texts that are too long, which are cut."""
+    tokenizer: Any = run.tokenizer
+    limit = run.recipe.data.max_length
+    vectors = np.zeros((len(texts), run.model.config.hidden_size), np.float32)
+    full = [i for i, text in enumerate(texts) if text.strip()]
+    for i in full:
+        if (length := Similarity.length(tokenizer, (texts[i],))) > limit:
+            warn_line(f"text {i + 1} has {length} tokens: only the first {limit} are read")
+    if full:
+        vectors[full] = Similarity.vectors(run, [texts[i] for i in full])
+    return vectors

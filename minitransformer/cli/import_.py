@@ -1,0 +1,47 @@
+"""`minitransformer import FOLDER --run-dir RUN`: make a run of a pretrained model."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from ..files import one_line, shell_command
+from ..pretrained import PretrainedWarning
+from ..runs.imported import import_run
+from ..runs.run import Run
+from .arguments import Flag
+from .lines import warn_line
+from .parsing import run_command
+from .wording import command as command_of
+
+
+def run(argv: list[str]) -> None:
+    def import_(
+        folder: Annotated[Path, Positional, arg(metavar="FOLDER", help_behavior_hint="")],
+        run_dir: Annotated[
+            Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/FOLDER)")
+        ] = None,
+        overwrite: Flag = False,
+    ) -> None:
+        """Make a run of a pretrained model, which every verb reads: generate, translate, explain, ...
+
+        Args:
+            folder: A folder of the Hugging Face hub: config.json, model.safetensors, tokenizer files.
+            run_dir: The run folder.
+            overwrite: Delete the existing run and replace it.
+        """
+        target = Path("runs") / folder.resolve().name if run_dir is None else run_dir
+        command = shell_command(["minitransformer", "import", *argv])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", PretrainedWarning)
+            recipe = import_run(folder, target, command, overwrite)
+        for each in caught:
+            warn_line(str(each.message))
+        imported = Run(target)
+        print(one_line(f"{imported!r}"))
+        print(f"use it with: {command_of(recipe, target, [])}")
+
+    run_command(import_, argv, "minitransformer import")

@@ -1,0 +1,99 @@
+"""Runs of pretrained models: a folder of the Hugging Face hub becomes a run folder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from minigrad import optim
+
+from ..data.splits import Sources
+from ..files import check_name, printable
+from ..pretrained import PretrainedError, load_pretrained
+from ..pretrained.family import family, label_names
+from ..pretrained.loading import read_settings
+from ..pretrained.tokenizers import load_tokenizer
+from ..recipes import Recipe
+from ..tasks import task_class
+from ..training.checkpoint import Checkpoints, check_finite
+from ..training.config import TrainConfig
+from ..training.run_files import lock
+from .folder import begin, check_folder, new_record
+
+TASKS = {  # of each type of model; of a BERT, by its head
+    "gpt2": "language-modelling",
+    "llama": "language-modelling",
+    "t5": "translation",
+    "bart": "translation",
+    "transformer": "translation",
+    "vit": "image-classification",
+    "masked_lm": "masked-language-modelling",
+    "pretraining": "masked-language-modelling",
+    "classification": "classification",
+    "token_classification": "tagging",
+    "question_answering": "question-answering",
+    "similarity": "similarity",
+}
+
+
+def import_run(source: Path, folder: Path, command: str = "", overwrite: bool = False) -> Recipe:
+    """Write a run folder with the model and the tokenizer of `source`; returns its recipe.
+
+    Its only checkpoint, step-00000000, has the weights as float32.
+    """
+    settings = read_settings(source)
+    kind = family(settings)
+    model = load_pretrained(source)
+    check_finite(model.state_dict(), printable(source))
+    tokenizer = None if model.model_type == "vit" else load_tokenizer(source)
+    labels = labels_of(model, settings)
+    recipe = recipe_of(folder, kind.model_type, model, tokenizer)
+    lines = [f"{kind.model_type}, imported from {printable(source)}"]
+    record = new_record(recipe, tokenizer, {}, Sources(), labels, None, command, lines)
+    record = replace(record, imported={"folder": str(source.absolute()), "model_type": kind.model_type})
+    check_folder(folder, False, overwrite)
+    with lock(folder):
+        check_folder(folder, False, overwrite)
+        begin(folder, record, recipe, tokenizer)
+        checkpoints = Checkpoints(folder / "checkpoints", identity=record.identity)
+        state = {"step": 0, "steps": 0, "seconds": 0.0, "task": {}}
+        checkpoints.save(0, model, optim.AdamW(model.parameters()), state, best=True)
+    return recipe
+
+
+def labels_of(model: Any, settings: dict[str, Any]) -> list[str]:
+    """The names of a classifier's classes; LABEL_0, LABEL_1, ... if config.json has none."""
+    head = getattr(model.config, "head", "")
+    if model.model_type != "vit" and head not in ("classification", "token_classification"):
+        return []
+    return label_names(settings) or [f"LABEL_{i}" for i in range(model.config.num_labels)]
+
+
+def recipe_of(folder: Path, model_type: str, model: Any, tokenizer: Any) -> Recipe:
+    """The recipe of an imported model: its task, for data from a file."""
+    name = TASKS.get(getattr(model.config, "head", model.model_type))
+    if name is None:
+        raise PretrainedError(
+            f"no task uses a {model.model_type} with the head {model.config.head!r}.\n"
+            f"Load it with load_pretrained instead."
+        )
+    task = task_class(name)
+    data = replace(task.own_data(task.Data()), **_data_settings(task, model, tokenizer))
+    recipe_name = check_name(folder.resolve().name, "the name of the run folder")
+    return Recipe(
+        name, recipe_name, f"a pretrained {model_type}", data, model.config, TrainConfig(), model.model_type
+    )
+
+
+def _data_settings(task: Any, model: Any, tokenizer: Any) -> dict[str, Any]:
+    """Settings of [data] from the model: the kind of the tokenizer, and the longest text."""
+    found: dict[str, Any] = {} if tokenizer is None else {"tokenizer": tokenizer.kind}
+    fields = task.Data.__dataclass_fields__
+    longest = model.max_length or getattr(model.config, "max_position_embeddings", 512)
+    for name in ("block_size", "max_length"):
+        if name in fields:
+            found[name] = longest
+    if "max_tokens" in fields:
+        found["max_tokens"] = max(fields["max_tokens"].default, longest)
+    return found

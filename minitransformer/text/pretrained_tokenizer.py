@@ -1,0 +1,207 @@
+"""Tokenizers of pretrained models: any tokenizer.json of Hugging Face's `tokenizers`.
+
+They keep their normalizer, splitting into words and post-processor. Special tokens are known by their roles.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers as hf
+
+from ..errors import UserError, check_integer
+from ..files import JSON_LIMIT, printable, read_json
+from .tokenizer import Tokenizer, TokenizerError
+from .tokenizer_presets import CLS, END, MASK, PAD, SEP, START, UNK
+
+ROLES = ("pad", "unk", "start", "end", "cls", "sep", "mask")
+ROLE_OF = {PAD: "pad", UNK: "unk", START: "start", END: "end", CLS: "cls", SEP: "sep", MASK: "mask"}
+KINDS = {"BPE": "bpe", "WordPiece": "wordpiece", "Unigram": "unigram", "WordLevel": "word"}
+
+
+class PretrainedTokenizer(Tokenizer):
+    """Encodes and decodes text as the tokenizer of a pretrained model.
+
+    `roles` says which token has which role: {"pad": "<pad>", "end": "</s>", ...}. `vocab_size` is the
+    model's: its embedding may have more rows than there are tokens. As with `Tokenizer`, `encode` adds no
+    special tokens, and reads those in a text as ordinary text; `encode_source` adds those that the model was
+    trained with.
+    """
+
+    def __init__(
+        self, backend: hf.Tokenizer, roles: Mapping[str, str], vocab_size: int | None = None
+    ) -> None:
+        self.layout = "pretrained"
+        self.kind = KINDS.get(type(backend.model).__name__, "")
+        backend.no_padding()
+        backend.no_truncation()
+        self._backend = backend
+        self._backend.encode_special_tokens = True
+        self.token_to_id = backend.get_vocab()
+        self.id_to_token = {i: token for token, i in self.token_to_id.items()}
+        self.roles = self._checked(roles)
+        self._vocab_size = self._checked_size(vocab_size)
+        self._unused = set(range(self._vocab_size)) - self.id_to_token.keys()
+        self.id_to_token |= {i: f"<unused {i}>" for i in self._unused}
+        ids = {role: self.token_to_id[token] for role, token in self.roles.items()}
+        self.pad_id, self.unk_id, self.start_id, self.end_id = map(ids.get, ROLES[:4])
+        added = backend.get_added_tokens_decoder().items()
+        self._special = {i for i, token in added if token.special} | set(ids.values())
+
+    def _checked(self, roles: Mapping[str, str]) -> dict[str, str]:
+        """The roles whose tokens are in the vocabulary; a TokenizerError for one that is not."""
+        for role, token in roles.items():
+            if role not in ROLES or token not in self.token_to_id:
+                problem = (
+                    "is not in the vocabulary" if role in ROLES else f"has the unknown role {role!r:.60}"
+                )
+                raise TokenizerError(
+                    f"the special token {printable(repr(token)):.60} {problem}.\n"
+                    f"Download the tokenizer's files again, all from one model."
+                )
+        return dict(roles)
+
+    def _checked_size(self, size: int | None) -> int:
+        """The model's number of tokens, which must include all ids of the tokenizer."""
+        least = max(self.id_to_token, default=-1) + 1
+        if size is None:
+            return least
+        check_integer("vocab_size", size, 1)
+        if size < least:
+            raise TokenizerError(
+                f"the tokenizer has ids up to {least - 1:,}, but the model only {size:,} tokens.\n"
+                f"Download the tokenizer and the weights of one model."
+            )
+        return size
+
+    @property
+    def vocab_size(self) -> int:
+        return self._vocab_size
+
+    @property
+    def first_ordinary_id(self) -> int:
+        """The number of special tokens that come first."""
+        return next(i for i in range(self.vocab_size + 1) if i not in self._special)
+
+    def special_id(self, token: str) -> int:
+        """The id of a special token, by name or, as for [CLS], by the role that it stands for."""
+        return super().special_id(self.roles.get(ROLE_OF.get(token, ""), token))
+
+    def encode(self, text: str) -> list[int]:
+        return self._encoding(text).ids
+
+    def encode_source(self, text: str) -> list[int]:
+        try:
+            return self._backend.encode(text, add_special_tokens=True).ids
+        except TypeError:
+            return self.encode(text)  # raises the error
+
+    def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
+        encoding = self._encoding(text)
+        return list(zip(encoding.ids, encoding.offsets, strict=True))
+
+    def encode_marked(self, parts: Sequence[str]) -> list[int]:
+        """The ids of a text in parts, in which every second part is a special token such as [MASK]."""
+        if len(parts) == 1:
+            return self.encode(parts[0])
+        names = [self.id_to_token[self.special_id(part)] if k % 2 else part for k, part in enumerate(parts)]
+        self._backend.encode_special_tokens = False
+        try:
+            return self._encoding("".join(names)).ids
+        finally:
+            self._backend.encode_special_tokens = True
+
+    def decode(self, ids: Any) -> str:
+        ids = [int(i) for i in ids]
+        if wrong := [i for i in ids if not 0 <= i < self.vocab_size]:
+            raise TokenizerError(
+                f"token id {wrong[0]} is out of range: the vocabulary has ids 0 to {self.vocab_size - 1}.\n"
+                f"Decode ids from this tokenizer."
+            )
+        return self._backend.decode([i for i in ids if i not in self._unused and i not in self._special])
+
+    def unknown_words(self, text: str) -> list[str]:
+        if self.unk_id is None:
+            return []
+        return list(
+            dict.fromkeys(text[a:b] for i, (a, b) in self.encode_with_offsets(text) if i == self.unk_id)
+        )
+
+    # ------------------------------------------------------------ files
+
+    def to_bytes(self) -> bytes:
+        """The content of a run's tokenizer.json: that of the model's tokenizer, with roles and size."""
+        about = {"roles": self.roles, "vocab_size": self.vocab_size}
+        content = {"pretrained": about, "tokenizer": json.loads(self._backend.to_str())}
+        found = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+        if len(found) > JSON_LIMIT:
+            raise TokenizerError(
+                f"a tokenizer of {self.vocab_size:,} tokens has {len(found):,} bytes, the limit is "
+                f"{JSON_LIMIT:,}.\nChoose a model with a smaller vocabulary."
+            )
+        return found
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any], where: str) -> PretrainedTokenizer:
+        """The tokenizer of `to_bytes`; a TokenizerError names the file, `where`."""
+        about = content["pretrained"]
+        roles = about.get("roles") if isinstance(about, dict) else None
+        size = about.get("vocab_size") if isinstance(about, dict) else None
+        if not isinstance(roles, dict) or not all(isinstance(token, str) for token in roles.values()):
+            raise TokenizerError(f"{where} is damaged: it has no roles.\nImport the model again.")
+        return cls(backend_of(content.get("tokenizer"), where), roles, size)
+
+
+def load_tokenizer(path: str | Path) -> Tokenizer:
+    """The tokenizer in a run's tokenizer.json: a Tokenizer, or a PretrainedTokenizer."""
+    try:
+        content = read_json(path, {})
+    except UserError as error:
+        raise TokenizerError(str(error)) from None
+    if isinstance(content, dict) and "pretrained" in content:
+        return PretrainedTokenizer.from_json(content, printable(path))
+    return Tokenizer.load(path)
+
+
+def backend_of(content: Any, where: str) -> hf.Tokenizer:
+    """The tokenizer that a tokenizer.json describes; a TokenizerError names the file, `where`."""
+    problem = "its content is not an object"
+    if isinstance(content, dict):
+        model = content.get("model")
+        problem = _problem_of(model, content.get("added_tokens") or [])
+    if not problem:
+        try:
+            return hf.Tokenizer.from_str(json.dumps(content))
+        except BaseException as error:  # a panic of the library is not an Exception
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            problem = printable(error).splitlines()[0] if str(error) else type(error).__name__
+    raise TokenizerError(f"{where} is not a tokenizer: {problem}.\nDownload it again.")
+
+
+def _problem_of(model: Any, added: Any) -> str:
+    """What is wrong with the vocabulary of a tokenizer.json, which the library does not check."""
+    if not isinstance(model, dict):
+        return "it has no model"
+    vocab = model.get("vocab")
+    if isinstance(vocab, dict):
+        ids = list(vocab.values())
+    elif isinstance(vocab, list):
+        ids = list(range(len(vocab)))
+    else:
+        return "its model has no vocabulary"
+    if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
+        return "its added tokens are not a list of objects"
+    ids += [
+        token.get("id")
+        for token in added
+        if token.get("content") not in (vocab if isinstance(vocab, dict) else ())
+    ]
+    if any(type(i) is not int or not 0 <= i < 2**31 for i in ids):
+        return "an id is not an integer of 31 bits"
+    if isinstance(vocab, dict) and len(set(vocab.values())) < len(vocab):
+        return "two tokens have the same id"
+    return ""

@@ -1,0 +1,149 @@
+"""`minitransformer import`: a pretrained model becomes a run that the other verbs read."""
+
+import json
+
+import numpy as np
+import pytest
+import tokenizers as hf
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from minitransformer import BERT, GPT, BERTConfig, GPTConfig, save_pretrained
+from minitransformer.cli import main
+from minitransformer.pretrained import load_pretrained
+from minitransformer.runs.run import Run
+
+TEXTS = ["the cat sat on the mat", "a man eats food", "someone is having a meal", "you don't say"]
+
+
+def byte_level():
+    """GPT-2's kind of tokenizer, trained on TEXTS."""
+    backend = hf.Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, show_progress=False)
+    backend.train_from_iterator(TEXTS, trainer)
+    backend.add_special_tokens(["<|endoftext|>"])
+    return backend
+
+
+def word_piece():
+    """BERT's kind of tokenizer, trained on TEXTS."""
+    backend = hf.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=80, special_tokens=special, show_progress=False)
+    backend.train_from_iterator(TEXTS, trainer)
+    backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return backend
+
+
+def write_tokenizer(backend, folder, **tokens):
+    backend.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokens))
+
+
+@pytest.fixture
+def gpt2(tmp_path):
+    """A folder with a small GPT-2 and its tokenizer."""
+    backend = byte_level()
+    size = backend.get_vocab_size()
+    config = GPTConfig(vocab_size=size, n_positions=16, n_embd=8, n_layer=1, n_head=2, eos_token_id=size - 1)
+    save_pretrained(GPT(config), tmp_path / "gpt2")
+    write_tokenizer(backend, tmp_path / "gpt2", eos_token="<|endoftext|>")
+    return tmp_path / "gpt2"
+
+
+def bert_folder(folder, **options):
+    backend = word_piece()
+    config = BERTConfig(
+        vocab_size=96, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=12,
+        max_position_embeddings=16, **options,
+    )  # fmt: skip
+    save_pretrained(BERT(config), folder)
+    names = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    write_tokenizer(backend, folder, **{f"{role}_token": token for role, token in names.items()})
+    return folder
+
+
+def imported(folder, tmp_path):
+    assert main(["import", str(folder), "--run-dir", str(tmp_path / "run")]) == 0
+    return tmp_path / "run"
+
+
+def test_an_imported_gpt2_computes_what_the_folder_does(gpt2, tmp_path):
+    run = Run(imported(gpt2, tmp_path))
+    ids = [run.tokenizer.encode("the cat")]
+    np.testing.assert_array_equal(run.model(ids).numpy(), load_pretrained(gpt2)(ids).numpy())
+    assert run.recipe.task == "language-modelling"
+    assert run.recipe.data.block_size == 16
+    assert run.tokenizer.decode(ids[0]) == "the cat"
+    assert run.model.config == load_pretrained(gpt2).config
+
+
+def test_generate_evaluate_and_show_read_it(gpt2, tmp_path, capsys):
+    run = imported(gpt2, tmp_path)
+    assert main(["generate", str(run), "--prompt", "the cat", "--max-new-tokens", "3", "--greedy"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("the cat")
+    (tmp_path / "text.txt").write_text("\n".join(TEXTS * 20))
+    assert main(["evaluate", str(run), "--data", str(tmp_path / "text.txt"), "--json"]) == 0
+    captured = capsys.readouterr()
+    assert not captured.err
+    assert json.loads(captured.out)["perplexity"] == pytest.approx(301, rel=0.1)  # untrained: about uniform
+    assert main(["show", str(run)]) == 0
+    assert f"imported from  {gpt2}" in capsys.readouterr().out
+
+
+def test_an_imported_classifier_has_the_labels_of_its_config(tmp_path, capsys):
+    folder = bert_folder(tmp_path / "bert", head="classification", num_labels=3)
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = {"0": "bad", "1": "good", "2": "so-so"}
+    (folder / "config.json").write_text(json.dumps(config))
+    run = imported(folder, tmp_path)
+    capsys.readouterr()
+    assert main(["predict", str(run), "a man eats food"]) == 0
+    printed = capsys.readouterr().out
+    assert all(label in printed for label in ("bad", "good", "so-so"))
+
+
+def test_words_are_filled_in(tmp_path, capsys):
+    run = imported(bert_folder(tmp_path / "bert", head="masked_lm"), tmp_path)
+    capsys.readouterr()
+    assert main(["predict", str(run), "the cat [MASK] on the mat"]) == 0
+    assert capsys.readouterr().out
+
+
+def test_sentences_become_unit_vectors(tmp_path, capsys, monkeypatch):
+    run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
+    capsys.readouterr()
+    assert main(["embed", str(run), "the cat", "the mat", "--json"]) == 0
+    vectors = np.array([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    assert vectors.shape == (2, 8)
+    np.testing.assert_allclose((vectors**2).sum(1), 1, rtol=1e-5)
+    assert main(["embed", str(run), "the cat", "the mat", "-o", str(tmp_path / "v.npy")]) == 0
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), vectors, rtol=1e-6)
+    assert main(["embed", str(run), "the cat", "-o", str(tmp_path / "v.npy")]) == 2
+    assert "already exists" in capsys.readouterr().err
+
+
+def test_a_text_that_is_too_long_is_cut_with_a_warning(tmp_path, capsys):
+    run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
+    assert main(["embed", str(run), "cat " * 20]) == 0
+    assert "only the first 16 are read" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path, capsys):
+    folder = bert_folder(tmp_path / "bert", head="similarity")
+    (folder / "tokenizer.json").unlink()
+    assert main(["import", str(folder), "--run-dir", str(tmp_path / "run")]) == 2
+    assert "has no tokenizer" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_existing_run_is_kept(gpt2, tmp_path, capsys):
+    run = imported(gpt2, tmp_path)
+    assert main(["import", str(gpt2), "--run-dir", str(run)]) == 2
+    assert "already contains a run" in capsys.readouterr().err
+    assert main(["import", str(gpt2), "--run-dir", str(run), "--overwrite"]) == 0
