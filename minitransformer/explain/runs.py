@@ -17,6 +17,11 @@ MOST_WEIGHTS = 12_000_000  # 60 MB as text
 FAMILIES = (  # implemented in assets/model
     "transformer", "gpt2", "llama", "bert", "t5", "bart", "vit", "recurrent",
 )  # fmt: skip
+COMPUTED = {  # settings of which assets/model computes only these values
+    "positions": ("learned", "sinusoidal", "none", "rotary", "alibi", "t5"),
+    "pooler_hidden_act": ("tanh",),
+    "scale_decoder_outputs": (None,),
+}
 BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification")
 
 
@@ -96,6 +101,13 @@ def check_supported(run: Any) -> None:
             f"the walk-through does not support a model of type {kind}.\n"
             f"It supports {supported}; `minitransformer graph {run.folder}` draws this one."
         )
+    config = model.config
+    for name, known in COMPUTED.items():
+        if (value := getattr(config, name, known[0])) not in known:
+            raise UserError(
+                f"the walk-through does not support {name} = {value!r}.\n"
+                f"`minitransformer graph {run.folder}` draws this model."
+            )
     count = sum(p.array.size for p in model.parameters())
     if count > MOST_WEIGHTS:
         raise UserError(

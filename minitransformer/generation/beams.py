@@ -33,7 +33,7 @@ def beam_search(
     steps: list[Step] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best texts of each input, at most `num_beams`, the best first. Steps are appended to `steps`."""
-    process = processors(config)
+    process = processors(config, state.start, state.limit, ends)
     beams = config.num_beams
     width = max(2, 1 + len(ends)) * beams  # of this many candidates, at least `beams` do not end
     finished: list[list[Hypothesis]] = [[] for _ in state.ids]

@@ -20,6 +20,7 @@ from .request import (
     check_inputs,
     check_model,
     check_prefix,
+    check_tokens,
     end_tokens,
     make_config,
     target_vocab_size,
@@ -170,6 +171,7 @@ def _stream(model: Any, inputs: list[list[int]], config: GenerationConfig) -> It
 
 
 def new_state(model: Any, inputs: list[list[int]], config: GenerationConfig) -> DecodingState:
+    check_tokens(model, config)
     prefixes = check_prefix(model, config.prefix, len(inputs))
     return DecodingState(model, inputs, prefixes, config.max_new_tokens, config.use_cache)
 

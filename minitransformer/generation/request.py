@@ -52,6 +52,10 @@ class GenerationConfig(Config):
     min_p: float = 0.0
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int = 0  # 0: n-grams may repeat
+    suppress_tokens: Sequence[int] | None = None  # tokens that are never generated
+    min_new_tokens: int = 0  # the text cannot end before it has this many tokens
+    forced_bos_token_id: int | None = None  # the first new token, such as the target language's
+    forced_eos_token_id: int | None = None  # the last token of a text that reaches its maximum length
     num_beams: int = 1  # more than 1: beam search
     num_return_sequences: int = 1  # texts for each input: samples, or the best of the beams
     length_penalty: float = 1.0  # alpha, the exponent
@@ -70,7 +74,7 @@ class GenerationConfig(Config):
     output_beams: bool = False  # keep the tree of the beam search
 
     def __post_init__(self) -> None:
-        check_range(self, "max_new_tokens no_repeat_ngram_size", 0)
+        check_range(self, "max_new_tokens no_repeat_ngram_size min_new_tokens", 0)
         check_range(self, "num_beams", 1, MAX_BEAMS + 1)
         check_range(self, "num_return_sequences", 1, MAX_TEXTS + 1)
         check_range(self, "top_k", 1)
@@ -222,6 +226,16 @@ def end_tokens(model: Any, eos_token_id: Any) -> Int[np.ndarray, " ends"]:
     for each in ids:
         check_integer("eos_token_id", each, 0, target_vocab_size(model))
     return np.array(ids, np.int64)
+
+
+def check_tokens(model: Any, config: GenerationConfig) -> None:
+    """Raise a UserError for tokens of the options that the model does not have."""
+    size = target_vocab_size(model)
+    for name in ("forced_bos_token_id", "forced_eos_token_id"):
+        if (token := getattr(config, name)) is not None:
+            check_integer(name, token, 0, size)
+    for token in config.suppress_tokens or ():
+        check_integer("suppress_tokens", token, 0, size)
 
 
 def _ids_of(row: Any, name: str, vocab_size: int) -> list[int]:

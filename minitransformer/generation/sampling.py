@@ -35,7 +35,7 @@ def greedy_or_sample(
 ) -> Iterator[Newest]:
     """Yield each step's tokens. Texts are put in `found`, by number, and steps are appended to `steps`."""
     copies = config.num_return_sequences
-    process = processors(config)
+    process = processors(config, state.start, state.limit, ends)
     generator = None if config.seed is None else random.Generator().manual_seed(config.seed)
     rows = np.arange(len(state.ids) * copies)  # the number of the text in each row of the batch
     scores = np.zeros(len(rows))

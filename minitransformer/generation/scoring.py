@@ -7,7 +7,7 @@ new scores. `ids` (rows, T) are all tokens of each row so far, -1 where it is pa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -80,6 +80,20 @@ def forbid_repeated_ngrams(scores: Scores, ids: Ids, size: int) -> Scores:
     return np.where((allowed == -np.inf).all(-1, keepdims=True), scores, allowed)
 
 
+def forbid(scores: Scores, tokens: Sequence[int]) -> Scores:
+    """-inf for these tokens."""
+    scores = scores.copy()
+    scores[:, list(tokens)] = -np.inf
+    return scores
+
+
+def force(scores: Scores, token: int) -> Scores:
+    """0 for this token, -inf for all others."""
+    scores = np.full_like(scores, -np.inf)
+    scores[:, token] = 0
+    return scores
+
+
 def length_penalty(length: int, alpha: float, form: str = "huggingface") -> float:
     """The divisor of the log-probability of a text of `length` tokens, including the end token.
 
@@ -89,14 +103,31 @@ def length_penalty(length: int, alpha: float, form: str = "huggingface") -> floa
     return ((5 + length) / 6 if form == "gnmt" else length) ** alpha
 
 
-def processors(config: GenerationConfig) -> list[Process]:
-    """The functions that the options call for, in Hugging Face's order."""
+def processors(
+    config: GenerationConfig, start: int, limit: int, ends: Sequence[int] | np.ndarray
+) -> list[Process]:
+    """The functions that the options call for, in Hugging Face's order.
+
+    Texts begin after `start` tokens, have at most `limit` new ones, and end with one of `ends`.
+    """
     c = config
     functions = list[Process]()
+    new = lambda ids: ids.shape[1] - start  # the number of new tokens
     if c.repetition_penalty != 1:
         functions.append(lambda scores, ids: penalize_repetition(scores, ids, c.repetition_penalty))
     if c.no_repeat_ngram_size:
         functions.append(lambda scores, ids: forbid_repeated_ngrams(scores, ids, c.no_repeat_ngram_size))
+    if c.suppress_tokens:
+        suppressed = list(c.suppress_tokens)
+        functions.append(lambda scores, ids: forbid(scores, suppressed))
+    if c.min_new_tokens:
+        functions.append(
+            lambda scores, ids: forbid(scores, list(ends)) if new(ids) < c.min_new_tokens else scores
+        )
+    if (first := c.forced_bos_token_id) is not None:
+        functions.append(lambda scores, ids: scores if new(ids) else force(scores, first))
+    if (last := c.forced_eos_token_id) is not None:
+        functions.append(lambda scores, ids: force(scores, last) if new(ids) == limit - 1 else scores)
     if c.do_sample:
         functions.append(lambda scores, ids: scale_by_temperature(scores, c.temperature))
         if (k := c.top_k) is not None:

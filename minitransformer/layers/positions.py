@@ -18,7 +18,8 @@ from minigrad.ops.shaping import cat
 
 from ..errors import UserError, check_choice, counted
 
-SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi", "t5")
+SCHEMES = ("none", "sinusoidal", "sinusoidal_halves", "learned", "rotary", "alibi", "t5")
+SINUSOIDAL = ("sinusoidal", "sinusoidal_halves")
 
 
 def positional_encoding(
@@ -68,11 +69,15 @@ class Positions(nn.Module):
 
 
 class SinusoidalPositions(Positions):
-    """The sinusoidal encoding. The number of positions is unlimited."""
+    """The sinusoidal encoding. The number of positions is unlimited.
 
-    def __init__(self, d_model: int, concatenate: bool = False) -> None:
+    With `halves`, all sines come first, then all cosines, as in the authors' own code (tensor2tensor).
+    """
+
+    def __init__(self, d_model: int, concatenate: bool = False, halves: bool = False) -> None:
         super().__init__(concatenate)
         self.d_model = d_model
+        self.halves = halves
         self.table = positional_encoding(0, d_model)  # grows with the longest sequence
 
     def extra_repr(self) -> str:
@@ -83,6 +88,8 @@ class SinusoidalPositions(Positions):
         is_on_cpu = isinstance(table, np.ndarray)
         if len(table) < end or table.dtype != x.dtype or is_on_cpu is not isinstance(x.array, np.ndarray):
             table = positional_encoding(max(64, end, 2 * len(table)), self.d_model, x.dtype)
+            if self.halves:
+                table = np.concatenate([table[:, 0::2], table[:, 1::2]], 1)
             table = self.table = to_device_of(table, x.array)
         is_slice = isinstance(index, slice)
         return Tensor(table[index]) if is_slice else F.embedding(Tensor(index), Tensor(table))
@@ -125,14 +132,14 @@ def absolute_positions(scheme: str, d_model: int, max_positions: int, concatenat
     """
     check_choice("positions", scheme, SCHEMES)
     width = d_model // 2 if concatenate else d_model
-    if scheme == "sinusoidal":
-        return SinusoidalPositions(width, concatenate)
+    if scheme in SINUSOIDAL:
+        return SinusoidalPositions(width, concatenate, scheme == "sinusoidal_halves")
     return LearnedPositions(max_positions, width, concatenate) if scheme == "learned" else NoPositions()
 
 
 def check_concatenation(concatenate: bool, scheme: str, name: str, width: int) -> None:
     """Raise a UserError for concatenated positions that have no vectors, or for a width of less than 2."""
-    if concatenate and scheme not in ("sinusoidal", "learned"):
+    if concatenate and scheme not in (*SINUSOIDAL, "learned"):
         raise UserError(
             f'positions = "{scheme}" has no vectors to concatenate.\n'
             f'Choose positions = "sinusoidal" or "learned", or leave concatenate_positions out.'

@@ -29,6 +29,7 @@ from ..layers.positions import absolute_positions
 
 States = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"] | None
+POOLER_ACTIVATIONS = {"tanh": Tensor.tanh, "relu": Tensor.relu}
 
 
 @dataclass(frozen=True)
@@ -45,20 +46,23 @@ class BERTConfig(Config):
     attention_probs_dropout_prob: float = 0.1  # of attention weights
     classifier_dropout: float | None = None  # before a classifier; None: hidden_dropout_prob
     max_position_embeddings: int = 512  # maximum sequence length, of learned positions
-    type_vocab_size: int = 2  # number of kinds of segments in token_type_ids
+    type_vocab_size: int = 2  # number of kinds of segments in token_type_ids; 0: no segments (DistilBERT)
     initializer_range: float = 0.02  # standard deviation of the initial weights
     layer_norm_eps: float = 1e-12
     pad_token_id: int | None = 0  # the tokenizer's, in a recipe; None: no token is padding
     positions: str = "learned"  # "learned", "none", "sinusoidal", "rotary", "alibi" or "t5"
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm"
     norm_first: bool = False  # pre-norm layers
+    pooler_hidden_act: str = "tanh"  # of the state of [CLS], before a classifier; or "relu" (DistilBERT)
     head: str = "masked_lm"  # what is predicted: one of HEADS, such as "classification"
     num_labels: int = 2  # of classifiers; in a recipe, 0 means those of the training data
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_eps initializer_range num_labels", 0)
         check_range(self, "hidden_size num_attention_heads intermediate_size", 1)
-        check_range(self, "max_position_embeddings type_vocab_size", 1)
+        check_range(self, "max_position_embeddings", 1)
+        check_range(self, "type_vocab_size", 0)
+        check_choice("pooler_hidden_act", self.pooler_hidden_act, POOLER_ACTIVATIONS)
         check_range(self, "num_hidden_layers", 1, MAX_LAYERS + 1)
         check_range(self, "hidden_dropout_prob attention_probs_dropout_prob", 0, 1)
         check_range(self, "classifier_dropout", 0, 1)
@@ -99,7 +103,8 @@ class BERT(nn.Module):
         self.config = c = check_config(config, self.config_class)
         self.embedding = TokenEmbedding(c.vocab_size, c.hidden_size, scale=False)
         self.positions = absolute_positions(c.positions, c.hidden_size, c.max_position_embeddings)
-        self.token_types = TokenEmbedding(c.type_vocab_size, c.hidden_size, scale=False)
+        segments = c.type_vocab_size
+        self.token_types = TokenEmbedding(segments, c.hidden_size, scale=False) if segments else None
         self.norm = c.layer().make_norm()
         self.dropout = nn.Dropout(c.hidden_dropout_prob)
         self.encoder = Encoder(c.num_hidden_layers, c.layer())
@@ -121,7 +126,12 @@ class BERT(nn.Module):
 
     def embed(self, ids: Any, token_type_ids: Any = None) -> Float[Tensor, "B T D"]:
         """The sum of token, segment and position vectors, normalized (figure 2)."""
-        x = self.positions(self.embedding(ids) + self._token_types(ids, token_type_ids))
+        x = self.embedding(ids)
+        if self.token_types is not None:
+            x = x + self._token_types(self.token_types, ids, token_type_ids)
+        elif token_type_ids is not None:
+            raise UserError("token_type_ids were passed to a model without segments.\nLeave them out.")
+        x = self.positions(x)
         return self.dropout(self.norm(x))
 
     def states(self, ids: Any, mask: Any = None, token_type_ids: Any = None) -> Float[Tensor, "B T D"]:
@@ -145,10 +155,10 @@ class BERT(nn.Module):
             return None
         return as_tensor_like(is_not_padding(ids, self.config.pad_token_id), self.embedding.weight)
 
-    def _token_types(self, ids: Any, token_type_ids: Any) -> Float[Tensor, "..."]:
+    def _token_types(self, embedding: TokenEmbedding, ids: Any, token_type_ids: Any) -> Float[Tensor, "..."]:
         """The vector of each token's segment; without token_type_ids, that of the first."""
         if token_type_ids is None:
-            return self.token_types.weight[0]
+            return embedding.weight[0]
         types = token_ids(token_type_ids)
         shape = tuple(token_ids(ids).shape)
         if tuple(types.shape) != shape:
@@ -157,7 +167,7 @@ class BERT(nn.Module):
                 f"Pass the segment of each token, 0 or 1."
             )
         try:
-            return self.token_types(types)
+            return embedding(types)
         except RangeError:
             count = self.config.type_vocab_size
             raise UserError(
@@ -208,9 +218,10 @@ class Pooled(Head):
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = POOLER_ACTIVATIONS[config.pooler_hidden_act]
 
     def pool(self, states: States) -> Float[Tensor, "B D"]:
-        return self.pooler(states[:, 0]).tanh()
+        return self.activation(self.pooler(states[:, 0]))
 
 
 class NextSentence(Pooled):

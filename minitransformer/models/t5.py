@@ -44,6 +44,7 @@ class T5Config(Config):
     initializer_factor: float = 1.0  # of the initial weights' standard deviations
     feed_forward_proj: str = "relu"  # "relu", "gelu", "gated-gelu" (T5 1.1) or "gated-silu"
     tie_word_embeddings: bool = True  # the output layer is the embedding (T5), or not (T5 1.1)
+    scale_decoder_outputs: bool | None = None  # by 1 / sqrt(d_model); None: if the output layer is tied
     pad_token_id: int = 0  # the tokenizer's, in a recipe
     eos_token_id: int = 1  # likewise
     decoder_start_token_id: int | None = None  # None: the padding token
@@ -62,6 +63,12 @@ class T5Config(Config):
                 f"{did_you_mean(str(self.feed_forward_proj), FEED_FORWARDS)}\n"
                 f"Choose one of {', '.join(FEED_FORWARDS)}."
             )
+
+    @property
+    def scales_outputs(self) -> bool:
+        """Whether the last hidden states are scaled."""
+        scaled = self.scale_decoder_outputs
+        return self.tie_word_embeddings if scaled is None else scaled
 
 
 class T5(EncoderDecoderModel):
@@ -147,7 +154,7 @@ class T5(EncoderDecoderModel):
         return self.dropout(self.decoder(x, memory, key_mask(source_mask, memory), mask, cache))
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """Hidden states to logits of the next token; tied embeddings, of variance 1, are scaled down."""
-        if self.output is None:
-            return self.embedding.logits(states * self.config.d_model**-0.5)
-        return self.output(states)
+        """Hidden states to logits of the next token; for tied embeddings, of variance 1, they are scaled."""
+        if self.config.scales_outputs:
+            states = states * self.config.d_model**-0.5
+        return self.embedding.logits(states) if self.output is None else self.output(states)

@@ -69,6 +69,11 @@ class ViTConfig(Config):
         """The number of patches in an image: N = HW / P²."""
         return (self.image_size // self.patch_size) ** 2
 
+    @property
+    def num_positions(self) -> int:
+        """The number of patches and the class token."""
+        return 1 + self.num_patches
+
 
 class Patches(nn.Module):
     """Cuts images (B, C, H, W) into squares of P × P pixels, flattens each and projects it to a vector.
@@ -116,7 +121,7 @@ class ViT(nn.Module):
         self.config = c = check_config(config, self.config_class)
         self.patches = Patches(c)
         self.class_token = nn.Parameter(np.empty((1, 1, c.hidden_size), np.float32))
-        self.positions = absolute_positions(c.positions, c.hidden_size, 1 + c.num_patches)
+        self.positions = absolute_positions(c.positions, c.hidden_size, c.num_positions)
         self.dropout = nn.Dropout(c.hidden_dropout_prob)
         self.encoder = Encoder(c.num_hidden_layers, c.layer())
         check_integer("num_labels", c.num_labels, 1)

@@ -72,6 +72,6 @@ FAMILY = Family(
         r"(.*\.LayerNorm)\.beta": r"\1.bias",
         r"cls\.predictions\.decoder\.bias": "cls.predictions.bias",
     },
-    tied=("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+    copies={"cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight"},
     ignored=(r"bert\.embeddings\.position_ids",),
 )  # fmt: skip

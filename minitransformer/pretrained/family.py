@@ -32,15 +32,19 @@ class Family:
     renamed: Mapping[str, str] = field(
         default_factory=dict
     )  # of older versions: a pattern, and its replacement
-    tied: tuple[str, str] | None = (
-        None  # the output layer and the embedding, which is the same if it is left out
-    )
+    copies: Mapping[str, str] = field(default_factory=dict)  # of the embedding; first the output layer
     ignored: Sequence[str] = ()  # patterns of tensors that are no weights, such as stored masks
 
 
 FAMILIES: dict[str, str] = {  # model_type in config.json -> the file
+    "bart": ".bart",
     "bert": ".bert",
+    "distilbert": ".distilbert",
     "gpt2": ".gpt2",
+    "llama": ".llama",
+    "marian": ".marian",
+    "t5": ".t5",
+    "vit": ".vit",
 }
 
 

@@ -35,6 +35,6 @@ FAMILY = Family(
     fixed={
         "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False,
     },
-    tied=("lm_head.weight", "transformer.wte.weight"),
+    copies={"lm_head.weight": "transformer.wte.weight"},
     ignored=(r"transformer\.h\.\d+\.attn\.(masked_)?bias",),
 )  # fmt: skip

@@ -96,21 +96,26 @@ def configure(
 def untied_if_different(kind: Family, config: Any, stored: dict[str, StoredTensor]) -> Any:
     """The configuration, untied if the file has an output layer that differs from the embedding.
 
-    transformers does the same, whatever config.json says.
+    transformers does the same, whatever config.json says. Other copies of the embedding must be equal to it.
     """
-    if kind.tied is None or not getattr(config, "tie_word_embeddings", True):
-        return config
-    theirs = by_current_name(stored, kind, kind.tied)
-    output, embedding = (theirs.get(name) for name in kind.tied)
-    if output is None or embedding is None or are_equal(output, embedding):
-        return config
-    if not hasattr(config, "tie_word_embeddings"):
-        raise PretrainedError(
-            f"{printable(output.file)} has a {kind.tied[0]} that differs from {kind.tied[1]}, expected one "
-            f"matrix for both.\n"
-            f"Choose a model whose output layer is tied to its embedding."
-        )
-    return replace(config, tie_word_embeddings=False)
+    known = {*kind.copies, *kind.copies.values()}
+    theirs = by_current_name(stored, kind, known)
+    for number, (copy, original) in enumerate(kind.copies.items()):
+        first, second = theirs.get(copy), theirs.get(original)
+        is_output = number == 0 and hasattr(config, "tie_word_embeddings")
+        if first is None or second is None or (is_output and not config.tie_word_embeddings):
+            continue
+        if are_equal(first, second):
+            continue
+        if not is_output:
+            raise PretrainedError(
+                f"{printable(first.file)} has a {copy} that differs from {original}, expected the same "
+                f"matrix.\n"
+                f"Choose a model whose embeddings are shared."
+            )
+        untied = kind.write_config(replace(config, tie_word_embeddings=False))
+        config = type(config)(**kind.read_config(untied))
+    return config
 
 
 def _build(folder: Path, kind: Family, config: Any) -> Any:
@@ -170,7 +175,7 @@ def _fill(
         arrays[name] = source.to_ours(pieces, tuple(own[name].shape))
     model.load_state_dict(arrays, strict=False, assign=True)
     used = {n for source in sources.values() for n in source.names}
-    used |= {*(kind.tied or ())[:1]}
+    used |= kind.copies.keys()
     unused = [n for n in theirs if n not in used and not any(re.fullmatch(p, n) for p in kind.ignored)]
     if missing:
         warnings.warn(f"new weights, not from {folder}: {listed(missing)}", PretrainedWarning, stacklevel=3)

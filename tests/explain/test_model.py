@@ -114,7 +114,7 @@ def test_the_distribution_is_what_generate_draws_from(page, options):
     logits = np.random.default_rng(0).normal(scale=2, size=(1, 11)).astype(np.float32)
     logits[0, 3] = logits[0, 5]  # a tie
     scores = logits
-    for function in processors(GenerationConfig(do_sample=True, **options)):
+    for function in processors(GenerationConfig(do_sample=True, **options), 0, 1, ()):
         scores = function(scores, np.zeros((1, 1), int))
     names = {"temperature": "temperature", "top_k": "topK", "top_p": "topP"}
     settings = {names[name]: value for name, value in options.items()}

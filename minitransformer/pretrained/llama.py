@@ -1,0 +1,66 @@
+"""Llama (Touvron et al. 2023), with grouped queries since Llama 2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..files import printable
+from .errors import PretrainedError
+from .family import Family, Settings, shared_keys
+from .names import Table, stacked
+
+NAMES: Table = {
+    "embedding.weight": "model.embed_tokens.weight",
+    "layers.layers.*.residual1.norm.weight": "model.layers.*.input_layernorm.weight",
+    "layers.layers.*.self_attention.in_proj_weight": stacked(
+        "model.layers.*.self_attn.q_proj.weight",
+        "model.layers.*.self_attn.k_proj.weight",
+        "model.layers.*.self_attn.v_proj.weight",
+    ),
+    "layers.layers.*.self_attention.out_proj.weight": "model.layers.*.self_attn.o_proj.weight",
+    "layers.layers.*.residual2.norm.weight": "model.layers.*.post_attention_layernorm.weight",
+    "layers.layers.*.feed_forward.linear1.weight": "model.layers.*.mlp.gate_proj.weight",
+    "layers.layers.*.feed_forward.linear3.weight": "model.layers.*.mlp.up_proj.weight",
+    "layers.layers.*.feed_forward.linear2.weight": "model.layers.*.mlp.down_proj.weight",
+    "layers.norm.weight": "model.norm.weight",
+    "output.weight": "lm_head.weight",
+}
+
+_read, _write = shared_keys(
+    "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
+    "head_dim hidden_act max_position_embeddings rope_theta rms_norm_eps attention_dropout "
+    "tie_word_embeddings initializer_range pad_token_id bos_token_id"
+)
+
+
+def read_config(content: Settings) -> Settings:
+    """Since transformers 5, the rotary positions have a table of their own."""
+    found = _read(content)
+    rotary = content.get("rope_parameters") or content.get("rope_scaling") or {}
+    kind = rotary.get("rope_type", rotary.get("type", "default"))
+    if kind != "default":
+        raise PretrainedError(
+            f"config.json scales rotary positions by {printable(repr(kind)):.60}, which is not supported.\n"
+            f"Choose a model with rope_type 'default', such as Llama 2."
+        )
+    if "rope_theta" in rotary:
+        found["rope_theta"] = rotary["rope_theta"]
+    ends = content.get("eos_token_id")
+    return {**found, "eos_token_id": ends[0] if isinstance(ends, list) and ends else ends}
+
+
+def write_config(config: Any) -> Settings:
+    return {
+        **_write(config),
+        "eos_token_id": config.eos_token_id,
+        "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
+        "architectures": ["LlamaForCausalLM"],
+    }
+
+
+FAMILY = Family(
+    "llama", "llama", lambda config: NAMES, "model.", read_config, write_config,
+    fixed={"attention_bias": False, "mlp_bias": False},
+    copies={"lm_head.weight": "model.embed_tokens.weight"},
+    ignored=(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",),
+)  # fmt: skip

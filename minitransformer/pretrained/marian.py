@@ -1,0 +1,82 @@
+"""Marian's translators (Junczys-Dowmunt et al. 2018; Tiedemann and Thottingal 2020, "OPUS-MT").
+
+They are the Transformer of "Attention Is All You Need", with swish for ReLU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .bart import COPIES, LAYERS
+from .family import Family, Settings
+from .names import Table, reshaped
+
+NAMES: Table = {
+    "embedding.weight": "model.shared.weight",
+    "embedding.output_bias": reshaped("final_logits_bias", "1", "vocab_size"),
+    **LAYERS,
+}
+TWO_VOCABULARIES: Table = {
+    "embedding.weight": "model.encoder.embed_tokens.weight",
+    "target_embedding.weight": "model.decoder.embed_tokens.weight",
+    "target_embedding.output_bias": reshaped("final_logits_bias", "1", "target_vocab_size"),
+    **LAYERS,
+}
+SETTINGS = {  # of the Transformer -> of Marian; of numbers of encoder and decoder, the encoder's
+    "vocab_size": "vocab_size",
+    "d_model": "d_model",
+    "num_heads": "encoder_attention_heads",
+    "d_ff": "encoder_ffn_dim",
+    "num_encoder_layers": "encoder_layers",
+    "num_decoder_layers": "decoder_layers",
+    "dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "activation_dropout": "activation_dropout",
+    "activation": "activation_function",
+    "max_positions": "max_position_embeddings",
+    "scale_embeddings": "scale_embedding",
+    "pad_token_id": "pad_token_id",
+    "bos_token_id": "decoder_start_token_id",
+    "eos_token_id": "eos_token_id",
+}
+ACTIVATIONS = {"swish": "silu"}
+SAME = {"decoder_attention_heads": "encoder_attention_heads", "decoder_ffn_dim": "encoder_ffn_dim"}
+
+
+def names(config: Any) -> Table:
+    return NAMES if config.target_vocab_size is None else TWO_VOCABULARIES
+
+
+def read_config(content: Settings) -> Settings:
+    for decoder, encoder in SAME.items():
+        if content.get(decoder) != content.get(encoder):
+            raise ValueError(f"{decoder} = {content.get(decoder)} differs from {encoder}, expected the same")
+    found = {ours: content[theirs] for ours, theirs in SETTINGS.items() if theirs in content}
+    found["activation"] = ACTIVATIONS.get(str(found.get("activation")), found.get("activation"))
+    if not content.get("share_encoder_decoder_embeddings", True):
+        found["target_vocab_size"] = content.get("decoder_vocab_size") or content.get("vocab_size")
+    return {**found, "positions": "sinusoidal_halves", "output_bias": True}
+
+
+def write_config(config: Any) -> Settings:
+    found = {theirs: getattr(config, ours) for ours, theirs in SETTINGS.items()}
+    found |= {decoder: found[encoder] for decoder, encoder in SAME.items()}
+    return {
+        **found,
+        "share_encoder_decoder_embeddings": config.target_vocab_size is None,
+        "decoder_vocab_size": config.target_vocab_size or config.vocab_size,
+        "forced_eos_token_id": None,
+        "is_encoder_decoder": True,
+        "architectures": ["MarianMTModel"],
+    }
+
+
+FAMILY = Family(
+    "marian", "transformer", names, "model.", read_config, write_config,
+    fixed={
+        "normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False,
+        "static_position_embeddings": True, "tie_word_embeddings": True,
+    },
+    copies=COPIES,
+    ignored=(r"model\.(encoder|decoder)\.embed_positions\.weight",),  # sines and cosines
+)  # fmt: skip
