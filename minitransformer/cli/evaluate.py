@@ -88,7 +88,7 @@ def splits_of(
     test = run.task.read_test_file(run, data)
     for note in getattr(test, "notes", ()):
         print(one_line(note), file=sys.stderr)
-    if run.record.imported:  # its training data is unknown
+    if getattr(run.record, "imported", None):  # its training data is unknown
         return {"test": test}, False
     try:
         train = run.splits(None, data_dir)["train"]

@@ -42,6 +42,7 @@ def run(argv: list[str]) -> None:
             warn_line(str(each.message))
         imported = Run(target)
         print(one_line(f"{imported!r}"))
-        print(f"use it with: {command_of(recipe, target, [])}")
+        flags = imported.record.imported["flags"]
+        print(f"use it with: {' '.join([command_of(recipe, target, []), *flags])}")
 
     run_command(import_, argv, "minitransformer import")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -15,6 +15,8 @@ from tyro.conf import OmitArgPrefixes, arg
 from .. import recipes
 from ..errors import UserError, truncated_repr
 from ..recipes import Recipe
+from ..runs.folder import read_config
+from ..runs.run import record_of
 from .arguments import DataFolder
 from .layout import wrap
 from .parsing import parse
@@ -71,12 +73,32 @@ def with_flags(recipe: Recipe, argv: Sequence[str], options: T, verb: str, about
     chosen = [last_flag(argv, name) for name in ("model-type", "preset")]
     if any(chosen):
         recipe = recipes.with_model(recipe, *chosen)
+    elif (source := last_flag(argv, "init-from")) and "--resume" not in argv:
+        recipe = with_model_of(recipe, Path(source))
     parts = {"run": options, "data": recipe.data, "model": recipe.model, "training": recipe.training}
     fields = [(name, type(part), part) for name, part in parts.items()]
     bundle: Any = make_dataclass(verb.capitalize(), fields, frozen=True)
     prog = f"minitransformer {verb} {recipe.name}"
     args = parse(bundle, argv, prog, description=about, config=(OmitArgPrefixes,))
     return recipes.with_settings(recipe, args.data, args.model, args.training), args.run
+
+
+def with_model_of(recipe: Recipe, folder: Path) -> Recipe:
+    """The recipe with the model settings of a run of the same type, except those that the task sets."""
+    source = read_config(folder, record_of(folder))
+    if source.model_type != recipe.model_type:  # an error, when the weights are read
+        return recipe
+    kept = {name: getattr(recipe.model, name) for name in OF_TASK if hasattr(recipe.model, name)}
+    model = replace(source.model, **kept)
+    most = min((getattr(model, name) for name in POSITIONS if hasattr(model, name)), default=None)
+    lengths = {name: getattr(recipe.data, name) for name in LENGTHS if hasattr(recipe.data, name)}
+    shorter = {} if most is None else {name: min(length, most) for name, length in lengths.items()}
+    return replace(recipe, model=model, data=replace(recipe.data, **shorter))
+
+
+OF_TASK = ("vocab_size", "head", "num_labels")
+POSITIONS = ("n_positions", "max_positions", "max_position_embeddings")
+LENGTHS = ("block_size", "max_length")
 
 
 def check_one_file(argv: Sequence[str]) -> None:

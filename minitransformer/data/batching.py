@@ -55,10 +55,11 @@ def collate(pairs: Sequence[tuple[list[int], list[int]]], tokenizer: Any) -> Pai
     start = tokenizer.start_id
     end = tokenizer.end_id
     pad = tokenizer.pad_id
+    prefix = getattr(tokenizer, "prefix", [])  # your own tokenizer may have none
     return PairBatch(
-        pad_rows([[*source, end] for source, _ in pairs], pad),
-        pad_rows([[start, *target] for _, target in pairs], pad),
-        pad_rows([[*target, end] for _, target in pairs], IGNORE),
+        pad_rows([[*prefix, *source, end] for source, _ in pairs], pad),
+        pad_rows([[start, *prefix, *target] for _, target in pairs], pad),
+        pad_rows([[*prefix, *target, end] for _, target in pairs], IGNORE),
     )
 
 

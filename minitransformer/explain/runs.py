@@ -136,7 +136,7 @@ def inputs_of(run: Any) -> dict[str, Any]:
         before = [tokenizer.special_id("[CLS]")]
         after = [tokenizer.special_id("[SEP]")]
     else:
-        before = []
+        before = tokenizer.prefix
         after = [tokenizer.end_id] if model.is_encoder_decoder else []
     strip = model.model_type == "bert" or model.is_encoder_decoder
     is_brackets = getattr(run.recipe.data, "dataset", "") == "brackets"

@@ -53,9 +53,18 @@ _read, _write = shared_keys(
 )
 
 
+def read_config(content: Settings) -> Settings:
+    found = _read(content)
+    if found.get("decoder_start_token_id") == found.get("eos_token_id", 2):
+        found["decoder_start_token_id"] = None
+    return found
+
+
 def write_config(config: Any) -> Settings:
+    start = config.decoder_start_token_id
     return {
         **_write(config),
+        "decoder_start_token_id": config.eos_token_id if start is None else start,
         "forced_eos_token_id": None,
         "is_encoder_decoder": True,
         "architectures": ["BartForConditionalGeneration"],
@@ -63,7 +72,7 @@ def write_config(config: Any) -> Settings:
 
 
 FAMILY = Family(
-    "bart", "bart", lambda config: NAMES, "model.", _read, write_config,
+    "bart", "bart", lambda config: NAMES, "model.", read_config, write_config,
     fixed={"normalize_before": False, "add_final_layer_norm": False, "tie_word_embeddings": True},
     copies=COPIES,
 )  # fmt: skip

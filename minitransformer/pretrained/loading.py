@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError, check_choice, counted
-from ..files import printable, read_json
+from ..files import printable
 from ..models.protocol import model_class
 from .errors import PretrainedError, PretrainedWarning
 from .family import Family, Settings, architecture_of, check_fixed, family
 from .names import find
+from .pooling import check_pooling
+from .settings import read_settings
 from .weights import FLOATS, StoredTensor, are_equal, listed, map_tensor, read, stored_tensors
 
 
@@ -43,31 +45,14 @@ def load_pretrained(
     content = read_settings(folder)
     kind = family(content)
     config = configure(folder, kind, content, head, num_labels)
+    if getattr(config, "head", "") == "similarity":
+        check_pooling(folder)
     stored = stored_tensors(folder, architecture_of(content))
     config = untied_if_different(kind, config, stored)
     has_new_head = head is not None or num_labels is not None
     model = _build(folder, kind, config)
     _fill(folder, model, kind, stored, dtype, mmap, has_new_head)
     return model.eval()
-
-
-def read_settings(folder: Path) -> Settings:
-    """The content of config.json."""
-    if not folder.is_dir():
-        raise PretrainedError(
-            f"there is no folder {printable(folder)}.\n"
-            f"Download the model's config.json, model.safetensors and tokenizer files into one."
-        )
-    if not (folder / "config.json").is_file():
-        raise PretrainedError(
-            f"{printable(folder)} has no config.json.\nDownload it from where the weights come from."
-        )
-    content = read_json(folder / "config.json")
-    if not isinstance(content, dict):
-        raise PretrainedError(
-            f"{printable(folder / 'config.json')} is not an object of settings.\nDownload it again."
-        )
-    return content
 
 
 def configure(

@@ -22,6 +22,7 @@ from .errors import PretrainedError
 from .family import FAMILIES, Family, Settings, family
 from .loading import widths_of
 from .names import find
+from .pooling import write_pooling
 from .weights import WEIGHTS, listed
 
 
@@ -51,6 +52,8 @@ def save_pretrained(
     with new_folder(folder) as partial:
         write_json(partial / "config.json", {"model_type": kind.model_type, **settings, "dtype": dtype})
         save_file(tensors, partial / WEIGHTS, metadata={"format": "pt"})
+        if getattr(model.config, "head", "") == "similarity":
+            write_pooling(partial, model.config)
         if tokenizer is not None:
             tokenizer.save(partial / "tokenizer.json")
 

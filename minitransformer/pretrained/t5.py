@@ -74,14 +74,17 @@ def read_config(content: Settings) -> Settings:
     }
     if found.get("num_decoder_layers") == found.get("num_layers"):
         found["num_decoder_layers"] = None
+    if found.get("decoder_start_token_id") == found.get("pad_token_id", 0):
+        found["decoder_start_token_id"] = None
     return found
 
 
 def write_config(config: Any) -> Settings:
+    start = config.decoder_start_token_id
     return {
         **_write(config),
         "num_decoder_layers": config.num_decoder_layers or config.num_layers,
-        "decoder_start_token_id": config.decoder_start_token_id,
+        "decoder_start_token_id": config.pad_token_id if start is None else start,
         "tie_word_embeddings": config.tie_word_embeddings,
         "scale_decoder_outputs": config.scales_outputs,
         "is_encoder_decoder": True,

@@ -9,10 +9,10 @@ from typing import Any
 import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from ..errors import UserError
-from ..files import printable, read_json, read_text
+from ..files import printable, read_text
 from ..text.pretrained_tokenizer import PretrainedTokenizer, backend_of
 from .errors import PretrainedError
+from .settings import read_object, read_optional
 
 NAMES = {  # our roles -> transformers' settings
     "pad": "pad_token", "unk": "unk_token", "start": "bos_token", "end": "eos_token",
@@ -27,11 +27,11 @@ def load_tokenizer(folder: str | Path) -> Any:
     Special tokens get their roles from tokenizer_config.json, special_tokens_map.json and config.json.
     """
     folder = Path(folder)
-    settings = _settings(folder, "tokenizer_config.json")
-    config = _settings(folder, "config.json")
+    settings = read_optional(folder / "tokenizer_config.json")
+    config = read_optional(folder / "config.json")
     if (folder / "tokenizer.json").is_file():
         path = folder / "tokenizer.json"
-        backend = backend_of(_read(path), printable(path))
+        backend = backend_of(read_object(path), printable(path))
     elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         backend = _byte_level(folder)
     elif (folder / "vocab.txt").is_file():
@@ -45,21 +45,6 @@ def load_tokenizer(folder: str | Path) -> Any:
     return PretrainedTokenizer(backend, _roles(folder, backend, settings, config), config.get("vocab_size"))
 
 
-def _read(path: Path) -> Any:
-    try:
-        return read_json(path)
-    except UserError as error:
-        raise PretrainedError(f"{str(error).splitlines()[0]}\nDownload it again.") from None
-
-
-def _settings(folder: Path, name: str) -> dict[str, Any]:
-    """The content of a JSON file; {} if there is none."""
-    content = _read(folder / name) if (folder / name).is_file() else {}
-    if not isinstance(content, dict):
-        raise PretrainedError(f"{printable(folder / name)} is not an object.\nDownload it again.")
-    return content
-
-
 def _roles(
     folder: Path, backend: hf.Tokenizer, settings: Mapping[str, Any], config: Mapping[str, Any]
 ) -> dict[str, str]:
@@ -67,7 +52,7 @@ def _roles(
 
     The first token of an encoder-decoder's targets is its `decoder_start_token_id`.
     """
-    mapped = _settings(folder, "special_tokens_map.json")
+    mapped = read_optional(folder / "special_tokens_map.json")
     found = {}
     for role, name in NAMES.items():
         token = settings.get(name) or mapped.get(name)
@@ -86,7 +71,7 @@ def _roles(
 
 def _byte_level(folder: Path) -> hf.Tokenizer:
     """GPT-2's and BART's: pairs of bytes (Radford et al. 2019, 2.2)."""
-    vocab = _settings(folder, "vocab.json")
+    vocab = read_optional(folder / "vocab.json")
     lines = read_text(folder / "merges.txt").split("\n")
     merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
     content: Any = {

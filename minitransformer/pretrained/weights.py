@@ -12,8 +12,9 @@ from minigrad.core import dtypes  # noqa: F401 (makes "bfloat16" known to NumPy)
 from minigrad.io import DTYPES
 
 from ..errors import counted
-from ..files import printable, read_json, shell_command
+from ..files import printable, shell_command
 from .errors import PretrainedError
+from .settings import read_object
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -69,7 +70,9 @@ def header_of(path: Path) -> dict[str, StoredTensor]:
 
 def _sharded(folder: Path) -> dict[str, StoredTensor]:
     path = folder / INDEX
-    shards = read_json(path, {"weight_map": dict})["weight_map"]
+    shards = read_object(path).get("weight_map")
+    if not isinstance(shards, dict):
+        raise PretrainedError(f"{printable(path)} has no weight_map.\nDownload it again.")
     found: dict[str, StoredTensor] = {}
     for shard in dict.fromkeys(shards.values()):
         if not isinstance(shard, str) or Path(shard).name != shard or "\\" in shard or shard == "..":

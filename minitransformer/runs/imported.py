@@ -12,7 +12,9 @@ from ..data.splits import Sources
 from ..files import check_name, printable
 from ..pretrained import PretrainedError, load_pretrained
 from ..pretrained.family import family, label_names
-from ..pretrained.loading import read_settings
+from ..pretrained.generation import needed_options, suggested_flags
+from ..pretrained.pooling import max_length
+from ..pretrained.settings import read_optional, read_settings
 from ..pretrained.tokenizers import load_tokenizer
 from ..recipes import Recipe
 from ..tasks import task_class
@@ -48,10 +50,17 @@ def import_run(source: Path, folder: Path, command: str = "", overwrite: bool = 
     check_finite(model.state_dict(), printable(source))
     tokenizer = None if model.model_type == "vit" else load_tokenizer(source)
     labels = labels_of(model, settings)
-    recipe = recipe_of(folder, kind.model_type, model, tokenizer)
+    recipe = recipe_of(folder, kind.model_type, model, tokenizer, max_length(source))
     lines = [f"{kind.model_type}, imported from {printable(source)}"]
     record = new_record(recipe, tokenizer, {}, Sources(), labels, None, command, lines)
-    record = replace(record, imported={"folder": str(source.absolute()), "model_type": kind.model_type})
+    decoding = read_optional(source / "generation_config.json") or settings
+    about = {
+        "folder": str(source.absolute()),
+        "model_type": kind.model_type,
+        "generation": needed_options(decoding, getattr(model.config, "vocab_size", 0)),
+        "flags": suggested_flags(decoding),
+    }
+    record = replace(record, imported=about)
     check_folder(folder, False, overwrite)
     with lock(folder):
         check_folder(folder, False, overwrite)
@@ -70,7 +79,9 @@ def labels_of(model: Any, settings: dict[str, Any]) -> list[str]:
     return label_names(settings) or [f"LABEL_{i}" for i in range(model.config.num_labels)]
 
 
-def recipe_of(folder: Path, model_type: str, model: Any, tokenizer: Any) -> Recipe:
+def recipe_of(
+    folder: Path, model_type: str, model: Any, tokenizer: Any, longest: int | None = None
+) -> Recipe:
     """The recipe of an imported model: its task, for data from a file."""
     name = TASKS.get(getattr(model.config, "head", model.model_type))
     if name is None:
@@ -79,18 +90,18 @@ def recipe_of(folder: Path, model_type: str, model: Any, tokenizer: Any) -> Reci
             f"Load it with load_pretrained instead."
         )
     task = task_class(name)
-    data = replace(task.own_data(task.Data()), **_data_settings(task, model, tokenizer))
+    data = replace(task.own_data(task.Data()), **_data_settings(task, model, tokenizer, longest))
     recipe_name = check_name(folder.resolve().name, "the name of the run folder")
     return Recipe(
         name, recipe_name, f"a pretrained {model_type}", data, model.config, TrainConfig(), model.model_type
     )
 
 
-def _data_settings(task: Any, model: Any, tokenizer: Any) -> dict[str, Any]:
+def _data_settings(task: Any, model: Any, tokenizer: Any, longest: int | None) -> dict[str, Any]:
     """Settings of [data] from the model: the kind of the tokenizer, and the longest text."""
     found: dict[str, Any] = {} if tokenizer is None else {"tokenizer": tokenizer.kind}
     fields = task.Data.__dataclass_fields__
-    longest = model.max_length or getattr(model.config, "max_position_embeddings", 512)
+    longest = longest or model.max_length or getattr(model.config, "max_position_embeddings", 512)
     for name in ("block_size", "max_length"):
         if name in fields:
             found[name] = longest

@@ -24,6 +24,11 @@ class LiveRun:
     data: Splits
 
     @property
+    def generation(self) -> dict[str, Any]:
+        """Options of `generate` that the model needs: none."""
+        return {}
+
+    @property
     def reading(self) -> dict[str, Any]:
         """How the training data was read (`Task.reading`)."""
         return self.task.reading(self.data)

@@ -98,6 +98,11 @@ class Run:
     def _repr_html_(self) -> str:
         return run_html(self)
 
+    @property
+    def generation(self) -> dict[str, Any]:
+        """Options of `generate` that an imported model needs; empty for others."""
+        return self.record.imported.get("generation", {})
+
     @cached_property
     def reading(self) -> dict[str, Any]:
         """How the training data was read (`Task.reading`), which other inputs must match.

@@ -232,6 +232,11 @@ def task_class(name: str) -> type[Task]:
 # ---------------------------------------------------------------- shared functions
 
 
+def needed_options(run: Trained) -> Mapping[str, Any]:
+    """The options of `generate` that a run's model needs (`Trained.generation`)."""
+    return getattr(run, "generation", {})
+
+
 def split_rows(n: int, parts: int) -> list[np.ndarray]:
     """The numbers 0 to n - 1, split into at most `parts` parts of similar sizes."""
     return np.array_split(np.arange(n), min(n, parts))

@@ -30,6 +30,7 @@ from .base import (
     Trained,
     check_dataset,
     check_positions,
+    needed_options,
     register_task,
     target_scores,
     target_statistics,
@@ -259,7 +260,7 @@ class LanguageModelling(Task):
         warn_of_unknown(run, [prompt])
         ids = cls.prompt_ids(run, prompt)
         decode = run.tokenizer.decode
-        continuations = generate(run.model, [ids], max_new_tokens, **decoding)
+        continuations = generate(run.model, [ids], max_new_tokens, **{**needed_options(run), **decoding})
         # decode both: the space between them may be part of a token
         return [decode([*ids, *new]).removeprefix(decode(ids)) for new in continuations]
 
@@ -268,6 +269,7 @@ class LanguageModelling(Task):
         warn_of_unknown(run, [prompt])
         ids = cls.prompt_ids(run, prompt)
         text = TextStreamer(run.tokenizer.decode, ids)
+        decoding = {**needed_options(run), **decoding}
         for (token,) in stream(run.model, [ids], max_new_tokens=max_new_tokens, **decoding):
             if token is not None:
                 yield text.put(token)
@@ -279,7 +281,7 @@ class LanguageModelling(Task):
         ids = run.tokenizer.encode(prompt)
         if not ids:
             raise UserError(f"the prompt {prompt!r} has no tokens.\nPass a longer prompt.")
-        return ids
+        return [*run.tokenizer.prefix, *ids]
 
 
 def blocks_of(ids: np.ndarray, block_size: int, batch_size: int) -> Iterator[TokenBlocks]:

@@ -30,6 +30,10 @@ class Trained(Protocol):
     model: Any
 
     @property
+    def generation(self) -> Mapping[str, Any]:
+        """Options of `generate` that the model needs, such as forced tokens."""
+
+    @property
     def reading(self) -> Mapping[str, Any]:
         """How its training data was read (`TaskData.reading`); empty if unknown."""
 

@@ -34,6 +34,7 @@ from .base import (
     check_dataset,
     check_one_vocabulary,
     check_positions,
+    needed_options,
     register_task,
     score_batches,
     text_tokenizer,
@@ -266,7 +267,9 @@ class Translation(Task):
 
         With `num_return_sequences`, all translations of the first text come first, then those of the second.
         """
-        sources = [[*cls.source_ids(run, text), run.tokenizer.end_id] for text in texts]
+        before, end = run.tokenizer.prefix, run.tokenizer.end_id
+        sources = [[*before, *cls.source_ids(run, text), end] for text in texts]
+        decoding = {**needed_options(run), **decoding}
         count = decoding.get("num_return_sequences", 1)
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
         results = [[""] * count for _ in sources]

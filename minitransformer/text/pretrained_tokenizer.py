@@ -27,8 +27,7 @@ class PretrainedTokenizer(Tokenizer):
 
     `roles` says which token has which role: {"pad": "<pad>", "end": "</s>", ...}. `vocab_size` is the
     model's: its embedding may have more rows than there are tokens. As with `Tokenizer`, `encode` adds no
-    special tokens, and reads those in a text as ordinary text; `encode_source` adds those that the model was
-    trained with.
+    special tokens, and reads those in a text as ordinary text.
     """
 
     def __init__(
@@ -49,6 +48,8 @@ class PretrainedTokenizer(Tokenizer):
         ids = {role: self.token_to_id[token] for role, token in self.roles.items()}
         self.pad_id, self.unk_id, self.start_id, self.end_id = map(ids.get, ROLES[:4])
         added = backend.get_added_tokens_decoder().items()
+        empty = self.encode_with_special_tokens("")
+        self.prefix = empty[:-1] if empty[-1:] == [self.end_id] else empty
         self._special = {i for i, token in added if token.special} | set(ids.values())
 
     def _checked(self, roles: Mapping[str, str]) -> dict[str, str]:
@@ -93,7 +94,8 @@ class PretrainedTokenizer(Tokenizer):
     def encode(self, text: str) -> list[int]:
         return self._encoding(text).ids
 
-    def encode_source(self, text: str) -> list[int]:
+    def encode_with_special_tokens(self, text: str) -> list[int]:
+        """The ids of a text with the special tokens around it that the model was trained with."""
         try:
             return self._backend.encode(text, add_special_tokens=True).ids
         except TypeError:

@@ -62,6 +62,7 @@ class Tokenizer:
         self.pad_id, self.unk_id, self.start_id, self.end_id = (
             self.token_to_id.get(t) for t in SPECIAL_TOKENS
         )
+        self.prefix: list[int] = []  # special tokens before each text, of some pretrained models
         specials = {*SPECIAL_TOKENS, *(t.content for t in backend.get_added_tokens_decoder().values())}
         if self.kind == "char":  # its backend has none
             specials |= {t for t in self.token_to_id if len(t) > 1}
@@ -185,10 +186,6 @@ class Tokenizer:
         if self.kind == "char":
             return self._encode_characters(text)
         return self._encoding(text).ids
-
-    def encode_source(self, text: str) -> list[int]:
-        """What an encoder is given: the ids of a text, and the end token."""
-        return [*self.encode(text), *([] if self.end_id is None else [self.end_id])]
 
     def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         """The token ids of a text, each with the start and the end of the token in the text."""

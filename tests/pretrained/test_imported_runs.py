@@ -7,8 +7,20 @@ import pytest
 import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from minitransformer import BERT, GPT, BERTConfig, GPTConfig, save_pretrained
+from minitransformer import (
+    BART,
+    BERT,
+    GPT,
+    T5,
+    BARTConfig,
+    BERTConfig,
+    GPTConfig,
+    T5Config,
+    generate,
+    save_pretrained,
+)
 from minitransformer.cli import main
+from minitransformer.data.batching import collate
 from minitransformer.pretrained import load_pretrained
 from minitransformer.runs.run import Run
 
@@ -40,6 +52,19 @@ def word_piece():
     return backend
 
 
+def unigram():
+    """T5's or BART's kind of special tokens, around pieces that are trained on TEXTS (Kudo 2018)."""
+    backend = hf.Tokenizer(models.Unigram())
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    special = ["<pad>", "</s>", "<unk>", "<s>"]
+    trainer = trainers.UnigramTrainer(
+        vocab_size=60, special_tokens=special, unk_token="<unk>", show_progress=False
+    )
+    backend.train_from_iterator(TEXTS, trainer)
+    return backend
+
+
 def write_tokenizer(backend, folder, **tokens):
     backend.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps(tokens))
@@ -56,15 +81,43 @@ def gpt2(tmp_path):
     return tmp_path / "gpt2"
 
 
-def bert_folder(folder, **options):
+def bert_folder(folder, positions=16, **options):
     backend = word_piece()
     config = BERTConfig(
         vocab_size=96, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=12,
-        max_position_embeddings=16, **options,
+        max_position_embeddings=positions, **options,
     )  # fmt: skip
     save_pretrained(BERT(config), folder)
     names = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
     write_tokenizer(backend, folder, **{f"{role}_token": token for role, token in names.items()})
+    return folder
+
+
+UNIGRAM_TOKENS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "bos_token": "<s>"}
+
+
+def t5_folder(folder):
+    backend = unigram()
+    backend.post_processor = processors.TemplateProcessing("$A </s>", "$A </s> $B </s>", [("</s>", 1)])
+    sizes = {"d_model": 8, "d_kv": 4, "d_ff": 12, "num_layers": 1, "num_heads": 2}
+    save_pretrained(T5(T5Config(vocab_size=backend.get_vocab_size(), **sizes)), folder)
+    write_tokenizer(backend, folder, **UNIGRAM_TOKENS)
+    return folder
+
+
+def bart_folder(folder):
+    backend = unigram()
+    backend.post_processor = processors.TemplateProcessing("<s> $A </s>", None, [("<s>", 3), ("</s>", 1)])
+    sides = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in
+             {"layers": 1, "attention_heads": 2, "ffn_dim": 12}.items()}  # fmt: skip
+    config = BARTConfig(
+        vocab_size=backend.get_vocab_size(), d_model=8, max_position_embeddings=24, **sides,
+        pad_token_id=0, bos_token_id=3, eos_token_id=1,
+    )  # fmt: skip
+    save_pretrained(BART(config), folder)
+    write_tokenizer(backend, folder, **UNIGRAM_TOKENS)
+    options = {"forced_bos_token_id": 3, "bad_words_ids": [[0]], "num_beams": 4, "length_penalty": 2.0}
+    (folder / "generation_config.json").write_text(json.dumps(options))
     return folder
 
 
@@ -134,6 +187,32 @@ def test_a_text_that_is_too_long_is_cut_with_a_warning(tmp_path, capsys):
     assert "only the first 16 are read" in capsys.readouterr().err
 
 
+def test_a_t5_reads_the_end_token_and_starts_with_padding(tmp_path, capsys):
+    folder = t5_folder(tmp_path / "t5")
+    run = Run(imported(folder, tmp_path))
+    assert (run.tokenizer.start_id, run.tokenizer.end_id, run.tokenizer.prefix) == (0, 1, [])
+    source = run.tokenizer.encode_with_special_tokens("the cat sat")
+    assert source == [*run.tokenizer.encode("the cat sat"), 1]
+    expected = run.tokenizer.decode(generate(run.model, [source], 20)[0][:20])
+    assert run.task.translate(run, ["the cat sat"])[0].startswith(expected)
+    assert main(["translate", str(tmp_path / "run"), "the cat sat"]) == 0
+
+
+def test_a_bart_gets_both_special_tokens_and_its_forced_first_token(tmp_path, capsys):
+    run = Run(imported(bart_folder(tmp_path / "bart"), tmp_path))
+    assert capsys.readouterr().out.strip().endswith("--num-beams 4 --length-penalty 2.0")
+    assert run.tokenizer.prefix == [3]
+    assert run.generation == {"forced_bos_token_id": 3, "suppress_tokens": [0]}
+    batch = collate([(run.tokenizer.encode("the cat"), run.tokenizer.encode("a man"))], run.tokenizer)
+    assert batch.source[0].tolist() == run.tokenizer.encode_with_special_tokens("the cat")
+    assert batch.target_in[0, :2].tolist() == [1, 3]
+    assert batch.target_out[0].tolist() == run.tokenizer.encode_with_special_tokens("a man")
+    source = run.tokenizer.encode_with_special_tokens("the cat")
+    expected = generate(run.model, [source], 23, **run.generation)[0]
+    assert expected[0] == 3
+    assert run.task.translate(run, ["the cat"]) == [run.tokenizer.decode(expected)]
+
+
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path, capsys):
     folder = bert_folder(tmp_path / "bert", head="similarity")
     (folder / "tokenizer.json").unlink()
@@ -147,3 +226,15 @@ def test_an_existing_run_is_kept(gpt2, tmp_path, capsys):
     assert main(["import", str(gpt2), "--run-dir", str(run)]) == 2
     assert "already contains a run" in capsys.readouterr().err
     assert main(["import", str(gpt2), "--run-dir", str(run), "--overwrite"]) == 0
+
+
+def test_fine_tuning_takes_the_sizes_of_the_imported_model(tmp_path, capsys):
+    run = imported(bert_folder(tmp_path / "bert", 32, head="similarity"), tmp_path)
+    (tmp_path / "pairs.tsv").write_text("".join(f"the cat {a}\ta man {a}\n" for a in "abcdefghijklmnopqrst"))
+    options = ["--data", str(tmp_path / "pairs.tsv"), "--steps", "2"]
+    target = ["--init-from", str(run), "--run-dir", str(tmp_path / "tuned")]
+    assert main(["train", "bert-similar", *options, *target]) == 0
+    tuned = Run(tmp_path / "tuned", "last")
+    assert (tuned.model.config.hidden_size, tuned.model.config.num_hidden_layers) == (8, 1)
+    assert tuned.tokenizer.roles == Run(run).tokenizer.roles
+    assert "are from" in capsys.readouterr().err

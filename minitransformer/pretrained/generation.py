@@ -1,0 +1,47 @@
+"""How a pretrained model is meant to generate text: generation_config.json, or older keys of config.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+NEEDED = (
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+)  # without them, texts are not what the model was made for
+SUGGESTED = ("num_beams", "length_penalty", "no_repeat_ngram_size", "early_stopping")
+
+
+def needed_options(content: Mapping[str, Any], vocab_size: int) -> dict[str, Any]:
+    """Options of `generate` that the model needs: forced and suppressed tokens."""
+
+    def is_token(value: Any) -> bool:
+        return type(value) is int and 0 <= value < vocab_size
+
+    found: dict[str, Any] = {name: content[name] for name in NEEDED if is_token(content.get(name))}
+    lists = [[token] for token in _list(content.get("suppress_tokens"))] + _list(content.get("bad_words_ids"))
+    single = [tokens[0] for tokens in lists if isinstance(tokens, list) and len(tokens) == 1]
+    if suppressed := sorted({token for token in single if is_token(token)}):
+        found["suppress_tokens"] = suppressed
+    ends = content.get("eos_token_id")
+    if isinstance(ends, list) and len(ends) > 1 and all(map(is_token, ends)):
+        found["eos_token_id"] = ends
+    return found
+
+
+def suggested_flags(content: Mapping[str, Any]) -> list[str]:
+    """The flags for how its authors decode with the model, such as ["--num-beams", "4"]."""
+    flags: list[str] = []
+    if not isinstance(content.get("num_beams"), int) or content["num_beams"] < 2:
+        return flags
+    for name in SUGGESTED:
+        value = content.get(name)
+        default = {"length_penalty": 1.0, "no_repeat_ngram_size": 0, "early_stopping": False}.get(name)
+        if value is not None and value != default and isinstance(value, int | float | str):
+            shown = str(value).lower() if isinstance(value, bool) else str(value)
+            flags += [f"--{name.replace('_', '-')}", shown]
+    return flags
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,57 @@
+"""How a sentence encoder makes one vector of a text, in the files of sentence-transformers.
+
+Here it is the mean of the tokens' states, normalized: the head "similarity" of a BERT.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..files import printable, write_json
+from .errors import PretrainedError
+from .settings import read_object, read_optional
+
+MODULES = "modules.json"
+POOLING = "1_Pooling/config.json"
+LENGTH = "sentence_bert_config.json"
+
+
+def check_pooling(folder: Path) -> None:
+    """Raise a PretrainedError for a sentence encoder whose vectors are not means of states."""
+    if not (folder / MODULES).is_file() or not (folder / POOLING).is_file():
+        return
+    content = read_object(folder / POOLING)
+    modes = [name.removeprefix("pooling_mode_") for name, value in content.items() if value is True]
+    modes = [
+        name for name in modes if name in ("cls_token", "max_tokens", "mean_sqrt_len_tokens", "lasttoken")
+    ]
+    found = [content["pooling_mode"]] if isinstance(content.get("pooling_mode"), str) else modes
+    if wrong := [mode for mode in found if mode != "mean"]:
+        raise PretrainedError(
+            f"{printable(folder / POOLING)} has the pooling {printable(', '.join(wrong))}; only the mean of "
+            f"all tokens is supported.\n"
+            f"Choose a model with mean pooling, or load it with another head."
+        )
+
+
+def max_length(folder: Path) -> int | None:
+    """The number of tokens of a text that a sentence encoder reads; None if it does not say."""
+    content = read_optional(folder / LENGTH)
+    length = content.get("max_seq_length")
+    return length if isinstance(length, int) and length > 2 else None
+
+
+def write_pooling(folder: Path, config: Any) -> None:
+    """Write the files that make sentence-transformers compute the same vectors."""
+    kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(kinds.items())
+    ]
+    write_json(folder / MODULES, modules)
+    write_json(folder / LENGTH, {"max_seq_length": config.max_position_embeddings, "do_lower_case": False})
+    (folder / "1_Pooling").mkdir()
+    (folder / "2_Normalize").mkdir()
+    pooling = {"word_embedding_dimension": config.hidden_size, "pooling_mode_mean_tokens": True}
+    write_json(folder / POOLING, pooling)

@@ -1,0 +1,40 @@
+"""Reading the JSON files of a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from ..files import printable, read_json
+from .errors import PretrainedError
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """The content of config.json."""
+    if not folder.is_dir():
+        raise PretrainedError(
+            f"there is no folder {printable(folder)}.\n"
+            f"Download the model's config.json, model.safetensors and tokenizer files into one."
+        )
+    if not (folder / "config.json").is_file():
+        raise PretrainedError(
+            f"{printable(folder)} has no config.json.\nDownload it from where the weights come from."
+        )
+    return read_object(folder / "config.json")
+
+
+def read_optional(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; {} if there is no such file."""
+    return read_object(path) if path.is_file() else {}
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file."""
+    try:
+        content = read_json(path)
+    except UserError as error:
+        raise PretrainedError(f"{str(error).splitlines()[0]}\nDownload it again.") from None
+    if not isinstance(content, dict):
+        raise PretrainedError(f"{printable(path)} is not an object of settings.\nDownload it again.")
+    return content
