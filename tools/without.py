@@ -108,7 +108,8 @@ LEAVES = {
     ),
     "gradcheck": ("minigrad/__main__.py",),
     "pretrained": (
-        "minitransformer/runs/imported.py", "minitransformer/cli/import_.py", "tests/pretrained",
+        "minitransformer/runs/imported.py", "minitransformer/cli/import_.py",
+        "minitransformer/cli/export.py", "minitransformer/cli/embed.py", "tests/pretrained",
     ),
     "breadth": ("tests/repository/test_stub.py",),
     "torch_names": (

@@ -39,6 +39,7 @@ VERBS["explain"] = 'walk a sentence through a model: minitransformer explain run
 
 # pretrained: models from the Hugging Face hub
 VERBS["import"] = "make a run of a pretrained model: minitransformer import gpt2/ --run-dir runs/gpt2"
+VERBS["export"] = "write a run's model for transformers: minitransformer export runs/bert-mlm bert/"
 VERBS["embed"] = 'print sentence vectors: minitransformer embed runs/bert-similar "I love you"'
 
 # learn (needs gradcheck): exercises with a tutor

@@ -23,6 +23,7 @@ from .family import FAMILIES, Family, Settings, family
 from .loading import widths_of
 from .names import find
 from .pooling import write_pooling
+from .tokenizers import save_tokenizer
 from .weights import WEIGHTS, listed
 
 
@@ -55,7 +56,7 @@ def save_pretrained(
         if getattr(model.config, "head", "") == "similarity":
             write_pooling(partial, model.config)
         if tokenizer is not None:
-            tokenizer.save(partial / "tokenizer.json")
+            save_tokenizer(tokenizer, partial, model)
 
 
 def family_of(model: Any) -> tuple[Family, Settings]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from ..files import printable, read_text
+from ..errors import UserError
+from ..files import printable, read_bytes, read_text, write_json
 from ..text.pretrained_tokenizer import PretrainedTokenizer, backend_of
+from ..text.sentencepiece_tokenizer import SentencePieceTokenizer
+from ..text.tokenizer import Tokenizer
+from ..text.tokenizer_presets import sentinels
 from .errors import PretrainedError
 from .settings import read_object, read_optional
 
@@ -19,54 +24,106 @@ NAMES = {  # our roles -> transformers' settings
     "cls": "cls_token", "sep": "sep_token", "mask": "mask_token",
 }  # fmt: skip
 BERT_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+USUAL = {  # if no file gives roles: of these, those that the vocabulary has
+    "pad": ("<pad>", "[PAD]"), "unk": ("<unk>", "[UNK]"), "start": ("<s>",), "end": ("</s>", "<|endoftext|>"),
+    "cls": ("[CLS]",), "sep": ("[SEP]",), "mask": ("[MASK]", "<mask>"),
+}  # fmt: skip
 
 
-def load_tokenizer(folder: str | Path) -> Any:
-    """The tokenizer of a model: from tokenizer.json, vocab.json with merges.txt, or vocab.txt.
+def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
+    """The tokenizer of a model, in any layout of the hub.
 
+    They are, in this order: source.spm, target.spm and vocab.json (Marian); tokenizer.json; spiece.model or
+    tokenizer.model; vocab.json and merges.txt; vocab.txt.
     Special tokens get their roles from tokenizer_config.json, special_tokens_map.json and config.json.
     """
     folder = Path(folder)
-    settings = read_optional(folder / "tokenizer_config.json")
+    settings = read_optional(folder / "special_tokens_map.json")
+    settings |= read_optional(folder / "tokenizer_config.json")
     config = read_optional(folder / "config.json")
-    if (folder / "tokenizer.json").is_file():
+    size = config.get("vocab_size")
+    has = lambda *names: all((folder / name).is_file() for name in names)
+    if has("source.spm", "target.spm", "vocab.json"):
+        return _marian(folder, settings, config)
+    if not has("tokenizer.json"):
+        for name in ("spiece.model", "tokenizer.model"):
+            if has(name):
+                return _sentencepiece(folder / name, settings, config)
+    if has("tokenizer.json"):
         path = folder / "tokenizer.json"
         backend = backend_of(read_object(path), printable(path))
-    elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+    elif has("vocab.json", "merges.txt"):
         backend = _byte_level(folder)
-    elif (folder / "vocab.txt").is_file():
+    elif has("vocab.txt"):
         backend = _word_piece(folder / "vocab.txt", settings)
     else:
         raise PretrainedError(
-            f"{printable(folder)} has no tokenizer: found none of tokenizer.json, vocab.json with "
-            f"merges.txt, and vocab.txt.\n"
+            f"{printable(folder)} has no tokenizer: found none of tokenizer.json, spiece.model, "
+            f"tokenizer.model, source.spm, vocab.json with merges.txt, and vocab.txt.\n"
             f"Download the model's tokenizer files into the same folder."
         )
-    return PretrainedTokenizer(backend, _roles(folder, backend, settings, config), config.get("vocab_size"))
+    return PretrainedTokenizer(backend, _roles(backend.get_vocab(), settings, config), size)
 
 
 def _roles(
-    folder: Path, backend: hf.Tokenizer, settings: Mapping[str, Any], config: Mapping[str, Any]
+    vocab: Mapping[str, int], settings: Mapping[str, Any], config: Mapping[str, Any]
 ) -> dict[str, str]:
     """The token of each role.
 
     The first token of an encoder-decoder's targets is its `decoder_start_token_id`.
     """
-    mapped = read_optional(folder / "special_tokens_map.json")
+    tokens = {i: token for token, i in vocab.items()}
     found = {}
     for role, name in NAMES.items():
-        token = settings.get(name) or mapped.get(name)
+        token = settings.get(name)
         token = token.get("content") if isinstance(token, dict) else token
         if token is None and isinstance(number := config.get(f"{name}_id"), int):
-            token = backend.id_to_token(number) if 0 <= number < 2**31 else None
-        if token is None and not settings and not mapped and role in BERT_TOKENS:  # a vocab.txt alone
-            token = BERT_TOKENS[role] if backend.token_to_id(BERT_TOKENS[role]) is not None else None
-        if isinstance(token, str) and backend.token_to_id(token) is not None:
+            token = tokens.get(number)
+        if token is None and not any(name in settings for name in NAMES.values()):
+            token = next((usual for usual in USUAL[role] if usual in vocab), None)
+        if isinstance(token, str) and token in vocab:
             found[role] = token
     start = config.get("decoder_start_token_id")
-    if isinstance(start, int) and 0 <= start < 2**31 and (token := backend.id_to_token(start)) is not None:
-        found["start"] = token
+    if isinstance(start, int) and start in tokens:
+        found["start"] = tokens[start]
     return found
+
+
+def _sentencepiece(
+    path: Path, settings: Mapping[str, Any], config: Mapping[str, Any]
+) -> SentencePieceTokenizer:
+    """T5's, with sentinels after the pieces; or Llama's, with <s> before each text."""
+    is_t5 = config.get("model_type") == "t5"
+    count = settings.get("extra_ids", 100) if is_t5 else 0
+    count = count if isinstance(count, int) and 0 <= count <= 1000 else 0
+    added = sentinels(count)[::-1]
+    content = read_bytes(path)
+    where = printable(path)
+    plain = SentencePieceTokenizer(content, {}, added=added, where=where)
+    roles = _roles(plain.token_to_id, settings, config)
+    begins = not is_t5 and settings.get("add_bos_token", True) and "start" in roles
+    prefix = [roles["start"]] if begins else []
+    return SentencePieceTokenizer(
+        content, roles, config.get("vocab_size"), added=added, prefix=prefix, has_end=is_t5, where=where
+    )
+
+
+def _marian(folder: Path, settings: Mapping[str, Any], config: Mapping[str, Any]) -> SentencePieceTokenizer:
+    """A model for each language, and the ids of both in one vocabulary."""
+    if settings.get("separate_vocabs"):
+        raise PretrainedError(
+            f"{printable(folder)} has separate vocabularies of source and target, which are not supported.\n"
+            f"Choose a model with one vocab.json."
+        )
+    vocab = read_object(folder / "vocab.json")
+    if any(type(i) is not int or i < 0 for i in vocab.values()) or len(set(vocab.values())) < len(vocab):
+        raise PretrainedError(
+            f"{printable(folder / 'vocab.json')} does not give each token an id.\nDownload it again."
+        )
+    source, target = (read_bytes(folder / name) for name in ("source.spm", "target.spm"))
+    roles = _roles(vocab, settings, config)
+    where = printable(folder / "source.spm")
+    return SentencePieceTokenizer(source, roles, config.get("vocab_size"), target, vocab, where=where)
 
 
 def _byte_level(folder: Path) -> hf.Tokenizer:
@@ -120,3 +177,54 @@ def _word_piece(path: Path, settings: Mapping[str, Any]) -> hf.Tokenizer:
     backend.post_processor = processors.BertProcessing(sep, cls)
     backend.add_special_tokens(list(special.values()))
     return backend
+
+
+def save_tokenizer(tokenizer: Tokenizer, folder: Path, model: Any = None) -> None:
+    """Write the files that AutoTokenizer of transformers reads to the same ids.
+
+    Around a text, it puts the special tokens that the `model` is fed with.
+    """
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        for name, content in tokenizer.model_files().items():
+            (folder / name).write_bytes(content)
+        kind = "MarianTokenizer" if (folder / "source.spm").exists() else "LlamaTokenizer"
+        kind = "T5Tokenizer" if getattr(model, "model_type", "") == "t5" else kind
+    else:
+        backend = hf.Tokenizer.from_str(tokenizer._backend.to_str())
+        if not isinstance(tokenizer, PretrainedTokenizer):
+            backend.post_processor = _post_processor(tokenizer, model)
+        backend.save(str(folder / "tokenizer.json"))
+        kind = "PreTrainedTokenizerFast"
+    settings: dict[str, Any] = {"tokenizer_class": kind, **special_tokens(tokenizer)}
+    if kind == "LlamaTokenizer":
+        settings |= {"add_bos_token": bool(tokenizer.prefix), "add_eos_token": False}
+    write_json(folder / "tokenizer_config.json", settings)
+
+
+def special_tokens(tokenizer: Tokenizer) -> dict[str, str]:
+    """The special tokens by the names of transformers. A token before each text is its bos_token."""
+    ids: dict[str, Any] = {
+        "pad": tokenizer.pad_id,
+        "unk": tokenizer.unk_id,
+        "start": tokenizer.start_id,
+        "end": tokenizer.end_id,
+    }
+    is_cls = "cls" in getattr(tokenizer, "roles", {}) and tokenizer.special_id("[CLS]") in tokenizer.prefix
+    if tokenizer.prefix and not is_cls:
+        ids["start"] = tokenizer.prefix[0]
+    found = {NAMES[role]: tokenizer.id_to_token[i] for role, i in ids.items() if i is not None}
+    for role, name in ((role, BERT_TOKENS[role]) for role in ("cls", "sep", "mask")):
+        with suppress(UserError):
+            found[NAMES[role]] = tokenizer.id_to_token[tokenizer.special_id(name)]
+    return found
+
+
+def _post_processor(tokenizer: Tokenizer, model: Any) -> Any:
+    """What puts [CLS] and [SEP] around a text, or the end token after it; None for a language model."""
+    if getattr(model, "model_type", "") == "bert":
+        cls, sep = ((name, tokenizer.special_id(name)) for name in ("[CLS]", "[SEP]"))
+        return processors.BertProcessing(sep, cls)
+    if getattr(model, "is_encoder_decoder", False) and tokenizer.end_id is not None:
+        end = tokenizer.id_to_token[tokenizer.end_id]
+        return processors.TemplateProcessing(f"$A {end}", None, [(end, tokenizer.end_id)])
+    return None

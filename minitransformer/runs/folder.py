@@ -26,7 +26,7 @@ from ..data.splits import Sources
 from ..errors import UserError
 from ..files import json_bytes, printable, read_bytes, read_json, read_text, sha256, to_json
 from ..recipes import Recipe
-from ..text.pretrained_tokenizer import load_tokenizer
+from ..text.loading import load_tokenizer
 from ..text.tokenizer import Tokenizer
 from ..training import tensorboard
 from ..training.checkpoint import Checkpoints

@@ -169,7 +169,8 @@ class Translation(Task):
     def ids(self, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[list[int], list[int]]]:
         """Both sides of each pair as token ids."""
         encode = self.tokenizer.encode
-        return [(encode(source), encode(target)) for source, target in pairs]
+        encode_target = getattr(self.tokenizer, "encode_target", encode)  # your own may have one method
+        return [(encode(source), encode_target(target)) for source, target in pairs]
 
     @property
     def largest_batch(self) -> int:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import tokenizers as hf
 
-from ..errors import UserError, check_integer
-from ..files import JSON_LIMIT, printable, read_json
+from ..errors import check_integer
+from ..files import JSON_LIMIT, printable
 from .tokenizer import Tokenizer, TokenizerError
 from .tokenizer_presets import CLS, END, MASK, PAD, SEP, START, UNK
 
@@ -39,18 +38,26 @@ class PretrainedTokenizer(Tokenizer):
         backend.no_truncation()
         self._backend = backend
         self._backend.encode_special_tokens = True
-        self.token_to_id = backend.get_vocab()
-        self.id_to_token = {i: token for token, i in self.token_to_id.items()}
+        added = backend.get_added_tokens_decoder().items()
+        special = {i for i, token in added if token.special}
+        self._describe(backend.get_vocab(), roles, vocab_size, special)
+        empty = self.encode_with_special_tokens("")
+        last = {self.end_id, self.token_to_id.get(self.roles.get("sep", ""))}
+        self.prefix = empty[:-1] if empty and empty[-1] in last else empty
+
+    def _describe(
+        self, vocab: dict[str, int], roles: Mapping[str, str], vocab_size: int | None, special: set[int]
+    ) -> None:
+        """Set the attributes that describe the vocabulary."""
+        self.token_to_id = vocab
+        self.id_to_token = {i: token for token, i in vocab.items()}
         self.roles = self._checked(roles)
         self._vocab_size = self._checked_size(vocab_size)
         self._unused = set(range(self._vocab_size)) - self.id_to_token.keys()
         self.id_to_token |= {i: f"<unused {i}>" for i in self._unused}
         ids = {role: self.token_to_id[token] for role, token in self.roles.items()}
         self.pad_id, self.unk_id, self.start_id, self.end_id = map(ids.get, ROLES[:4])
-        added = backend.get_added_tokens_decoder().items()
-        empty = self.encode_with_special_tokens("")
-        self.prefix = empty[:-1] if empty[-1:] == [self.end_id] else empty
-        self._special = {i for i, token in added if token.special} | set(ids.values())
+        self._special = special | set(ids.values())
 
     def _checked(self, roles: Mapping[str, str]) -> dict[str, str]:
         """The roles whose tokens are in the vocabulary; a TokenizerError for one that is not."""
@@ -63,7 +70,7 @@ class PretrainedTokenizer(Tokenizer):
                     f"the special token {printable(repr(token)):.60} {problem}.\n"
                     f"Download the tokenizer's files again, all from one model."
                 )
-        return dict(roles)
+        return {role: roles[role] for role in ROLES if role in roles}
 
     def _checked_size(self, size: int | None) -> int:
         """The model's number of tokens, which must include all ids of the tokenizer."""
@@ -123,7 +130,11 @@ class PretrainedTokenizer(Tokenizer):
                 f"token id {wrong[0]} is out of range: the vocabulary has ids 0 to {self.vocab_size - 1}.\n"
                 f"Decode ids from this tokenizer."
             )
-        return self._backend.decode([i for i in ids if i not in self._unused and i not in self._special])
+        return self._text_of([i for i in ids if i not in self._unused and i not in self._special])
+
+    def _text_of(self, ids: list[int]) -> str:
+        """The text of ordinary tokens."""
+        return self._backend.decode(ids)
 
     def unknown_words(self, text: str) -> list[str]:
         if self.unk_id is None:
@@ -155,17 +166,6 @@ class PretrainedTokenizer(Tokenizer):
         if not isinstance(roles, dict) or not all(isinstance(token, str) for token in roles.values()):
             raise TokenizerError(f"{where} is damaged: it has no roles.\nImport the model again.")
         return cls(backend_of(content.get("tokenizer"), where), roles, size)
-
-
-def load_tokenizer(path: str | Path) -> Tokenizer:
-    """The tokenizer in a run's tokenizer.json: a Tokenizer, or a PretrainedTokenizer."""
-    try:
-        content = read_json(path, {})
-    except UserError as error:
-        raise TokenizerError(str(error)) from None
-    if isinstance(content, dict) and "pretrained" in content:
-        return PretrainedTokenizer.from_json(content, printable(path))
-    return Tokenizer.load(path)
 
 
 def backend_of(content: Any, where: str) -> hf.Tokenizer:

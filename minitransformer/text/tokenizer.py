@@ -187,6 +187,10 @@ class Tokenizer:
             return self._encode_characters(text)
         return self._encoding(text).ids
 
+    def encode_target(self, text: str) -> list[int]:
+        """The ids of a target, such as a translation, for which some tokenizers have a model of its own."""
+        return self.encode(text)
+
     def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         """The token ids of a text, each with the start and the end of the token in the text."""
         if self.kind == "char":

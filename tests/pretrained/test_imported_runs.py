@@ -228,6 +228,20 @@ def test_an_existing_run_is_kept(gpt2, tmp_path, capsys):
     assert main(["import", str(gpt2), "--run-dir", str(run), "--overwrite"]) == 0
 
 
+def test_an_exported_run_can_be_imported_again(tmp_path, capsys):
+    folder = bert_folder(tmp_path / "bert", head="classification", num_labels=2)
+    run = imported(folder, tmp_path)
+    assert main(["export", str(run), str(tmp_path / "back")]) == 0
+    assert "config.json, model.safetensors, tokenizer.json" in capsys.readouterr().out
+    assert main(["import", str(tmp_path / "back"), "--run-dir", str(tmp_path / "again")]) == 0
+    first, second = Run(run), Run(tmp_path / "again")
+    np.testing.assert_array_equal(second.model([[2, 5, 3]]).numpy(), first.model([[2, 5, 3]]).numpy())
+    assert second.labels == first.labels == ["LABEL_0", "LABEL_1"]
+    assert second.tokenizer.to_bytes() == first.tokenizer.to_bytes()
+    assert main(["export", str(run), str(tmp_path / "back")]) == 2
+    assert "already exists" in capsys.readouterr().err
+
+
 def test_fine_tuning_takes_the_sizes_of_the_imported_model(tmp_path, capsys):
     run = imported(bert_folder(tmp_path / "bert", 32, head="similarity"), tmp_path)
     (tmp_path / "pairs.tsv").write_text("".join(f"the cat {a}\ta man {a}\n" for a in "abcdefghijklmnopqrst"))

@@ -1,0 +1,36 @@
+"""`minitransformer export RUN FOLDER`: write a run's model for transformers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from ..files import one_line
+from ..pretrained import save_pretrained
+from ..runs.run import Run
+from .arguments import Checkpoint, RunFolder
+from .parsing import run_command
+
+
+def run(argv: list[str]) -> None:
+    def export(
+        run: RunFolder,
+        folder: Annotated[Path, Positional, arg(metavar="FOLDER", help_behavior_hint="")],
+        checkpoint: Checkpoint = "best",
+    ) -> None:
+        """Write the model and the tokenizer of a run to a new folder, in the format of transformers.
+
+        There, from_pretrained(FOLDER) reads both, and computes the same logits. Models without a class in
+        transformers are refused by name.
+
+        Args:
+            folder: The folder to write.
+        """
+        trained = Run(run, checkpoint)
+        save_pretrained(trained.model, folder, trained.tokenizer, trained.labels)
+        names = ", ".join(sorted(path.name for path in folder.iterdir()))
+        print(one_line(f"{folder}: {names}"))
+
+    run_command(export, argv, "minitransformer export")

@@ -1,0 +1,169 @@
+"""SentencePiece models (Kudo and Richardson 2018), read by its library: those of T5, Llama and Marian."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import UserError
+from ..files import JSON_LIMIT, printable
+from .pretrained_tokenizer import PretrainedTokenizer
+from .tokenizer import TokenizerError
+
+SPACE = "▁"
+
+
+class SentencePieceTokenizer(PretrainedTokenizer):
+    """Encodes with `source`, the content of a .model file, and targets with `target`, if it is given.
+
+    Ids are those of `vocab` (Marian's vocab.json), or else of the model; `added` are the tokens after the
+    model's own, such as T5's <extra_id_99> to <extra_id_0>. A text is fed with the special tokens `prefix`
+    before it and, if `has_end`, the end token after it.
+    """
+
+    def __init__(
+        self,
+        source: bytes,
+        roles: Mapping[str, str],
+        vocab_size: int | None = None,
+        target: bytes | None = None,
+        vocab: Mapping[str, int] | None = None,
+        added: Sequence[str] = (),
+        prefix: Sequence[str] = (),
+        has_end: bool = True,
+        where: str = "the SentencePiece model",
+    ) -> None:
+        self.layout = "sentencepiece"
+        self.kind = "unigram"
+        self._content = {"source": source, **({} if target is None else {"target": target})}
+        self._source = _processor(source, where)
+        self._target = self._source if target is None else _processor(target, where)
+        self._vocab = None if vocab is None else dict(vocab)
+        self._added = list(added)
+        size = self._source.get_piece_size()
+        pieces = {self._source.id_to_piece(i): i for i in range(size)} if vocab is None else dict(vocab)
+        pieces |= {token: size + i for i, token in enumerate(added)} if vocab is None else {}
+        ids = range(size) if vocab is None else ()
+        special = {i for i in ids if self._source.is_control(i) or self._source.is_unknown(i)}
+        self._describe(
+            pieces, roles, vocab_size, special | {pieces[token] for token in added if token in pieces}
+        )
+        self.prefix = [self.token_to_id[token] for token in prefix]
+        self.has_end = has_end
+
+    def encode(self, text: str) -> list[int]:
+        return self._encode(self._source, text)
+
+    def encode_target(self, text: str) -> list[int]:
+        return self._encode(self._target, text)
+
+    def _encode(self, processor: Any, text: str) -> list[int]:
+        _check_text(text)
+        if self._vocab is None:
+            return processor.encode(text)
+        code, text = _language_code(text)
+        return [self._id_of(piece) for piece in [*code, *processor.encode(text, out_type=str)]]
+
+    def _id_of(self, piece: str) -> int:
+        return self.token_to_id.get(piece, self.unk_id or 0)
+
+    def encode_with_special_tokens(self, text: str) -> list[int]:
+        end = [] if self.end_id is None or not self.has_end else [self.end_id]
+        return [*self.prefix, *self.encode(text), *end]
+
+    def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
+        _check_text(text)
+        pieces = self._source.encode(text, out_type="immutable_proto").pieces
+        return [
+            (each.id if self._vocab is None else self._id_of(each.piece), (each.begin, each.end))
+            for each in pieces
+        ]
+
+    def encode_marked(self, parts: Sequence[str]) -> list[int]:
+        ids: list[int] = []
+        for k, part in enumerate(parts):
+            ids += [self.special_id(part)] if k % 2 else self.encode(part.strip() if len(parts) > 1 else part)
+        return ids
+
+    def _text_of(self, ids: list[int]) -> str:
+        return self._target.decode_pieces([self.id_to_token[i] for i in ids])
+
+    # ------------------------------------------------------------ files
+
+    def to_bytes(self) -> bytes:
+        """The content of a run's tokenizer.json; models are in base64."""
+        content = {
+            "roles": self.roles,
+            "vocab_size": self.vocab_size,
+            "vocab": self._vocab,
+            "added": self._added,
+            "prefix": [self.id_to_token[i] for i in self.prefix],
+            "has_end": self.has_end,
+            "models": {name: base64.b64encode(model).decode() for name, model in self._content.items()},
+        }
+        found = json.dumps({"sentencepiece": content}, ensure_ascii=False, separators=(",", ":")).encode()
+        if len(found) > JSON_LIMIT:
+            raise TokenizerError(
+                f"this SentencePiece model takes {len(found):,} bytes, the limit is {JSON_LIMIT:,}.\n"
+                f"Choose a model with a smaller vocabulary."
+            )
+        return found
+
+    def model_files(self) -> dict[str, bytes]:
+        """The model's own files, by the names that transformers expects."""
+        if self._vocab is not None:
+            vocab = json.dumps(self._vocab, ensure_ascii=False).encode()
+            return {
+                "source.spm": self._content["source"],
+                "target.spm": self._content.get("target", self._content["source"]),
+                "vocab.json": vocab,
+            }
+        return {"spiece.model" if self._added else "tokenizer.model": self._content["source"]}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any], where: str) -> SentencePieceTokenizer:
+        about = content["sentencepiece"]
+        try:
+            models = {name: base64.b64decode(text, validate=True) for name, text in about["models"].items()}
+            return cls(
+                models["source"], about["roles"], about["vocab_size"], models.get("target"), about["vocab"],
+                about["added"], about["prefix"], about["has_end"], where,
+            )  # fmt: skip
+        except UserError:
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            problem = printable(error).splitlines()[0]
+            raise TokenizerError(f"{where} is damaged: {problem}.\nImport the model again.") from None
+
+
+def _processor(model: bytes, where: str) -> Any:
+    """The library's processor of a model."""
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError:
+        raise TokenizerError(
+            f"{where} needs the package sentencepiece.\n"
+            f"Install it: pip install 'minitransformer[pretrained]', or pip install sentencepiece."
+        ) from None
+    try:
+        return SentencePieceProcessor(model_proto=model)
+    except (RuntimeError, OSError, ValueError) as error:
+        problem = printable(error).splitlines()[0] if str(error) else "it cannot be parsed"
+        raise TokenizerError(
+            f"{where} is not a SentencePiece model: {problem:.200}.\nDownload it again."
+        ) from None
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except (UnicodeEncodeError, AttributeError):
+        raise TokenizerError(f"{text!r:.60} is not valid text.\nPass text in UTF-8.") from None
+
+
+def _language_code(text: str) -> tuple[list[str], str]:
+    """The target language of a text for a model of several, >>fr<<, and the rest of the text."""
+    end = text.find("<<")
+    return ([text[: end + 2]], text[end + 2 :]) if text.startswith(">>") and end > 0 else ([], text)

@@ -1,0 +1,292 @@
+"""Tokenizers in every layout of the hub give the ids of transformers, and come back as they were.
+
+The vocabularies are small, trained when the test runs.
+"""
+
+import json
+
+import pytest
+import tokenizers as hf
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tokenizers import models, normalizers, pre_tokenizers, trainers
+
+from minitransformer import BERT, GPT, BERTConfig, GPTConfig, Tokenizer, Transformer, TransformerConfig
+from minitransformer.pretrained.tokenizers import load_tokenizer, save_tokenizer
+from minitransformer.text.loading import load_tokenizer as load_run_tokenizer
+
+from .from_transformers import transformers
+
+pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")]
+
+TEXTS = [
+    "The cat sat on the mat, because it was tired.", "Le chat s'est assis sur le tapis.", "You don't say!",
+    "A man is eating food; someone is having a meal.", "1234567890 (a+b)*c", "naïve café, ÀÉÎ", "北京 東京",
+    "Thank you for inviting me to your party last week", "hello hello   world\n\ttabs",
+] * 4  # fmt: skip
+STRANGE = [
+    "", " ", "  two  spaces ", "\n", "tab\there", "Hello, World", "ÇA VA?", "don't you're", "🙂 emoji 🙃",
+    "x" * 150,
+    "ﬁne ½ ①", "e\u0301 café", "\u200bzero\u00a0width", "a</s>b", "<unk>", "北京abc", ">>fr<< hello", "¡Olé!",
+]  # fmt: skip
+
+
+def sentencepiece(folder, name, **options):
+    from sentencepiece import SentencePieceTrainer
+
+    text = folder / "text.txt"
+    text.write_text("\n".join(text.replace("\n", " ") for text in TEXTS))
+    SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(folder / "sp"), vocab_size=options.pop("vocab_size", 160),
+        hard_vocab_limit=False, minloglevel=2, **options,
+    )  # fmt: skip
+    (folder / "sp.model").rename(folder / name)
+    for leftover in ("sp.vocab", "text.txt"):
+        (folder / leftover).unlink()
+
+
+def write(folder, **files):
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+
+
+def gpt2(folder):
+    """vocab.json and merges.txt"""
+    backend = hf.Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=330, initial_alphabet=alphabet, special_tokens=["<|endoftext|>"], show_progress=False
+    )
+    backend.train_from_iterator(TEXTS, trainer)
+    backend.model.save(str(folder))
+    write(folder, config={"model_type": "gpt2", "vocab_size": backend.get_vocab_size()})
+    return transformers().GPT2Tokenizer
+
+
+def bert(folder, lower=True):
+    """vocab.txt"""
+    backend = hf.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=lower)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=200, special_tokens=special, show_progress=False)
+    backend.train_from_iterator(TEXTS, trainer)
+    backend.model.save(str(folder))
+    write(folder, config={"model_type": "bert", "vocab_size": backend.get_vocab_size()},
+          tokenizer_config={"do_lower_case": lower})  # fmt: skip
+    return transformers().BertTokenizer
+
+
+def t5(folder):
+    """spiece.model, and 100 sentinels"""
+    sentencepiece(folder, "spiece.model", pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    write(folder, config={"model_type": "t5", "vocab_size": 300, "eos_token_id": 1, "pad_token_id": 0})
+    return transformers().T5Tokenizer
+
+
+def llama(folder):
+    """tokenizer.model, of byte-pair encoding with byte fallback"""
+    sentencepiece(
+        folder, "tokenizer.model", vocab_size=420, model_type="bpe", byte_fallback=True, split_digits=True,
+        normalization_rule_name="identity", remove_extra_whitespaces=False,
+    )  # fmt: skip
+    write(
+        folder,
+        config={"model_type": "llama", "vocab_size": 420},
+        tokenizer_config={
+            "add_bos_token": True,
+            "bos_token": "<s>",
+            "eos_token": "</s>",
+            "unk_token": "<unk>",
+        },
+    )
+    return transformers().LlamaTokenizer
+
+
+def marian(folder):
+    """source.spm, target.spm and vocab.json"""
+    from sentencepiece import SentencePieceProcessor
+
+    pieces = {}
+    for name in ("source.spm", "target.spm"):
+        sentencepiece(folder, name, vocab_size=140 if name == "source.spm" else 150)
+        processor = SentencePieceProcessor(model_file=str(folder / name))
+        pieces |= {processor.id_to_piece(i): None for i in range(processor.get_piece_size())}
+    tokens = [
+        "</s>",
+        "<unk>",
+        ">>fr<<",
+        *(p for p in list(pieces)[:-5] if p not in ("</s>", "<unk>", "<s>")),
+        "<pad>",
+    ]
+    vocab = {token: i for i, token in enumerate(tokens)}
+    pad = vocab["<pad>"]
+    write(folder, vocab=vocab, config={"model_type": "marian", "vocab_size": len(vocab), "eos_token_id": 0,
+          "pad_token_id": pad, "decoder_start_token_id": pad})  # fmt: skip
+    return transformers().MarianTokenizer
+
+
+LAYOUTS = {"gpt2": gpt2, "bert": bert, "bert, cased": lambda folder: bert(folder, False), "t5": t5,
+           "llama": llama, "marian": marian}  # fmt: skip
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request, tmp_path):
+    kind = LAYOUTS[request.param](tmp_path)
+    return request.param, tmp_path, kind.from_pretrained(tmp_path)
+
+
+def test_the_ids_are_those_of_transformers(layout):
+    name, folder, theirs = layout
+    ours = load_tokenizer(folder)
+    for text in [*TEXTS[:9], *STRANGE]:
+        if any(token in text for token in theirs.all_special_tokens):
+            continue  # which transformers takes for the token itself
+        if name == "llama" and text.startswith(" "):
+            continue  # SentencePiece puts a space before it all the same, transformers does not
+        assert ours.encode_with_special_tokens(text) == theirs(text)["input_ids"], text
+        ids = ours.encode(text)
+        if ours.unk_id in ids:
+            continue  # one drops it, the other writes a mark
+        assert ours.decode(ids) == theirs.decode(
+            ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        ), text
+
+
+def test_a_run_keeps_the_tokenizer(layout, tmp_path):
+    _, folder, _ = layout
+    ours = load_tokenizer(folder)
+    ours.save(tmp_path / "run.json")
+    again = load_run_tokenizer(tmp_path / "run.json")
+    for text in [*TEXTS[:9], *STRANGE]:
+        assert again.encode_with_special_tokens(text) == ours.encode_with_special_tokens(text)
+        assert again.decode(ours.encode(text)) == ours.decode(ours.encode(text))
+    assert (again.roles, again.vocab_size, again.prefix) == (ours.roles, ours.vocab_size, ours.prefix)
+
+
+def test_transformers_reads_what_is_written(layout, tmp_path):
+    name, folder, theirs = layout
+    (tmp_path / "back").mkdir()
+    ours = load_tokenizer(folder)
+    save_tokenizer(ours, tmp_path / "back", type("Model", (), {"model_type": name}))
+    (tmp_path / "back" / "config.json").write_text((folder / "config.json").read_text())
+    again = transformers().AutoTokenizer.from_pretrained(tmp_path / "back")
+    for text in [*TEXTS[:9], *STRANGE]:
+        assert again(text)["input_ids"] == theirs(text)["input_ids"]
+
+
+def test_marian_has_a_model_for_each_language(tmp_path):
+    kind = marian(tmp_path)
+    ours = load_tokenizer(tmp_path)
+    theirs = kind.from_pretrained(tmp_path)
+    for text in TEXTS[:9]:
+        assert [*ours.encode_target(text), ours.end_id] == theirs(text_target=text)["input_ids"]
+
+
+def test_the_sentinels_of_t5_count_down_from_the_end(tmp_path):
+    theirs = t5(tmp_path).from_pretrained(tmp_path)
+    ours = load_tokenizer(tmp_path)
+    for number in (0, 1, 99):
+        assert ours.special_id(f"<extra_id_{number}>") == theirs.convert_tokens_to_ids(f"<extra_id_{number}>")
+
+
+OWN = {
+    "word": lambda: Tokenizer.train_word(TEXTS, added=["[CLS]", "[SEP]", "[MASK]"]),
+    "bpe": lambda: Tokenizer.train_bpe([t for t in TEXTS if "\n" not in t], 300, added=["[CLS]", "[SEP]"]),
+    "byte bpe": lambda: Tokenizer.train_bpe(TEXTS, 340, added=["[CLS]", "[SEP]"]),
+    "wordpiece": lambda: Tokenizer.train_wordpiece(TEXTS, 250, added=["[CLS]", "[SEP]", "[MASK]"]),
+}
+MODELS = {
+    "bert": lambda size: BERT(
+        BERTConfig(vocab_size=size, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
+    ),
+    "gpt2": lambda size: GPT(GPTConfig(vocab_size=size, n_embd=8, n_layer=1, n_head=2)),
+    "transformer": lambda size: Transformer(TransformerConfig(size, 8, 2, 12, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", OWN)
+def test_tokenizers_trained_here_are_read_by_transformers(name, model, tmp_path):
+    ours = OWN[name]()
+    save_tokenizer(ours, tmp_path, MODELS[model](ours.vocab_size))
+    theirs = transformers().AutoTokenizer.from_pretrained(tmp_path)
+    around = {"bert": ([ours.special_id("[CLS]")], [ours.special_id("[SEP]")]), "gpt2": ([], []),
+              "transformer": ([], [ours.end_id])}[model]  # fmt: skip
+    for text in TEXTS[:9]:
+        assert theirs(text)["input_ids"] == [*around[0], *ours.encode(text), *around[1]]
+    assert theirs.pad_token_id == ours.pad_id
+
+
+# ---------------------------------------------------------------- any text
+
+
+def kinds():
+    """A tokenizer.json of each kind, as the tokenizers library trains it."""
+    byte_level = hf.Tokenizer(models.BPE())
+    byte_level.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    byte_level.decoder = hf.decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    byte_level.train_from_iterator(
+        TEXTS, trainers.BpeTrainer(vocab_size=330, initial_alphabet=alphabet, show_progress=False)
+    )
+    word_piece = hf.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    word_piece.normalizer = normalizers.BertNormalizer()
+    word_piece.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    word_piece.decoder = hf.decoders.WordPiece()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    word_piece.train_from_iterator(
+        TEXTS, trainers.WordPieceTrainer(vocab_size=200, special_tokens=special, show_progress=False)
+    )
+    word_piece.post_processor = hf.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    trained = hf.Tokenizer(models.Unigram())
+    trained.train_from_iterator(
+        TEXTS, trainers.UnigramTrainer(vocab_size=150, unk_token="<unk>", special_tokens=["<unk>", "</s>"],
+                                       show_progress=False)
+    )  # fmt: skip
+    pieces = json.loads(trained.to_str())["model"]["vocab"]
+    pieces += [[f"<0x{byte:02X}>", -20.0] for byte in range(256)]
+    unigram = hf.Tokenizer(models.Unigram([tuple(piece) for piece in pieces], 0, byte_fallback=True))
+    unigram.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Replace(hf.Regex(" {2,}"), " ")]
+    )
+    unigram.pre_tokenizer = pre_tokenizers.Metaspace()
+    unigram.decoder = hf.decoders.Sequence(
+        [hf.decoders.ByteFallback(), hf.decoders.Fuse(), hf.decoders.Metaspace()]
+    )
+    unigram.add_special_tokens(["</s>"])
+    unigram.post_processor = hf.processors.TemplateProcessing("$A </s>", None, [("</s>", 1)])
+    return {"byte-level": byte_level, "WordPiece": word_piece, "Unigram": unigram}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    found = {}
+    for name, backend in kinds().items():
+        folder = tmp_path_factory.mktemp(name)
+        backend.save(str(folder / "tokenizer.json"))
+        found[name] = backend, load_tokenizer(folder)
+    return found
+
+
+@pytest.mark.parametrize("name", ["byte-level", "WordPiece", "Unigram"])
+def test_10_000_texts_have_the_ids_and_the_decoded_text_of_the_library(name, trained):
+    theirs, ours = trained[name]
+    count = 0
+
+    @settings(max_examples=10_000, deadline=None, database=None)
+    @given(st.text(max_size=40))
+    def check(text):
+        assume(not any(token in text for token in ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", "</s>")))
+        nonlocal count
+        count += 1
+        ids = ours.encode(text)
+        assert ids == theirs.encode(text, add_special_tokens=False).ids
+        assert ours.encode_with_special_tokens(text) == theirs.encode(text).ids
+        assert ours.decode(ids) == theirs.decode(ids)
+        if name == "byte-level":
+            assert ours.decode(ids) == text
+
+    check()
+    assert count >= 10_000
