@@ -32,7 +32,7 @@ def parameter_shapes(build: Callable[[], Module]) -> list[tuple[int, ...]]:
     of `nn.init` do nothing. If a parameter is larger than the address space, only its shape is returned.
     """
     try:
-        with patch_lock, _shapes_only():
+        with shapes_only():
             return [parameter.array.shape for parameter in build().parameters()]
     except MemoryError as error:  # NumPy's has the shape
         return [getattr(error, "shape", (TOO_LARGE,))]
@@ -59,8 +59,17 @@ def _in_this_thread(function: Callable, usual: Callable) -> Callable:
 
 
 @contextmanager
-def _shapes_only() -> Iterator[None]:
-    """Let this thread make modules without allocating parameters; other threads are not affected."""
+def shapes_only() -> Iterator[None]:
+    """Let this thread make modules without allocating parameters; other threads are not affected.
+
+    The parameters have their shapes, but no numbers: load_state_dict(..., assign=True) gives them some.
+    """
+    with patch_lock, _patched():
+        yield
+
+
+@contextmanager
+def _patched() -> Iterator[None]:
 
     def new_parameter(*shape: int, device: Any = None, dtype: Any = None) -> Tensor:
         return Tensor(_broadcast_zero(np.empty(0, np.dtype(dtype or np.float32)), shape))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+
+from minigrad.nn.shapes import shapes_only
 
 from ..errors import UserError, check_choice, counted
 from ..files import printable
@@ -50,7 +53,8 @@ def load_pretrained(
     stored = stored_tensors(folder, architecture_of(content))
     config = untied_if_different(kind, config, stored)
     has_new_head = head is not None or num_labels is not None
-    model = _build(folder, kind, config)
+    with nullcontext() if has_new_head else shapes_only():
+        model = _build(folder, kind, config)
     _fill(folder, model, kind, stored, dtype, mmap, has_new_head)
     return model.eval()
 

@@ -37,7 +37,7 @@ class Source:
         return [(rows + self.skip, *shape[1:]) for rows in widths or (shape[0],)]
 
     def to_ours(self, arrays: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """Our parameter, of these tensors. A transposed one is a view."""
+        """Our parameter, of these tensors. A transposed one is a view: copies of all would take too long."""
         (array, *others) = arrays
         if others:
             return np.concatenate(arrays)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.core.devices import on_cpu
-from minigrad.io import temporary_name
+from minigrad.io import save_file, temporary_name
 
 from ..errors import UserError
 from ..files import printable, write_json
@@ -37,8 +37,6 @@ def save_pretrained(
 
         save_pretrained(model, "my-gpt2")
     """
-    from safetensors.numpy import save_file
-
     folder = Path(folder)
     kind, settings = family_of(model)
     if labels:
