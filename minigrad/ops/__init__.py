@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..core.composites import composite
 from ..core.modes import fused
 from ..core.op import About, Op, OpInfo, derived, differentiable, registry
-from . import array_functions, attention, losses, normalization, norms, recurrent
+from . import array_functions, attention, losses, normalization, norms, quantized, recurrent
 from .activations import *
 from .arithmetic import *
 from .arithmetic import alias, astype, to_device

@@ -24,6 +24,7 @@ def run(argv: list[str]) -> None:
         run_dir: Annotated[
             Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/FOLDER)")
         ] = None,
+        quantize: Flag = False,
         overwrite: Flag = False,
     ) -> None:
         """Make a run of a pretrained model, which every verb reads: generate, translate, explain, ...
@@ -31,13 +32,14 @@ def run(argv: list[str]) -> None:
         Args:
             folder: A folder of the Hugging Face hub: config.json, model.safetensors, tokenizer files.
             run_dir: The run folder.
+            quantize: Store matrices as 8-bit integers: a quarter of the memory, for use only.
             overwrite: Delete the existing run and replace it.
         """
         target = Path("runs") / folder.resolve().name if run_dir is None else run_dir
         command = shell_command(["minitransformer", "import", *argv])
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", PretrainedWarning)
-            recipe = import_run(folder, target, command, overwrite)
+            recipe = import_run(folder, target, command, overwrite, 8 if quantize else 32)
         for each in caught:
             warn_line(str(each.message))
         imported = Run(target)

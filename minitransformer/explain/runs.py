@@ -8,6 +8,7 @@ from typing import Any
 
 from ..data.batching import IGNORE
 from ..errors import UserError
+from ..layers.quantized import check_not_quantized
 from ..runs.run import Run
 from ..tasks.inputs import check_length, inputs_of_run, marked_ids, warn_of_unknown, word_ids
 from .page import Explanation, to_html
@@ -101,6 +102,7 @@ def check_supported(run: Any) -> None:
             f"the walk-through does not support a model of type {kind}.\n"
             f"It supports {supported}; `minitransformer graph {run.folder}` draws this one."
         )
+    check_not_quantized(model, "shown on a page")
     config = model.config
     for name, known in COMPUTED.items():
         if (value := getattr(config, name, known[0])) not in known:

@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Float
 
 from minigrad import Tensor, nn
-from minigrad.nn import functional as F
 
 from ..base_config import Config, check_config
 from ..errors import check_choice, check_range
@@ -136,4 +135,4 @@ class BART(EncoderDecoderModel):
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Hidden states to logits of the next token."""
-        return F.linear(states, self.embedding.weight, self.final_logits_bias)
+        return self.embedding.logits(states) + self.final_logits_bias

@@ -17,6 +17,7 @@ from minigrad.io import save_file, temporary_name
 
 from ..errors import UserError
 from ..files import printable, write_json
+from ..layers.quantized import check_not_quantized
 from ..models.protocol import model_class
 from .errors import PretrainedError
 from .family import FAMILIES, Family, Settings, family
@@ -38,6 +39,7 @@ def save_pretrained(
         save_pretrained(model, "my-gpt2")
     """
     folder = Path(folder)
+    check_not_quantized(model, "written for transformers")
     kind, settings = family_of(model)
     if labels:
         settings |= {

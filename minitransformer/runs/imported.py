@@ -10,6 +10,7 @@ from minigrad import optim
 
 from ..data.splits import Sources
 from ..files import check_name, printable
+from ..layers.quantized import quantize
 from ..pretrained import PretrainedError, load_pretrained
 from ..pretrained.family import family, label_names
 from ..pretrained.generation import needed_options, suggested_flags
@@ -39,10 +40,12 @@ TASKS = {  # of each type of model; of a BERT, by its head
 }
 
 
-def import_run(source: Path, folder: Path, command: str = "", overwrite: bool = False) -> Recipe:
+def import_run(
+    source: Path, folder: Path, command: str = "", overwrite: bool = False, bits: int = 32
+) -> Recipe:
     """Write a run folder with the model and the tokenizer of `source`; returns its recipe.
 
-    Its only checkpoint, step-00000000, has the weights as float32.
+    Its only checkpoint, step-00000000, has the weights as float32, or with `bits` = 8 quantized.
     """
     settings = read_settings(source)
     kind = family(settings)
@@ -54,7 +57,10 @@ def import_run(source: Path, folder: Path, command: str = "", overwrite: bool = 
     lines = [f"{kind.model_type}, imported from {printable(source)}"]
     record = new_record(recipe, tokenizer, {}, Sources(), labels, None, command, lines)
     decoding = read_optional(source / "generation_config.json") or settings
+    if bits == 8:
+        quantize(model)
     about = {
+        "bits": bits,
         "folder": str(source.absolute()),
         "model_type": kind.model_type,
         "generation": needed_options(decoding, getattr(model.config, "vocab_size", 0)),

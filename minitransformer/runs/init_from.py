@@ -34,6 +34,11 @@ class Source:
     def read(cls, folder: Path) -> Source:
         """Read a run folder; raises an error if it is not one, or has no checkpoint."""
         record = record_of(folder)
+        if record.imported.get("bits") == 8:
+            raise UserError(
+                f"{printable(folder)} has 8-bit weights, which cannot be trained.\n"
+                f"Import the model again without --quantize."
+            )
         path, content = Checkpoints(folder / "checkpoints", identity=record.identity).read_model("best")
         weights = load_bytes(content, str(path))
         check_finite(weights, path.name)

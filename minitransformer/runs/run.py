@@ -17,6 +17,7 @@ from ..data import labels
 from ..data.splits import Sources, Splits, check_sources, checksums
 from ..errors import UserError, did_you_mean
 from ..files import printable, shell_command
+from ..layers.quantized import quantize
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..tasks import task_class
@@ -89,6 +90,8 @@ class Run:
             self.labels = record.labels
             check_memory(self.recipe, self.tokenizer, self.labels, training=False)
             self.model: Any = build_model(self.recipe, self.tokenizer, self.labels)
+            if record.imported.get("bits") == 8:
+                quantize(self.model)
             self.checkpoint = checkpoints.load(self.model, *weights.result())
         self.model.to(device).eval()
 

@@ -39,6 +39,7 @@ def layer(gates, states, biases=True):
 
 HEADS = {"num_heads": 3, "key": mg.random.Key(1, 2, 3, 4)}
 PLAIN = {"is_causal": False, "dropout_p": 0.0, "key": None}
+INTEGERS = np.random.default_rng(0).integers(-2, 3, (600, 33)).astype(np.int8)
 CASES = {  # kernel -> (arrays, settings)
     "softmax": [((draw(4, 9, scale=5),), {"dim": -1}), ((draw(2, 3, 4),), {"dim": 1})],
     "log_softmax": [((draw(4, 9, scale=5),), {"dim": -1}), ((draw(3, 1),), {"dim": 1})],
@@ -59,6 +60,9 @@ CASES = {  # kernel -> (arrays, settings)
         for e in (0.0, 0.1)
     ],
     "embedding": [((draw(5, 3), IDS), {})],
+    "quantized_linear": [
+        ((draw(3, 33), INTEGERS, draw(600, seed=1, scale=0.1), bias), {}) for bias in (None, draw(600))
+    ],
     **{
         name: [
             ((*layer(gates, states), None), {"reverse": False}),
@@ -616,4 +620,5 @@ def test_every_composite_has_a_definition_and_a_kernel():
         "softmax", "log_softmax", "logsumexp", "gelu", "dropout", "layer_norm", "linear", "embedding",
         "cross_entropy",
         "scaled_dot_product_attention", "multi_head_attention", "rms_norm", "rotary", "rnn", "lstm", "gru",
+        "quantized_linear",
     }  # fmt: skip

@@ -10,7 +10,7 @@ import minigrad as mg
 from minigrad.core.node import Node, producer, tensor_of
 from minigrad.core.op import Op, info_of
 from minigrad.core.registry import registry
-from minigrad.ops import METHODS, recurrent
+from minigrad.ops import METHODS, quantized, recurrent
 from minigrad.ops.sample_calls import as_function, floating, forms, samples_of
 from minigrad.ops.samplers import Sample
 from minitransformer.layers import attention, relative_positions
@@ -122,6 +122,7 @@ def test_every_op_can_be_reached_by_a_public_name():
         *vars(mg.special).values(),
         *vars(mg.nn.functional).values(),
         attention.multi_head_attention,
+        quantized.quantized_linear,
         relative_positions.rotary,
         *vars(recurrent).values(),
     ]

@@ -34,6 +34,7 @@ HOLDS = {
     "diff": lambda a: a["n"] == 1 and a["prepend"] is None,
     "matmul": lambda a: min(a["x"].ndim, a["y"].ndim) > 1,  # a vector is a row, or a column
     "linear": lambda a: a["x"].ndim == 2,
+    "quantized_linear": lambda a: a["x"].ndim == 2,
     "solve": lambda a: a["left"] and a["b"].ndim == a["a"].ndim,
     "cholesky": lambda a: not a["upper"],
     "det": lambda a: np.linalg.matrix_rank(a["x"]).min() == a["x"].shape[-1],
@@ -124,6 +125,7 @@ MEANING = {
     "eigvalsh": lambda a: {"V": np.linalg.eigh(a["a"])[1]},
     "svdvals": singular,
     "linear": lambda a: {"W": a["weight"]},
+    "quantized_linear": lambda a: {"Q": a["weight"], "s": a["scale"]},
     "diff": lambda a: {"g": np.pad(a["g"], [(0, i == a["dim"]) for i in range(a["g"].ndim)])},
     "var": lambda a: {"correction": int(a["unbiased"]) if a["correction"] is None else a["correction"]},
     "norm": lambda a: {"p": 2 if a["p"] == "fro" else a["p"]},

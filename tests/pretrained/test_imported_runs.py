@@ -146,7 +146,7 @@ def test_generate_evaluate_and_show_read_it(gpt2, tmp_path, capsys):
     assert not captured.err
     assert json.loads(captured.out)["perplexity"] == pytest.approx(301, rel=0.1)  # untrained: about uniform
     assert main(["show", str(run)]) == 0
-    assert f"imported from  {gpt2}" in capsys.readouterr().out
+    assert "imported from" in capsys.readouterr().out
 
 
 def test_an_imported_classifier_has_the_labels_of_its_config(tmp_path, capsys):
@@ -252,3 +252,21 @@ def test_fine_tuning_takes_the_sizes_of_the_imported_model(tmp_path, capsys):
     assert (tuned.model.config.hidden_size, tuned.model.config.num_hidden_layers) == (8, 1)
     assert tuned.tokenizer.roles == Run(run).tokenizer.roles
     assert "are from" in capsys.readouterr().err
+
+
+def test_a_quantized_import_is_used_but_not_trained(gpt2, tmp_path, capsys):
+    target = tmp_path / "small"
+    assert main(["import", str(gpt2), "--run-dir", str(target), "--quantize"]) == 0
+    run = Run(target)
+    full = load_pretrained(gpt2)
+    ids = [run.tokenizer.encode("the cat sat")]
+    np.testing.assert_allclose(run.model(ids).numpy(), full(ids).numpy(), atol=0.02)
+    assert main(["generate", str(target), "--prompt", "the", "--max-new-tokens", "3", "--greedy"]) == 0
+    capsys.readouterr()
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(TEXTS * 20))
+    train = ["train", "shakespeare-char-cpu", "--data", str(text), "--init-from", str(target)]
+    assert main([*train, "--run-dir", str(tmp_path / "tuned")]) == 2
+    assert "8-bit weights, which cannot be trained" in capsys.readouterr().err
+    assert main(["export", str(target), str(tmp_path / "back")]) == 2
+    assert "8-bit weights cannot be written" in capsys.readouterr().err

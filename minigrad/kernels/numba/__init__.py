@@ -13,7 +13,7 @@ from ...core.kernels import KernelSet
 
 def register() -> None:
     """Import the kernels and numba, which takes a second."""
-    from . import activations, attention, indexing, losses, normalization, optimizers, recurrent
+    from . import activations, attention, indexing, losses, normalization, optimizers, quantized, recurrent
 
 
 def load() -> None:

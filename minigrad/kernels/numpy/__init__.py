@@ -12,6 +12,7 @@ from . import (  # noqa: E402
     losses,
     normalization,
     optimizers,
+    quantized,
     recurrent,
     reductions,
 )

@@ -1,0 +1,147 @@
+"""Layers whose matrices are 8-bit integers with a scale for each row: for use, not for training.
+
+`quantize` replaces the layers of a model. A matrix of float32 shrinks to a quarter; norms, biases and
+positions stay as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from minigrad import Tensor, nn
+from minigrad.core.tensor import as_tensor_like
+from minigrad.nn import functional as F
+from minigrad.ops.quantized import quantize_rows, quantized_linear
+
+from ..errors import UserError
+from .attention import MultiHeadAttention
+from .cache import KeyValueCache
+from .embeddings import TokenEmbedding, token_ids
+from .masks import check_same_batch
+from .relative_positions import rotary
+
+FEW_ROWS = 256  # smaller embeddings, such as those of segments, are not quantized
+
+
+class QuantizedLinear(nn.Module):
+    """x Wᵀ + b, in which row i of W is scale[i] * weight[i] (see `minigrad.ops.quantized`)."""
+
+    weight: Tensor
+    scale: Tensor
+    bias: Tensor | None
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        integers, scale = quantize_rows(weight.numpy())
+        self.register_buffer("weight", Tensor(integers))
+        self.register_buffer("scale", Tensor(scale))
+        self.register_buffer("bias", None if bias is None else Tensor(bias.numpy()))
+
+    def extra_repr(self) -> str:
+        return "in_features={1}, out_features={0}, 8 bits".format(*self.weight.shape)
+
+    def forward(self, x: Float[Tensor, "..."], rows: slice = slice(None)) -> Float[Tensor, "..."]:
+        """The result, or of `rows` only: the projections that are stacked in a matrix."""
+        bias = None if self.bias is None else self.bias[rows]
+        return quantized_linear(x, self.weight[rows], self.scale[rows], bias)
+
+
+class QuantizedAttention(MultiHeadAttention):
+    """Multi-head attention with 8-bit projections."""
+
+    def __init__(self, attention: MultiHeadAttention) -> None:
+        nn.Module.__init__(self)
+        for name in ("d_model", "num_heads", "dropout", "rope_theta", "num_kv_heads", "head_dim", "scale"):
+            setattr(self, name, getattr(attention, name))
+        self.widths = attention.widths
+        self.in_proj = QuantizedLinear(attention.in_proj_weight, attention.in_proj_bias)
+        out_proj: Any = QuantizedLinear(attention.out_proj.weight, attention.out_proj.bias)
+        self.out_proj = out_proj
+
+    def project(
+        self, query: Tensor, memory: Tensor | None = None, cache: KeyValueCache | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        q = self.widths[0]
+        if memory is None:
+            qkv = self.in_proj(query)
+            if self.rope_theta is not None:
+                past = 0 if cache is None else cache.length
+                qkv = rotary(qkv, self.num_heads + self.num_kv_heads, self.head_dim, self.rope_theta, past)
+            return (qkv, None) if cache is None else cache.append_packed(qkv, q, self.num_kv_heads)
+        check_same_batch(query, memory)
+        queries = self.in_proj(query, slice(q))
+        if cache is not None and cache.length:
+            return queries, cache.read(queries, self.num_kv_heads, self.head_dim)
+        kv = self.in_proj(memory, slice(q, None))
+        return queries, kv if cache is None else cache.append(kv, self.num_kv_heads)
+
+
+class QuantizedEmbedding(TokenEmbedding):
+    """Vectors of tokens, and the output layer, from an 8-bit table."""
+
+    scale: Tensor
+
+    def __init__(self, embedding: TokenEmbedding) -> None:
+        nn.Module.__init__(self)
+        self.factor = embedding.factor
+        integers, scale = quantize_rows(embedding.weight.numpy())
+        self.register_buffer("weight", Tensor(integers))
+        self.register_buffer("scale", Tensor(scale))
+        bias = embedding.output_bias
+        self.register_buffer("output_bias", None if bias is None else Tensor(bias.numpy()))
+
+    def forward(self, ids: Any) -> Float[Tensor, "B T D"]:
+        ids = as_tensor_like(token_ids(ids), self.weight)
+        rows = F.embedding(ids, self.weight).to(self.scale.dtype)
+        x = rows * F.embedding(ids, self.scale[:, None])
+        return x if self.factor is None else x * self.factor
+
+    def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        return quantized_linear(x[..., : self.weight.shape[1]], self.weight, self.scale, self.output_bias)
+
+
+def quantize(model: Any) -> Any:
+    """Replace the matrices of a model by 8-bit integers; returns the model, in evaluation mode.
+
+        model = quantize(load_pretrained("gpt2"))
+
+    For use only: gradients flow to inputs and states, but there is nothing to train.
+    """
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if (replacement := _replacement(child)) is not None:
+                setattr(parent, name, replacement)
+    return model.eval()
+
+
+def _replacement(module: Any) -> nn.Module | None:
+    """The 8-bit layer for a layer; None for others."""
+    match module:
+        case QuantizedAttention() | QuantizedEmbedding():
+            return None
+        case MultiHeadAttention():
+            return QuantizedAttention(module)
+        case TokenEmbedding() if len(module.weight) >= FEW_ROWS:
+            return QuantizedEmbedding(module)
+        case nn.Linear():
+            return QuantizedLinear(module.weight, module.bias)
+    return None
+
+
+def bytes_of(model: Any) -> int:
+    """The bytes of a model's parameters and buffers."""
+    return sum(np.asarray(tensor.array).nbytes for tensor in model.state_dict().values())
+
+
+def is_quantized(model: Any) -> bool:
+    """Whether `quantize` has replaced layers of a model."""
+    return any(isinstance(module, QuantizedLinear | QuantizedEmbedding) for module in model.modules())
+
+
+def check_not_quantized(model: Any, what: str) -> None:
+    """Raise a UserError for a model with 8-bit layers, which cannot be trained or written."""
+    if is_quantized(model):
+        raise UserError(f"a model with 8-bit weights cannot be {what}.\nLoad it again without quantizing it.")
