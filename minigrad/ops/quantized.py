@@ -32,6 +32,9 @@ def quantize_rows(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The 8-bit integers and the scales of a matrix (rows, columns): the largest number of a row is 127."""
     if array.ndim != 2:
         raise ShapeError(f"only a matrix can be quantized by rows, got shape {array.shape}.\nPass a matrix.")
+    if array.size > 1 and not any(array.strides):  # one number, broadcast: so are the results
+        weight, scale = quantize_rows(np.array(array[:1, :1]))
+        return np.broadcast_to(weight, array.shape), np.broadcast_to(scale, len(array))
     weight = np.empty(array.shape, np.int8)
     scale = np.empty(len(array), np.float32)
     for start in range(0, len(array), 256):  # of float32, only a block at a time

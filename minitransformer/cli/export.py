@@ -9,8 +9,9 @@ from tyro.conf import Positional, arg
 
 from ..files import one_line
 from ..pretrained import save_pretrained
+from ..pretrained.adapters import save_adapter
 from ..runs.run import Run
-from .arguments import Checkpoint, RunFolder
+from .arguments import Checkpoint, Flag, RunFolder
 from .parsing import run_command
 
 
@@ -18,6 +19,7 @@ def run(argv: list[str]) -> None:
     def export(
         run: RunFolder,
         folder: Annotated[Path, Positional, arg(metavar="FOLDER", help_behavior_hint="")],
+        adapter: Flag = False,
         checkpoint: Checkpoint = "best",
     ) -> None:
         """Write the model and the tokenizer of a run to a new folder, in the format of transformers.
@@ -27,7 +29,14 @@ def run(argv: list[str]) -> None:
 
         Args:
             folder: The folder to write.
+            adapter: Of a run trained with --lora-rank, write the adapters alone, in the format of peft.
         """
+        if adapter:
+            trained = Run(run, checkpoint, merge=False)
+            base = trained.record.init_from.get("folder", "")
+            save_adapter(trained.model, folder, base)
+            print(one_line(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}"))
+            return
         trained = Run(run, checkpoint)
         save_pretrained(trained.model, folder, trained.tokenizer, trained.labels)
         names = ", ".join(sorted(path.name for path in folder.iterdir()))

@@ -22,6 +22,7 @@ from .. import recipes
 from ..data.splits import Sources, Splits, checksums
 from ..errors import UserError, counted
 from ..files import check_name, one_line, printable, shell_command
+from ..layers.lora import add_lora
 from ..recipes import Recipe
 from ..recipes.expectations import check_names
 from ..runs.evaluations import METRICS
@@ -47,6 +48,7 @@ from ..runs.run import Run, build_model, check_labels, check_same_data, load_spl
 from ..tasks import Task, task_class
 from ..text.tokenizer import Tokenizer, TokenizerError
 from ..training.checkpoint import Checkpoints
+from ..training.freezing import trained_line
 from ..training.ranks import Ranks, code_sha256, join, words_by_flag
 from ..training.run_files import README, lock
 from ..training.tensorboard import TensorBoard
@@ -297,6 +299,9 @@ def prepare(training: Training) -> TrainingSetup:
     random.manual_seed(recipe.training.seed)
     model = build_model(recipe, tokenizer, labels).to(training.device)
     inherited = [] if source is None else initialize(model, source)
+    if recipe.training.lora_rank:
+        settings = recipe.training
+        add_lora(model, settings.lora_rank, settings.lora_alpha, settings.lora_targets)
 
     # what is printed, and written to run.json
     warnings = [*kind.warnings(recipe.data, tokenizer, splits), *warnings]
@@ -440,6 +445,8 @@ def announce(training: Training, setup: TrainingSetup, trainer: Trainer, console
     epochs = setup.recipe.training.epochs
     length = counted(trainer.config.steps, "step") + (f" ({counted(epochs, 'epoch')})" if epochs else "")
     console.print(f"{sizes}, {length}{placement}")
+    if line := trained_line(setup.model):
+        console.print(line)
 
 
 def finish(

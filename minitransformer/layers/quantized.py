@@ -18,10 +18,8 @@ from minigrad.ops.quantized import quantize_rows, quantized_linear
 
 from ..errors import UserError
 from .attention import MultiHeadAttention
-from .cache import KeyValueCache
 from .embeddings import TokenEmbedding, token_ids
-from .masks import check_same_batch
-from .relative_positions import rotary
+from .replacing import ReplacedAttention, replace_layers
 
 FEW_ROWS = 256  # smaller embeddings, such as those of segments, are not quantized
 
@@ -35,7 +33,7 @@ class QuantizedLinear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
-        integers, scale = quantize_rows(weight.numpy())
+        integers, scale = quantize_rows(weight.array)
         self.register_buffer("weight", Tensor(integers))
         self.register_buffer("scale", Tensor(scale))
         self.register_buffer("bias", None if bias is None else Tensor(bias.numpy()))
@@ -49,34 +47,17 @@ class QuantizedLinear(nn.Module):
         return quantized_linear(x, self.weight[rows], self.scale[rows], bias)
 
 
-class QuantizedAttention(MultiHeadAttention):
+class QuantizedAttention(ReplacedAttention):
     """Multi-head attention with 8-bit projections."""
 
     def __init__(self, attention: MultiHeadAttention) -> None:
-        nn.Module.__init__(self)
-        for name in ("d_model", "num_heads", "dropout", "rope_theta", "num_kv_heads", "head_dim", "scale"):
-            setattr(self, name, getattr(attention, name))
-        self.widths = attention.widths
+        super().__init__(attention)
         self.in_proj = QuantizedLinear(attention.in_proj_weight, attention.in_proj_bias)
         out_proj: Any = QuantizedLinear(attention.out_proj.weight, attention.out_proj.bias)
         self.out_proj = out_proj
 
-    def project(
-        self, query: Tensor, memory: Tensor | None = None, cache: KeyValueCache | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        q = self.widths[0]
-        if memory is None:
-            qkv = self.in_proj(query)
-            if self.rope_theta is not None:
-                past = 0 if cache is None else cache.length
-                qkv = rotary(qkv, self.num_heads + self.num_kv_heads, self.head_dim, self.rope_theta, past)
-            return (qkv, None) if cache is None else cache.append_packed(qkv, q, self.num_kv_heads)
-        check_same_batch(query, memory)
-        queries = self.in_proj(query, slice(q))
-        if cache is not None and cache.length:
-            return queries, cache.read(queries, self.num_kv_heads, self.head_dim)
-        kv = self.in_proj(memory, slice(q, None))
-        return queries, kv if cache is None else cache.append(kv, self.num_kv_heads)
+    def in_projection(self, x: Tensor, rows: slice) -> Tensor:
+        return self.in_proj(x, rows)
 
 
 class QuantizedEmbedding(TokenEmbedding):
@@ -87,7 +68,7 @@ class QuantizedEmbedding(TokenEmbedding):
     def __init__(self, embedding: TokenEmbedding) -> None:
         nn.Module.__init__(self)
         self.factor = embedding.factor
-        integers, scale = quantize_rows(embedding.weight.numpy())
+        integers, scale = quantize_rows(embedding.weight.array)
         self.register_buffer("weight", Tensor(integers))
         self.register_buffer("scale", Tensor(scale))
         bias = embedding.output_bias
@@ -110,10 +91,7 @@ def quantize(model: Any) -> Any:
 
     For use only: gradients flow to inputs and states, but there is nothing to train.
     """
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if (replacement := _replacement(child)) is not None:
-                setattr(parent, name, replacement)
+    replace_layers(model, _replacement)
     return model.eval()
 
 
@@ -134,6 +112,12 @@ def _replacement(module: Any) -> nn.Module | None:
 def bytes_of(model: Any) -> int:
     """The bytes of a model's parameters and buffers."""
     return sum(np.asarray(tensor.array).nbytes for tensor in model.state_dict().values())
+
+
+def count_weights(model: Any) -> int:
+    """The number of a model's parameters, 8-bit matrices included."""
+    layers = [m for m in model.modules() if isinstance(m, QuantizedLinear | QuantizedEmbedding)]
+    return model.num_parameters() + sum(layer.weight.array.size for layer in layers)
 
 
 def is_quantized(model: Any) -> bool:

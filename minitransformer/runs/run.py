@@ -12,11 +12,13 @@ from typing import Any
 
 from minigrad import nn
 from minigrad.core.devices import check_device
+from minigrad.nn.shapes import shapes_only
 
 from ..data import labels
 from ..data.splits import Sources, Splits, check_sources, checksums
 from ..errors import UserError, did_you_mean
 from ..files import printable, shell_command
+from ..layers.lora import add_lora, merge_lora
 from ..layers.quantized import quantize
 from ..models.protocol import model_class
 from ..recipes import Recipe
@@ -73,10 +75,10 @@ class Run:
     """A run, loaded from its folder: recipe, task, tokenizer, labels, and the model on `device`.
 
     `which` is a checkpoint: "best", "last", "ema", "average:5" or a name. Files are checked against their
-    checksums; a damaged file is an error that names it.
+    checksums; a damaged file is an error that names it. LoRA adapters are merged, unless `merge` is False.
     """
 
-    def __init__(self, folder: Path, which: str = "best", device: str = "cpu") -> None:
+    def __init__(self, folder: Path, which: str = "best", device: str = "cpu", merge: bool = True) -> None:
         self.folder = Path(folder)
         device = check_device(device)
         record = record_of(self.folder)
@@ -89,10 +91,16 @@ class Run:
             self.tokenizer = read_tokenizer(self.folder, self.record)
             self.labels = record.labels
             check_memory(self.recipe, self.tokenizer, self.labels, training=False)
-            self.model: Any = build_model(self.recipe, self.tokenizer, self.labels)
+            with shapes_only():
+                self.model: Any = build_model(self.recipe, self.tokenizer, self.labels)
             if record.imported.get("bits") == 8:
                 quantize(self.model)
-            self.checkpoint = checkpoints.load(self.model, *weights.result())
+            training = self.recipe.training
+            if training.lora_rank:
+                add_lora(self.model, training.lora_rank, training.lora_alpha, training.lora_targets)
+            self.checkpoint = checkpoints.load(self.model, *weights.result(), assign=True)
+            if training.lora_rank and merge:
+                merge_lora(self.model)
         self.model.to(device).eval()
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import UserError, counted
 from ..files import printable, read_bytes, read_json
+from ..layers.quantized import count_weights
 from ..training.checkpoint import Checkpoints
 from ..training.config import TrainConfig
 
@@ -32,7 +33,7 @@ def run_facts(run: Any) -> list[tuple[str, str]]:
     vocabulary = getattr(run.model.config, "vocab_size", None)
     facts = [
         ("recipe", f"{recipe.name}, {recipe.task}"),
-        ("model", f"{type(run.model).__name__}, {counted(run.model.num_parameters(), 'parameter')}"),
+        ("model", f"{type(run.model).__name__}, {counted(count_weights(run.model), 'parameter')}"),
         ("checkpoint", checkpoint_of(run)),
         ("seed", str(run.record.seed)),
     ]

@@ -345,13 +345,13 @@ class Checkpoints:
         """Load the parameters of a checkpoint into `model`."""
         return self.load(model, *self.read_weights(which))
 
-    def load(self, model: nn.Module, path: Path, weights: dict[str, Tensor]) -> Path:
-        """Load the weights of a checkpoint into `model`."""
+    def load(self, model: nn.Module, path: Path, weights: dict[str, Tensor], assign: bool = False) -> Path:
+        """Load the weights of a checkpoint into `model`; with `assign`, without a copy."""
         try:
             for name, own in model.state_dict().items():
                 if name in weights and weights[name].dtype != own.dtype:  # load_state_dict would convert it
                     raise self._unusable(path, f"{name} is {weights[name].dtype}, expected {own.dtype}")
-            model.load_state_dict(weights)
+            model.load_state_dict(weights, assign=assign)
         except MinigradError as error:
             raise self._unusable(path, str(error).splitlines()[0]) from None
         return path

@@ -49,6 +49,10 @@ class TrainConfig(Config):
     validate_every: int = 200  # steps between validations
     checkpoint_every: int = 200  # steps between checkpoints
     keep: int = 2  # number of latest checkpoints to keep, besides the best
+    freeze: str = ""  # patterns of parameters that are not trained: "embedding.*,encoder.layers.[0-3].*"
+    lora_rank: int = 0  # train adapters of this rank instead of the weights (Hu et al. 2021); 0: none
+    lora_alpha: float = 16.0  # adapters are scaled by lora_alpha / lora_rank
+    lora_targets: str = "q,v"  # adapted matrices: q, k, v or in_proj (all three), out_proj, linear1 to 3
     ema_decay: float = 0.0  # of the weights' exponential moving average, such as 0.999; 0: no average
     monitor: str = "loss"  # the validation score that chooses the best checkpoint, such as "bleu"
     patience: int = 0  # stop after this many validations without a better score; 0: never
@@ -62,7 +66,7 @@ class TrainConfig(Config):
             check_choice(name, getattr(self, name), known)
         check_range(self, "steps micro_batches log_every validate_every checkpoint_every keep", 1)
         check_range(self, "seed lr warmup_steps decay_steps min_lr adam_eps weight_decay clip_norm", 0)
-        check_range(self, "epochs patience validation_texts samples", 0)
+        check_range(self, "epochs patience validation_texts samples lora_rank lora_alpha", 0)
         check_range(self, "label_smoothing momentum ema_decay", 0, 1)
         if not all(0 <= beta < 1 for beta in self.betas):
             raise UserError(f"betas = {self.betas} is out of range.\nChoose two values >= 0 and < 1.")

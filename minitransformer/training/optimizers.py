@@ -7,18 +7,22 @@ from typing import Any
 
 from minigrad import Tensor, nn, optim
 
+from ..errors import UserError
 from ..layers.embeddings import TokenEmbedding
+from ..layers.lora import Adapter
 from ..layers.positions import Positions
 from ..layers.relative_positions import RelativePositionBias
 from .config import TrainConfig
 
-EMBEDDINGS = (nn.Embedding, TokenEmbedding, Positions, RelativePositionBias)
+# adapters are products of two matrices, each of which says little alone
+NOT_FOR_MUON = (nn.Embedding, TokenEmbedding, Positions, RelativePositionBias, Adapter)
 OUTPUTS = ("output", "head")  # the names of models' output layers
 
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> optim.Optimizer:
     """Build the optimizer of a config for the model's parameters."""
-    groups = decay_groups(list(model.parameters()), config.weight_decay)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    groups = decay_groups(trained, config.weight_decay)
     match config.optimizer:
         case "sgd":
             return optim.SGD(groups, config.lr, config.momentum_or_default)
@@ -45,8 +49,13 @@ class MuonAdamW(optim.AdamW):
     def __init__(self, model: nn.Module, config: TrainConfig) -> None:
         hidden = hidden_matrices(model)
         ids = set(map(id, hidden))
-        rest = [p for p in model.parameters() if id(p) not in ids]
+        rest = [p for p in model.parameters() if p.requires_grad and id(p) not in ids]
         groups = decay_groups(rest, config.weight_decay)
+        if not groups:
+            raise UserError(
+                'optimizer = "muon" trains matrices, but only matrices are left unfrozen.\n'
+                'Leave other parameters unfrozen too, or choose optimizer = "adamw".'
+            )
         super().__init__(groups, config.lr, config.betas, config.adam_eps)
         self.muon: optim.Muon | None = None
         if hidden:
@@ -70,9 +79,9 @@ class MuonAdamW(optim.AdamW):
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """All matrices except those of embeddings and of output layers (modules named `output` or `head`)."""
+    """All matrices except those of embeddings, adapters and output layers (named `output` or `head`)."""
     outer = set()
     for name, module in model.named_modules():
-        if isinstance(module, EMBEDDINGS) or name.split(".")[-1] in OUTPUTS:
+        if isinstance(module, NOT_FOR_MUON) or name.split(".")[-1] in OUTPUTS:
             outer |= set(map(id, module.parameters()))
-    return [p for p in model.parameters() if p.ndim == 2 and id(p) not in outer]
+    return [p for p in model.parameters() if p.ndim == 2 and p.requires_grad and id(p) not in outer]

@@ -35,6 +35,7 @@ from .callbacks import Callbacks
 from .captured_step import CapturedStep
 from .checkpoint import CheckpointError, Checkpoints
 from .config import TrainConfig
+from .freezing import freeze
 from .lock import RECORD, LockedFolder
 from .log import Log, disk_is_full, truncate_log
 from .nonfinite import nonfinite_error, nonfinite_step
@@ -96,6 +97,8 @@ class Trainer:
         self.checkpoints = Checkpoints(self.folder / "checkpoints", config.keep, identity)
         self._log = self.folder / "log.jsonl"
         self.callbacks = Callbacks(callbacks if self.ranks.rank == 0 else ())
+        if config.freeze:
+            freeze(model, config.freeze)
         self.optimizer = build_optimizer(model, config)
         self.average = MovingAverage(model, config.ema_decay) if config.ema_decay else None
         self.validation = Validation(task, config.validation_texts, config.samples)
@@ -111,6 +114,11 @@ class Trainer:
         self._slow = SlowSteps()
         self._unsaved_step = -1  # the latest step that did not fit on the disk
         random.manual_seed(config.seed)
+
+    @property
+    def trained_parameters(self) -> list[Tensor]:
+        """The parameters that are not frozen."""
+        return [p for p in self.model.parameters() if p.requires_grad]
 
     # ------------------------------------------------------------ one step
 
@@ -129,7 +137,7 @@ class Trainer:
             return {"step": step, "lr": lr, **self._captured.run(batch, parts, start)}
         self.optimizer.zero_grad()
         losses = [self.forward_backward(part, first_row, batch.n_tokens) for first_row, part in parts]
-        loss, nll = self.ranks.sum_gradients(self.model.parameters(), self.sum_losses(losses))
+        loss, nll = self.ranks.sum_gradients(self.trained_parameters, self.sum_losses(losses))
         norm = self.clip().item()
         self._check_finite(step, batch, loss, norm)
         self.scaler.step(self.optimizer)  # the optimizer's step, unless float16 gradients overflowed
@@ -169,7 +177,7 @@ class Trainer:
     def clip(self) -> Tensor:
         """Clip the gradients to a global norm of `config.clip_norm`; returns the norm before clipping."""
         self.scaler.unscale_(self.optimizer)
-        return optim.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf)
+        return optim.clip_grad_norm_(self.trained_parameters, self.config.clip_norm or math.inf)
 
     def _check_finite(self, step: int, batch: Any, loss: float, norm: float) -> None:
         """Raise a NonFiniteError for a loss or norm that no smaller loss scale makes finite."""

@@ -1,0 +1,42 @@
+"""Which parameters are trained: all, or those that no pattern freezes."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from minigrad import nn
+
+from ..errors import UserError, counted, did_you_mean
+
+
+def freeze(model: nn.Module, patterns: str) -> list[str]:
+    """Freeze the parameters whose names match one of the comma-separated patterns; returns their names.
+
+    They get no gradient and no optimizer state. Patterns are those of a shell, such as "embedding.*" or
+    "encoder.layers.[0-3].*". Raises a UserError for a pattern that matches nothing.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    frozen: dict[str, None] = {}
+    for pattern in filter(None, map(str.strip, patterns.split(","))):
+        found = [name for name in names if fnmatchcase(name, pattern)]
+        if not found:
+            raise UserError(
+                f"freeze = {pattern!r} matches no parameter.{did_you_mean(pattern, names)}\n"
+                f"Use a pattern for names such as {', '.join(names[:3])}."
+            )
+        frozen |= dict.fromkeys(found)
+    for name, parameter in model.named_parameters():
+        if name in frozen:
+            parameter.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise UserError(f"freeze = {patterns!r} freezes all parameters.\nLeave some to train.")
+    return list(frozen)
+
+
+def trained_line(model: nn.Module) -> str:
+    """How many parameters are trained; "" if all are."""
+    trained = sum(p.array.size for p in model.parameters() if p.requires_grad)
+    total = sum(p.array.size for p in model.parameters())
+    if trained == total:
+        return ""
+    return f"{trained:,} of {counted(total, 'parameter')} are trained ({trained / total:.1%})"
