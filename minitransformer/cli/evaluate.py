@@ -21,7 +21,7 @@ from ..runs.evaluations import About, Evaluation, inputs_sha256, place, weights_
 from ..runs.run import Run
 from ..tasks import Task
 from ..tasks.bootstrap import RESAMPLES
-from ..tasks.protocols import ReadsFiles, Translates
+from ..tasks.protocols import Continues, ReadsFiles, Translates
 from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag, RunFolder
 from .decoding import Search
 from .layout import FIXED, columns, print_lines, wrap
@@ -38,6 +38,7 @@ def run(argv: list[str]) -> None:
         data_dir: DataFolder = None,
         file: Annotated[FileOptions, arg(name="")] = FileOptions(),  # noqa: B008 (frozen)
         search: Annotated[Search, arg(name="")] = Search(),  # noqa: B008 (frozen)
+        stride: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None,
         checkpoint: Checkpoint = "best",
         device: Device = "cpu",
     ) -> None:
@@ -45,10 +46,16 @@ def run(argv: list[str]) -> None:
 
         Args:
             json: Print one JSON object instead of a table.
+            stride: Of a language model: read the text in windows that move by this many tokens, so that each
+                token has a long context; by default, in blocks.
         """
         decoding = search.options()
         trained = Run(run, checkpoint, device)
         check_generates(trained, decoding)
+        if stride is not None:
+            if not isinstance(trained.task, Continues):
+                raise UserError(f"--stride has no effect: {run} is not a language model.\nLeave it out.")
+            decoding["stride"] = stride
         splits, own = splits_of(trained, data, data_dir, file)
         scores = evaluate(trained, splits, save=own, checkpoint=checkpoint, **decoding)
         if not own and data is not None:

@@ -163,3 +163,24 @@ def all_blocks(
     for start in range(0, number, batch_size):
         rows = slice(start * block_size, (start + batch_size) * block_size)
         yield x[rows].reshape(-1, block_size), y[rows].reshape(-1, block_size)
+
+
+def sliding_blocks(
+    ids: Int[np.ndarray, " n"], window: int, stride: int, batch_size: int
+) -> Iterator[tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]]:
+    """A whole text in windows that move by `stride` tokens: each token except the first is a target once.
+
+    A window scores the tokens that no earlier one has; the others are their context (see "Perplexity of
+    fixed-length models" in the documentation of transformers).
+    """
+    starts = range(0, max(len(ids) - window, 0) + stride, stride)
+    x = np.zeros((len(starts), window - 1), np.int64)
+    y = np.full((len(starts), window - 1), IGNORE)
+    scored = 1  # the first token has no context
+    for row, start in enumerate(starts):
+        end = min(start + window, len(ids))
+        x[row, : end - 1 - start] = ids[start : end - 1]
+        y[row, scored - 1 - start : end - 1 - start] = ids[scored:end]
+        scored = end
+    for first in range(0, len(starts), batch_size):
+        yield x[first : first + batch_size], y[first : first + batch_size]

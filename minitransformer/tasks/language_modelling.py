@@ -17,11 +17,11 @@ from minigrad import Tensor, no_grad
 from minigrad.core import random
 
 from ..base_config import Config
-from ..data.batching import IGNORE, BlockBatches, all_blocks
+from ..data.batching import IGNORE, BlockBatches, all_blocks, sliding_blocks
 from ..data.datasets import read_long_text, tinyshakespeare
 from ..data.splits import Sources, Splits, user_text_splits
 from ..data.tables import FileFormat
-from ..errors import UserError, check_range, counted
+from ..errors import UserError, check_integer, check_range, counted
 from ..generation import TextStreamer, generate, stream
 from ..text.tokenizer import Tokenizer
 from .base import (
@@ -204,10 +204,13 @@ class LanguageModelling(Task):
         return score_text(model, self.tokenizer, examples, self.block_size, self.batch_size)
 
     @classmethod
-    def evaluate(cls, run: Trained, examples: str, **decoding: Any) -> tuple[dict[str, Any], Rows]:
+    def evaluate(
+        cls, run: Trained, examples: str, stride: int | None = None, **decoding: Any
+    ) -> tuple[dict[str, Any], Rows]:
+        """The scores of a text, in blocks; or with a `stride`, in windows that move by so many tokens."""
         ids = run.tokenizer.encode_array(examples)
         data = run.recipe.data
-        scores = score_text(run.model, run.tokenizer, ids, data.block_size, data.batch_size)
+        scores = score_text(run.model, run.tokenizer, ids, data.block_size, data.batch_size, stride)
         return {**scores, "perplexity": perplexity(scores["loss"]), "n": len(ids) - 1}, []
 
     @classmethod
@@ -290,7 +293,12 @@ def blocks_of(ids: np.ndarray, block_size: int, batch_size: int) -> Iterator[Tok
 
 
 def score_text(
-    model: Any, tokenizer: Tokenizer, ids: np.ndarray, block_size: int, batch_size: int
+    model: Any,
+    tokenizer: Tokenizer,
+    ids: np.ndarray,
+    block_size: int,
+    batch_size: int,
+    stride: int | None = None,
 ) -> dict[str, Score]:
     """Mean loss, token accuracy and, for characters, bits per character over a text.
 
@@ -299,8 +307,13 @@ def score_text(
     check_text(ids)
     sums = np.zeros((-(-len(ids) // STRETCH), 3))
     place = 0
+    blocks = blocks_of(ids, block_size, 2 * batch_size)  # no graph: less memory than a step
+    if stride is not None:
+        check_integer("stride", stride, 1, block_size)
+        windows = sliding_blocks(ids, block_size, stride, 2 * batch_size)
+        blocks = (TokenBlocks(x, y) for x, y in windows)
     with no_grad():
-        for batch in blocks_of(ids, block_size, 2 * batch_size):  # no graph: less memory than a step
+        for batch in blocks:
             found = target_statistics(model(batch.x), batch.target)[batch.target != IGNORE]
             np.add.at(sums, np.arange(place, place + len(found)) // STRETCH, found)
             place += len(found)

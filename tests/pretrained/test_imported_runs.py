@@ -270,3 +270,25 @@ def test_a_quantized_import_is_used_but_not_trained(gpt2, tmp_path, capsys):
     assert "8-bit weights, which cannot be trained" in capsys.readouterr().err
     assert main(["export", str(target), str(tmp_path / "back")]) == 2
     assert "8-bit weights cannot be written" in capsys.readouterr().err
+
+
+def test_perplexity_with_a_stride_scores_each_token_once_with_a_long_context(gpt2, tmp_path, capsys):
+    run = imported(gpt2, tmp_path)
+    text = "\n".join(TEXTS * 6)
+    (tmp_path / "text.txt").write_text(text)
+    capsys.readouterr()
+    data = ["--data", str(tmp_path / "text.txt"), "--json"]
+    assert main(["evaluate", str(run), *data, "--stride", "5"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+
+    loaded = Run(run)
+    ids = loaded.tokenizer.encode_array(text)
+    losses = []
+    for position in range(1, len(ids)):  # the window that scores this token first
+        start = 0 if position < 16 else -(-(position - 15) // 5) * 5
+        logits = loaded.model(ids[None, start:position]).numpy()[0, -1].astype(float)
+        losses.append(np.log(np.exp(logits).sum()) - logits[ids[position]])
+    assert scores["n"] == len(losses)
+    assert scores["loss"] == pytest.approx(np.mean(losses), abs=1e-5)
+    assert main(["evaluate", str(run), *data, "--stride", "16"]) == 2
+    assert "stride = 16 is out of range" in capsys.readouterr().err
