@@ -91,6 +91,7 @@ LEAVES = {
         "tests/cli",
     ),
     "tasks": (
+        "minitransformer/cli/embed.py",
         *(
             f"minitransformer/tasks/{name}.py"
             for name in (
@@ -109,7 +110,8 @@ LEAVES = {
     "gradcheck": ("minigrad/__main__.py",),
     "pretrained": (
         "minitransformer/runs/imported.py", "minitransformer/cli/import_.py",
-        "minitransformer/cli/export.py", "minitransformer/cli/embed.py", "tests/pretrained",
+        "minitransformer/cli/export.py",
+        "tests/pretrained",
     ),
     "breadth": ("tests/repository/test_stub.py",),
     "torch_names": (

@@ -30,6 +30,7 @@ VERBS = {
     "chat": "talk to a run trained on dialogues: minitransformer chat runs/dialogue",
     "predict": 'label, answer or fill in: minitransformer predict runs/bert-classify "I love you"',
     "generate": 'continue a text: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
+    "embed": 'print sentence vectors: minitransformer embed runs/bert-similar "I love you"',
     "evaluate": "score a run on held-out data: minitransformer evaluate runs/phrasebook [--json]",
     "compare": "compare runs, with a significance test: minitransformer compare runs/a runs/b",
 }
@@ -40,7 +41,6 @@ VERBS["explain"] = 'walk a sentence through a model: minitransformer explain run
 # pretrained: models from the Hugging Face hub
 VERBS["import"] = "make a run of a pretrained model: minitransformer import gpt2/ --run-dir runs/gpt2"
 VERBS["export"] = "write a run's model for transformers: minitransformer export runs/bert-mlm bert/"
-VERBS["embed"] = 'print sentence vectors: minitransformer embed runs/bert-similar "I love you"'
 
 # learn (needs gradcheck): exercises with a tutor
 VERBS["learn"] = "exercises of the course, with a tutor: minitransformer learn 1"

@@ -141,10 +141,12 @@ def tokenizer_data(tokenizer: Any) -> dict[str, Any] | None:
     """What JavaScript needs to tokenize a text; None for a run without text."""
     if tokenizer is None:
         return None
-    model = json.loads(tokenizer.to_bytes())["model"]
+    own = getattr(tokenizer, "bert_settings", None)  # of a pretrained BERT
+    model = {} if own else json.loads(tokenizer.to_bytes())["model"]
     merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model.get("merges", [])]
     return {
-        "layout": tokenizer.layout,
+        "layout": "wordpiece" if own else tokenizer.layout,
+        "bert": own,
         "tokens": [tokenizer.id_to_token[i] for i in range(tokenizer.vocab_size)],
         "merges": merges,
         "special": sorted(tokenizer._special),

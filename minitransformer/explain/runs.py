@@ -11,10 +11,11 @@ from ..errors import UserError
 from ..layers.quantized import check_not_quantized
 from ..runs.run import Run
 from ..tasks.inputs import check_length, inputs_of_run, marked_ids, warn_of_unknown, word_ids
+from ..text.pretrained_tokenizer import PretrainedTokenizer
 from .page import Explanation, to_html
 from .picture import static_picture
 
-MOST_WEIGHTS = 12_000_000  # 60 MB as text
+MOST_WEIGHTS = 24_000_000  # 120 MB as text
 FAMILIES = (  # implemented in assets/model
     "transformer", "gpt2", "llama", "bert", "t5", "bart", "vit", "recurrent",
 )  # fmt: skip
@@ -103,6 +104,12 @@ def check_supported(run: Any) -> None:
             f"It supports {supported}; `minitransformer graph {run.folder}` draws this one."
         )
     check_not_quantized(model, "shown on a page")
+    if isinstance(run.tokenizer, PretrainedTokenizer) and run.tokenizer.bert_settings is None:
+        raise UserError(
+            f"the walk-through does not split texts as the tokenizer of {run.folder} does.\n"
+            f"It supports pretrained models with BERT's tokenizer; look inside this one with "
+            f"record_attention, or draw it with `minitransformer graph {run.folder}`."
+        )
     config = model.config
     for name, known in COMPUTED.items():
         if (value := getattr(config, name, known[0])) not in known:

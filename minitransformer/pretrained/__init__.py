@@ -3,5 +3,6 @@
 from .errors import PretrainedError, PretrainedWarning
 from .loading import load_pretrained
 from .saving import save_pretrained
+from .tokenizers import load_tokenizer
 
-__all__ = ["PretrainedError", "PretrainedWarning", "load_pretrained", "save_pretrained"]
+__all__ = ["PretrainedError", "PretrainedWarning", "load_pretrained", "load_tokenizer", "save_pretrained"]

@@ -7,15 +7,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tokenizers as hf
 
 from minigrad.nn import functional as F
 from minitransformer.explain.model import model_script
+from minitransformer.explain.page import tokenizer_data as page_data
 from minitransformer.generation import GenerationConfig
 from minitransformer.generation.scoring import log_softmax, processors
 from minitransformer.models.protocol import model_class
 from minitransformer.tasks.inputs import marked_ids
 from minitransformer.tasks.tagging import word_ids
 from minitransformer.tasks.translation import PairData, Translation
+from minitransformer.text.pretrained_tokenizer import PretrainedTokenizer
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.text.tokenizer_presets import BERT_TOKENS
 from tests.browser import chromium
@@ -251,6 +254,25 @@ def test_ids_and_texts_are_the_tokenizers(page, layout):
         assert ours["unknown"] == [i for i, token in enumerate(expected) if token == tokenizer.unk_id]
         assert len(ours["pieces"]) == len(expected)
         assert ours["text"] == tokenizer.decode(expected), text
+
+
+@pytest.mark.needs("pretrained")
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_ids_are_those_of_a_pretrained_bert(page, lowercase):
+    backend = hf.Tokenizer(hf.models.WordPiece(unk_token="[UNK]"))
+    backend.normalizer = hf.normalizers.BertNormalizer(lowercase=lowercase)
+    backend.pre_tokenizer = hf.pre_tokenizers.BertPreTokenizer()
+    backend.decoder = hf.decoders.WordPiece()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    trainer = hf.trainers.WordPieceTrainer(vocab_size=300, special_tokens=special, show_progress=False)
+    backend.train_from_iterator([*SENTENCES, *TEXTS, "北京 北 京"], trainer)
+    tokenizer = PretrainedTokenizer(backend, {"unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]"})
+    load(page, make("gpt2", **GPT), tokenizer=page_data(tokenizer))
+    generator = np.random.default_rng(0)
+    letters = [*"abcÀÉÎçßıİ ,.'-", "北", "京", "\x00", "\u200b", "\ufffd", "e\u0301", "Σ", "ǅ", "ﬁ", "\t"]
+    texts = [*TEXTS, *SENTENCES[:10], *("".join(generator.choice(letters, 12)) for _ in range(60))]
+    found = page.evaluate("texts => texts.map(text => [...model.tokenize(text).ids])", texts)
+    assert found == [tokenizer.encode(text.strip()) for text in texts]
 
 
 def test_a_character_that_is_not_in_the_vocabulary_is_an_error(page):

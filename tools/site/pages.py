@@ -19,7 +19,15 @@ CHAPTERS = {
     "Begin": ("start", "questions", "sharp-bits"),
     "Learn": ("course", "documents", "a-training-step", "glossary"),
     "minigrad": ("tensors", "your-own-op", "graphs", "pytorch"),
-    "minitransformer": ("models", "training", "your-data", "generation", "looking-inside", "visualizers"),
+    "minitransformer": (
+        "models",
+        "pretrained",
+        "training",
+        "your-data",
+        "generation",
+        "looking-inside",
+        "visualizers",
+    ),
     "What was measured": ("results", "claims", "speed"),
     "Reference": ("gallery", "api", "ops", "contributing", "changelog"),
 }

@@ -130,6 +130,17 @@ function cleanedUp(piece) {
   return changes.reduce((text, [before, after]) => text.replaceAll(before, after), piece);
 }
 
+/** BERT's text: no control characters, spaces around Chinese ones, and lower case without accents if it is uncased. */
+function bertNormal(text, { lowercase, stripAccents, chinese }) {
+  const clean = text.replace(/[\0\ufffd]|(?![\t\n\r])\p{C}/gu, "");
+  const spaced = chinese ? clean.replace(CHINESE, " $& ") : clean;
+  const plain = stripAccents ? spaced.normalize("NFD").replace(/\p{Mn}/gu, "") : spaced;
+  return lowercase ? [...plain].map(character => character.toLowerCase()).join("") : plain;
+}
+
+const CHINESE =
+  /[\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/gu;
+
 // ---------------------------------------------------------------- layouts
 
 /** `words` of a text, the `tokens` of a word, and the `text` of tokens. `t` is the tokenizer. */
@@ -172,8 +183,8 @@ const LAYOUTS = {
     text: tokens => charactersAsText(tokens.join("")).replace(/^ /, ""),
   },
   wordpiece: {
-    words: text => {
-      const words = text.normalize("NFC").match(/\P{White_Space}+/gu) ?? [];
+    words: (text, { bert }) => {
+      const words = (bert ? bertNormal(text, bert) : text.normalize("NFC")).match(/\P{White_Space}+/gu) ?? [];
       return words.flatMap(word => word.match(BETWEEN_PUNCTUATION));
     },
     tokens: (word, t) => longestPieces(word, t.ids, t.unknown),
@@ -193,13 +204,15 @@ const LAYOUTS = {
 // ---------------------------------------------------------------- the tokenizer
 
 /** A tokenizer of a layout, a list of tokens by id, and merges. `special` are the ids that `decode` skips. */
-function createTokenizer({ layout, tokens, merges = [], special, unk_id }) {
+function createTokenizer({ layout, tokens, merges = [], special, unk_id, bert = null }) {
   if (!(layout in LAYOUTS)) {
     const known = Object.keys(LAYOUTS).join(", ");
     throw new Error(`A tokenizer of the layout ${layout} does not run in the page.\nThese do: ${known}.`);
   }
-  const { words, tokens: split, text } = LAYOUTS[layout];
+  const { words: wordsOf, tokens: split, text } = LAYOUTS[layout];
+  const words = text => wordsOf(text, t);
   const t = {
+    bert, // how a pretrained BERT reads a text
     ids: new Map(tokens.map((token, id) => [token, id])),
     ranks: new Map(merges.map(([first, second], rank) => [pairKey(first, second), rank])),
     unknown: tokens[unk_id],
