@@ -545,6 +545,8 @@ def _sizes(state: Mapping[str, Any]) -> dict[str, Any]:
 def check_finite(weights: Mapping[str, Tensor | np.ndarray], where: str) -> None:
     """Raise a NonFiniteError that names the first weight that is infinite or NaN."""
     for name, tensor in weights.items():
+        if np.issubdtype(tensor.dtype, np.integer):  # their sum would convert all of them to int64
+            continue
         with np.errstate(over="ignore", invalid="ignore"):
             total = float(tensor.sum())  # fast, but a sum of finite numbers may overflow
         if not np.isfinite(total) and not np.isfinite(np.asarray(tensor)).all():

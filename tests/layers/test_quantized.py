@@ -1,5 +1,7 @@
 """8-bit weights: per row, close to the float model, a quarter of its memory, and only for use."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,7 @@ from minitransformer import (
     generate,
 )
 from minitransformer.layers.quantized import bytes_of, check_not_quantized, quantize
+from minitransformer.training.checkpoint import check_finite
 
 IDS = np.array([[5, 300, 7, 8], [9, 1, 2, 3]])
 MODELS = {
@@ -101,3 +104,12 @@ def test_there_is_nothing_to_train():
     assert {name.split(".")[-2] for name, _ in model.named_parameters()} <= {"norm", "positions"}
     with pytest.raises(ValueError, match="8-bit weights cannot be trained"):
         check_not_quantized(model, "trained")
+
+
+def test_checking_that_integers_are_finite_takes_no_memory():
+    weights = {"weight": mg.zeros(1000, 1000, dtype="int8")}
+    tracemalloc.start()
+    check_finite(weights, "step 0")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000
