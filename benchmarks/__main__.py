@@ -32,6 +32,7 @@ from .ops import ops
 from .overhead import overhead
 from .peaks import peaks
 from .peers import ON_CPU, ON_GPU, missing
+from .pretrained import pretrained
 from .ranks import ROUNDS, ranks
 from .ranks import WORKS as TRAINED
 from .recording import recording
@@ -46,13 +47,13 @@ from .works import GPU_WORKS, WORKS, Decoder, work_of
 
 Which = Literal[
     "overhead", "ops", "steps", "floors", "busy", "generate", "beams", "memory", "scale", "graph", "trainer",
-    "runs", "card", "ranks", "record", "all",
+    "runs", "card", "ranks", "record", "pretrained", "all",
 ]  # fmt: skip
 Peer = Literal["torch", "compile", "reduce-overhead", "jax", "tinygrad", "autograd", "mygrad", "dezero"]
 Axis = Literal["attention", "length", "width", "layers", "vocabulary", "batch"]
 PACKAGES = (
-    "numpy", "numba", "torch", "jax", "tinygrad", "autograd", "mygrad", "dezero", "mpi4py", "mpich",
-    "cupy-cuda13x", "cupy-cuda12x", "nvmath-python", "nvidia-cudnn-frontend", "triton",
+    "numpy", "numba", "torch", "transformers", "jax", "tinygrad", "autograd", "mygrad", "dezero", "mpi4py",
+    "mpich", "cupy-cuda13x", "cupy-cuda12x", "nvmath-python", "nvidia-cudnn-frontend", "triton",
 )  # fmt: skip
 
 HEAD = """# Benchmarks
@@ -71,7 +72,7 @@ class Options:
     """What to measure: the engine's overhead per operation, fused operations, training steps, the minimum
     time they can take, steps with a busy core, generation, beam search, memory, growth with sizes, drawing
     graphs, the overhead of the trainer per step and per run, whole runs, predictions of cards, training on
-    several ranks, or recording a forward pass."""
+    several ranks, recording a forward pass, or a pretrained model of GPT-2's size."""
     threads: tuple[int, ...] = (1,)
     """Thread counts, each in separate processes."""
     repeats: int = 50
@@ -95,8 +96,8 @@ class Options:
     kernels: Literal["numpy", "jit"] | None = None
     """minigrad's kernels; by default its own choice."""
     data_dir: Path | None = None
-    """A folder with the folders multi30k and tinyshakespeare, for `card`, `trainer` and `runs`; otherwise
-    these data sets are downloaded."""
+    """A folder with the folders multi30k and tinyshakespeare, for `card`, `trainer`, `runs` and
+    `pretrained`; otherwise these data sets are downloaded."""
     json: Path | None = None
     """A JSON file to write all figures to."""
     markdown: Path | None = None
@@ -285,6 +286,7 @@ TABLES: dict[str, Callable[[Options], Iterable[Table]]] = {
     "card": lambda o: [cards(CASES, o.data_dir, o.clock, o.kernels)],
     "ranks": lambda o: ranks(o.works, o.repeats, o.kernels),
     "record": lambda o: [recording(o.repeats, o.seconds, o.clock)],
+    "pretrained": lambda o: pretrained(o.threads, o.repeats, o.seconds, o.clock, o.data_dir, o.kernels),
 }
 
 

@@ -67,7 +67,7 @@ LEAVES = {
     ),
     "debug": (
         "minitransformer/cli/card.py", "minitransformer/runs/card.py", "benchmarks/cards.py",
-        "benchmarks/runs.py", "benchmarks/shares.py", "benchmarks/__main__.py",
+        "benchmarks/pretrained.py", "benchmarks/runs.py", "benchmarks/shares.py", "benchmarks/__main__.py",
     ),
     "explain": (
         "minitransformer/cli/explain.py", "demos/explain.ipynb", "tests/explain",
@@ -87,8 +87,8 @@ LEAVES = {
     ),
     "cli": (
         "minitransformer/__main__.py", "minitransformer/startup.py", "benchmarks/__main__.py",
-        "benchmarks/cards.py", "benchmarks/page.py", "benchmarks/runs.py", "benchmarks/shares.py",
-        "tests/cli",
+        "benchmarks/cards.py", "benchmarks/page.py", "benchmarks/pretrained.py", "benchmarks/runs.py",
+        "benchmarks/shares.py", "tests/cli",
     ),
     "tasks": (
         "minitransformer/cli/embed.py",
@@ -111,7 +111,7 @@ LEAVES = {
     "pretrained": (
         "minitransformer/runs/imported.py", "minitransformer/cli/import_.py",
         "minitransformer/cli/export.py",
-        "tests/pretrained",
+        "tests/pretrained", "benchmarks/__main__.py", "benchmarks/pretrained.py",
     ),
     "breadth": ("tests/repository/test_stub.py",),
     "torch_names": (

@@ -34,6 +34,7 @@ from benchmarks import (
     ops,
     overhead,
     peaks,
+    pretrained,
     ranks,
     recording,
     scale,
@@ -41,11 +42,12 @@ from benchmarks import (
     tables,
     worker,
 )  # fmt: skip
+from benchmarks.generation import DifferentTextError
 from benchmarks.peers import PEERS, missing, peer, step_of
 from benchmarks.works import MLP, WORKS, Decoder, First, Recurrent, UnknownWorkError, weights_of, work_of
 from minigrad.core.observers import observe
 from minigrad.core.registry import ops as registered
-from minitransformer import Transformer, TransformerConfig
+from minitransformer import GPTConfig, Transformer, TransformerConfig
 from minitransformer.cli import train
 from minitransformer.errors import UserError
 from minitransformer.recipes import load_recipe
@@ -242,6 +244,34 @@ def test_recording_is_measured_beside_the_forward_pass(monkeypatch):
     (row,) = recording.recording(repeats=1, seconds=0).rows.values()
     assert [*row] == ["forward, ms", "record_attention, ratio", "record_activations, ratio"]
     assert {sum(hooks) for hooks in calls} == {0, 3, len([*model.modules()])}  # none, attention's, all
+
+
+@needs_torch
+@pytest.mark.skipif(find_spec("transformers") is None, reason="transformers is not installed")
+def test_all_write_the_same_varied_text_from_a_pretrained_folder(tmp_path):
+    config = GPTConfig(vocab_size=300, n_positions=64, n_embd=16, n_layer=2, n_head=2)
+    pretrained.write_folder(tmp_path, config)
+    writers = pretrained.writers(str(tmp_path), threads=1, tokens=12)
+    texts = {name: write() for name, write in writers.items()}
+    assert [*texts] == ["float32", "8 bits", "torch", "transformers", "transformers, a loop"]
+    pretrained.check_same(texts)
+    with pytest.raises(DifferentTextError, match="torch writes another text"):
+        pretrained.check_same(texts | {"torch": [*texts["torch"][:-1], -1]})
+    with pytest.raises(DifferentTextError, match="repeats itself"):
+        pretrained.check_same({"float32": [7] * 12, "torch": [7] * 12})
+
+
+def test_loading_and_each_way_of_reading_are_measured(tmp_path):
+    pretrained.write_folder(tmp_path, GPTConfig(300, n_positions=64, n_embd=16, n_layer=1, n_head=2))
+    path = tmp_path / "model.safetensors"
+    for way, read in pretrained.READERS.items():
+        kept = read(path)
+        content = b"".join(map(bytes, kept)) if isinstance(kept, list) else bytes(kept)
+        assert content == path.read_bytes(), way
+    assert pretrained.reading(str(tmp_path), "wall", pretrained.BUFFER) > 0
+    seconds, _, size = pretrained.loading(str(tmp_path), "wall")
+    assert seconds > 0
+    assert 0 < path.stat().st_size - size < 10_000  # the header
 
 
 def test_tables_as_markdown():
