@@ -34,8 +34,8 @@ def run(argv: list[str]) -> None:
             run: The run folder.
             text: The sentence or, for a language model, the start of a text; by default, a short one. For a
                 ViT, an image file, or "test:3", image 3 of the test split.
-            target: The target of the loss: a translation, or the class of a text or an image; by default,
-                what the model predicts, or the class of the image. Language models take none.
+            target: The target of the loss: a translation, a sentence of similar meaning, or a class; by
+                default, what the model predicts, or the class of the image. Language models take none.
             output: The page (.html).
             overwrite: Replace an existing file.
             preset: Instead of a run, "documents": the example that "Transformer Network" works by hand (ten

@@ -77,7 +77,10 @@ def _encoder(
     found = record(model, source)
     shares = found.arrays["probabilities"]
     gaps = [t for t, token in enumerate(tokens) if token in marks]
-    if len(shares) == 1:
+    if model.config.head == "similarity":
+        rows = [*range(len(tokens))][:MOST]
+        heads = ("What each token attends to", "The nearest sentences")
+    elif len(shares) == 1:
         rows = [0]
         heads = ("What [CLS], which is classified, attends to", "What the model predicts")
     elif model.config.head == "masked_lm" and gaps:
@@ -86,7 +89,7 @@ def _encoder(
     else:
         rows = [*range(len(tokens))][:MOST]
         heads = ("What each token attends to", "What the model predicts")
-    if len(rows) == 1:
+    if len(rows) == 1 or len(shares) == 1:
         bars = _best(shares[rows[0] if len(shares) > 1 else 0], words)
     else:
         bars = [(words[shares[t].argmax()], float(shares[t].max())) for t in rows]

@@ -324,6 +324,9 @@ class _Pass:
             x = self.keep("head.linear", words.linear(states))
             x = self.norm("head", words.norm, self.keep("head.hidden", words.activation(x)))
             return self.model.embedding.logits(x[None])[0] + words.bias
+        if hasattr(head, "candidates"):
+            x = F.normalize(self.keep("head.average", states.mean(0, keepdim=True)))
+            return self.keep("head.unit", x) @ head.candidates.transpose(0, 1)
         if hasattr(head, "pooler"):
             x = self.keep("head.linear", head.pooler(self.keep("head.first", states[:1])))
             states = self.keep("head.pooled", x.tanh())

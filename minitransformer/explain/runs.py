@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+
+from minigrad import Tensor
 
 from ..data.batching import IGNORE
 from ..errors import UserError
@@ -24,7 +27,9 @@ COMPUTED = {  # settings of which assets/model computes only these values
     "pooler_hidden_act": ("tanh",),
     "scale_decoder_outputs": (None,),
 }
-BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification")
+BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification", "similarity")
+OTHERS = ["The weather is nice today.", "She plays the violin.", "He is driving a car."]
+SCALE = 20.0  # of cosines (tasks/similarity.py)
 
 
 def explain(run: Any, text: str | None = None, target: str | None = None) -> Explanation:
@@ -59,20 +64,46 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
         text = run.task.as_read(run, default_text(run) if text is None else text)
         source = source_ids(run, text, inputs, limit)
         warn_of_unknown(run, [text] if target is None or has_classes(model) else [text, target])
-    if target is not None and has_classes(model) and target not in run.labels:
+    if target is not None and has_classes(model) and not is_similarity(model) and target not in run.labels:
         raise UserError(f"{target!r} is not one of the classes.\nPass one of {', '.join(run.labels)}.")
     title = f"{run.folder.name}: {text}" if text else run.folder.name
-    picture = static_picture(model, tokenizer, source, run.labels, inputs.get("marks", ()))
-    page = to_html(
-        model, tokenizer, text, title=title, run=run.folder.name, target=target, inputs=inputs,
-        labels=run.labels, max_length=limit, picture=picture, image=image,
-    )  # fmt: skip
+    labels = candidates_of(run, target) if is_similarity(model) else run.labels
+    with compared_with(run, labels) if is_similarity(model) else nullcontext():
+        picture = static_picture(model, tokenizer, source, labels, inputs.get("marks", ()))
+        page = to_html(
+            model, tokenizer, text, title=title, run=run.folder.name, target=target, inputs=inputs,
+            labels=labels, max_length=limit, picture=picture, image=image,
+        )  # fmt: skip
     return Explanation(page, picture, title)
+
+
+def is_similarity(model: Any) -> bool:
+    """Whether the model gives a text a vector, and no classes."""
+    return getattr(model.config, "head", None) == "similarity"
+
+
+def candidates_of(run: Any, target: str | None) -> list[str]:
+    """The sentences that a text is compared with: the target, some of the run's data, and others."""
+    own = [texts[-1] for texts in getattr(run.record, "examples", [])]
+    return list(dict.fromkeys([*([] if target is None else [target]), *own, *OTHERS]))
+
+
+@contextmanager
+def compared_with(run: Any, texts: list[str]) -> Iterator[None]:
+    """A context in which the head of a similarity model has the vectors of these texts: 20 times the unit
+    vectors, as in training, so that the products with another are logits."""
+    head = run.model.head
+    head.register_buffer("candidates", Tensor(SCALE * run.task.vectors(run, texts)))
+    try:
+        yield
+    finally:
+        del head.candidates
 
 
 def has_classes(model: Any) -> bool:
     """Whether the model predicts one class of its whole input."""
-    return model.model_type == "vit" or getattr(model.config, "head", None) == "classification"
+    head = getattr(model.config, "head", None)
+    return model.model_type == "vit" or head in ("classification", "similarity")
 
 
 def source_ids(run: Any, text: str, inputs: Mapping[str, Any], limit: int | None) -> list[int]:

@@ -119,6 +119,8 @@ def _output(model: Any) -> dict[str, Any]:
     names = dict(model.named_parameters())
     if hasattr(model, "head"):  # of BERT or ViT
         kind = getattr(model.config, "head", "image_classification")
+        if kind == "similarity":  # runs.py gives it sentences to compare with
+            return {"head": kind, "weight": "head.candidates", "bias": None, "pooler": False, "factor": None}
         matrix = "embedding.weight" if kind == "masked_lm" else _classifier(names)
         bias = "head.words.bias" if kind == "masked_lm" else matrix.replace("weight", "bias")
         pooler = "head.pooler.weight" in names

@@ -386,7 +386,7 @@ def test_what_does_not_run_in_the_page_is_one_message(page):
     }"""
     message = page.evaluate(refused, {"model_type": "seq2seq", "config": {}})
     assert message.startswith("A model of type seq2seq does not run in the page.\nThese do: transformer,")
-    message = page.evaluate(refused, {"model_type": "bert", "config": {"head": "similarity"}})
+    message = page.evaluate(refused, {"model_type": "bert", "config": {"head": "question_answering"}})
     assert message.startswith(
-        "A BERT with the head similarity does not run in the page.\nThese do: masked_lm,"
+        "A BERT with the head question_answering does not run in the page.\nThese do: masked_lm,"
     )

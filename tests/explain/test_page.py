@@ -103,6 +103,9 @@ def bert(head="masked_lm", labels=()):
     small = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 14}
     small |= {"vocab_size": tokenizer.vocab_size, "head": head, "num_labels": len(labels) or 2}
     model = scaled(BERT(BERTConfig(**small)))
+    if head == "similarity":
+        vectors = np.random.default_rng(1).normal(size=(len(labels), 12)).astype(np.float32)
+        model.head.register_buffer("candidates", mg.tensor(vectors))
     cls = tokenizer.special_id("[CLS]")
     sep = tokenizer.special_id("[SEP]")
     inputs = {"before": [cls], "after": [sep], "marks": ["[MASK]"], "strip": True}
@@ -357,11 +360,20 @@ WALK_CELLS = """
 """
 
 
-def test_a_selected_number_is_the_sum_that_is_shown(open_page):
-    page = open_page(exposed(page_of(transformer(), target="the mat")), bypass_csp=True)
+WALKED = {
+    "a translator": lambda: page_of(transformer(), target="the mat"),
+    "nearest sentences": lambda: bert("similarity", labels=["I love you", "you see me"]),
+}
+
+
+@pytest.mark.parametrize("name", WALKED)
+def test_a_selected_number_is_the_sum_that_is_shown(open_page, name):
+    page = open_page(exposed(WALKED[name]()), bypass_csp=True)
     page.press("g")
     found = page.page.evaluate(WALK_CELLS)
-    assert len(found) > 100
+    assert len(found) > 50
+    if name == "nearest sentences":
+        assert {"head.average", "head.unit"} <= {re.split("[:|/]", key)[1] for key, *_ in found}
     for key, value, total, text in found:
         assert "[object" not in text
         if total is None:  # nothing reaches it

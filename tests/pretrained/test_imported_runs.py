@@ -292,3 +292,21 @@ def test_perplexity_with_a_stride_scores_each_token_once_with_a_long_context(gpt
     assert scores["loss"] == pytest.approx(np.mean(losses), abs=1e-5)
     assert main(["evaluate", str(run), *data, "--stride", "16"]) == 2
     assert "stride = 16 is out of range" in capsys.readouterr().err
+
+
+@pytest.mark.needs("explain")
+def test_a_sentence_encoder_is_explained_beside_other_sentences(tmp_path, capsys):
+    run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
+    page = tmp_path / "page.html"
+    assert main(["explain", str(run), "a man eats food", "someone is having a meal", "-o", str(page)]) == 0
+    text = page.read_text()
+    assert '"head.candidates"' in text
+    assert "someone is having a meal" in text
+    assert "candidates" not in dict(Run(run).model.head.named_buffers())
+
+
+@pytest.mark.needs("explain")
+def test_a_tokenizer_that_the_page_does_not_have_is_said(gpt2, tmp_path, capsys):
+    run = imported(gpt2, tmp_path)
+    assert main(["explain", str(run), "the cat", "-o", str(tmp_path / "page.html")]) == 2
+    assert "does not split texts as the tokenizer" in capsys.readouterr().err

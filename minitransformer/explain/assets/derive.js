@@ -31,6 +31,11 @@ function delayedNote(c, node, t) {
       : " Before the first step, the state is 0.";
 }
 
+/** √(Σ x²). */
+function lengthOf(x) {
+  return Math.sqrt(x.reduce((sum, value) => sum + value * value, 0));
+}
+
 function isThere(c, name) {
   return Boolean(name) && name in c.weights;
 }
@@ -192,6 +197,29 @@ const DERIVATIONS = {
       columns: ["", "number"],
       rows: [[describe(node.from[0]), x]],
       value: x.value,
+    };
+  },
+  average(c, node, [, j]) {
+    const [T] = c.record.arrays[node.from[0]].shape;
+    const rows = range(T, t => [c.rowLabel(node.from[0], t), placed(c, node.from[0], [t, j])]);
+    const sum = rows.reduce((found, [, x]) => found + x.value, 0);
+    return {
+      equation: `The mean of the states of all ${T} tokens.`,
+      columns: ["token", "state"],
+      rows,
+      lines: [["mean", `${brief(sum)} / ${T}`, sum / T]],
+      value: sum / T,
+    };
+  },
+  unit(c, node, [, j]) {
+    const x = placed(c, node.from[0], [0, j]);
+    const length = lengthOf(c.record.arrays[node.from[0]].data);
+    return {
+      equation: "The vector is divided by its length, √(Σ x²).",
+      columns: ["", "x"],
+      rows: [["", x]],
+      lines: [["x / length", `${brief(x.value)} / ${brief(length)}`, x.value / length]],
+      value: x.value / length,
     };
   },
   first(c, node, [, j]) {
@@ -536,6 +564,8 @@ function describe(name) {
     logits: "logit",
     probabilities: "probability",
     first: "first state",
+    average: "mean of the states",
+    unit: "sentence vector",
     pooled: "pooled state",
     tokens: "token vector",
     class: "class token",

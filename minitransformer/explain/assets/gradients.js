@@ -75,6 +75,39 @@ const PULLS = {
       ? passOn(c, node, [0, j], "The first state went on.")
       : { equation: "Only the first state went on.", rows: [], value: 0 };
   },
+  average(c, node, slot, [, j]) {
+    const [T] = c.record.arrays[node.from[0]].shape;
+    const g = arriving(c, node, [0, j]);
+    return {
+      equation: `Each of the ${T} states has the same part in the mean.`,
+      columns: ["", "gradient"],
+      rows: [["", g]],
+      noSum: true,
+      lines: [["gradient", `${brief(g.value)} / ${T}`, g.value / T]],
+      value: g.value / T,
+    };
+  },
+  unit(c, node, slot, [, j]) {
+    const u = c.record.arrays[node.name].data;
+    const g = c.gradients().activations[node.name].data;
+    const length = lengthOf(c.record.arrays[node.from[0]].data);
+    const along = g.reduce((sum, value, i) => sum + value * u[i], 0);
+    const value = (g[j] - u[j] * along) / length;
+    return {
+      equation: "A unit vector u only turns: (g − u (g · u)) / length.",
+      columns: ["", "number"],
+      rows: [
+        ["g", arriving(c, node, [0, j])],
+        ["u", placed(c, node.name, [0, j])],
+      ],
+      noSum: true,
+      lines: [
+        ["g · u", "", along],
+        ["gradient", `(${brief(g[j])} − ${brief(u[j])} · ${brief(along)}) / ${brief(length)}`, value],
+      ],
+      value,
+    };
+  },
   concat(c, node, slot, [head, t, j]) {
     const width = c.record.arrays[node.from[0]].shape[2];
     return passOn(c, node, [t, head * width + j], "Side by side: passed on, unchanged.");

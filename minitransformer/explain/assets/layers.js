@@ -279,6 +279,8 @@ function outputHeadScreen(e) {
   const thoughts = {
     masked_lm:
       "BERT's head for masked tokens is one more linear layer with an activation and a norm. Its rows are then compared with the vectors of the vocabulary.",
+    similarity:
+      "The mean of all last states stands for the text. Divided by its length, its dot product with the vector of another sentence is the cosine of their angle; the logits are 20 times the cosines.",
     image_classification:
       "The last state of the class token stands for the whole image: it alone is classified.",
   };
@@ -286,6 +288,8 @@ function outputHeadScreen(e) {
     linear: node => sign("times a learned matrix", biasOf(e, node.bias), " ="),
     activate: node => sign(`${node.activation.replace("_tanh", "")} of each number =`),
     first: () => sign("row 0, of [CLS] ="),
+    average: () => sign("the mean of its rows ="),
+    unit: () => sign("divided by its length ="),
     scale: node => sign(`times 1/√d = ${precise(node.factor)} =`),
   };
   return {

@@ -206,6 +206,9 @@ function planOutput(add, structure, states) {
     });
     x = add("head.hidden", "activate", [x], { activation: last.activation });
     x = planNorm(add, last.norm, "head", x);
+  } else if (head === "similarity") {
+    x = add("head.average", "average", [x]);
+    x = add("head.unit", "unit", [x]);
   } else if (head && head !== "token_classification") {
     x = add("head.first", "first", [x]);
     if (structure.output.pooler) {

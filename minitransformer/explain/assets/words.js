@@ -5,6 +5,7 @@ const PREDICTS = {
   masked_lm: "what belongs in each gap",
   classification: "which class it belongs to",
   token_classification: "which class each of its tokens belongs to",
+  similarity: "which of these sentences is nearest in meaning",
   next_sentence: "whether its second sentence follows its first",
 };
 

@@ -7,6 +7,7 @@ import base64
 import numpy as np
 import pytest
 
+import minigrad as mg
 from minitransformer import generate
 from minitransformer.explain import Switches, record
 from tests.explain.test_model import (
@@ -133,6 +134,7 @@ RECORDED = {  # each option of each family occurs
     "RNN": ("recurrent", RECURRENT | {"rnn_type": "rnn"}, {}),
     "a class of a text": ("bert", BERT | {"head": "classification", "num_labels": 3}, {}),
     "a class of each token": ("bert", BERT | {"head": "token_classification", "num_labels": 3}, {}),
+    "the nearest sentence": ("bert", BERT | {"head": "similarity"}, {}),
     "the next sentence": ("bert", BERT | {"head": "next_sentence"}, {"positions": False}),
     "masked words": ("bert", BERT, {}),
     "masked words, pre-norm": (
@@ -147,6 +149,9 @@ RECORDED = {  # each option of each family occurs
 def test_every_activation_and_gradient_is_the_engines(page, name):
     model_type, config, options = RECORDED[name]
     model = make(model_type, **config)
+    if config.get("head") == "similarity":
+        vectors = np.random.default_rng(3).normal(size=(4, model.config.hidden_size)).astype(np.float32)
+        model.head.register_buffer("candidates", mg.tensor(vectors))
     load(page, model)
     source = ids(6)
     target = ids(5, seed=1) if model.is_encoder_decoder else None

@@ -73,6 +73,7 @@ PAGES = {
     "BART": lambda: page_of_family("bart"),
     "BERT": bert,
     "classes": lambda: bert("classification", labels=["thing", "place"]),
+    "sentences": lambda: bert("similarity", labels=["I love you", "you see me"]),
     "characters": characters,
     "ViT": vit,
 }
@@ -105,7 +106,7 @@ def assert_sum(terms, sign, result):
 
 KINDS = {  # what a sign says was done, and the steps that do it
     "times": {"project", "linear", "scale", "same"}, "rotated": {"rotate"},
-    "divided": {"scale"}, "unchanged": {"scale"},
+    "divided": {"scale", "unit"}, "the": {"average"}, "unchanged": {"scale"},
     "softmax": {"softmax"}, "with": {"mask"}, "normalized": {"same"}, "row": {"first", "segment"},
     "relu": {"activate"}, "gelu": {"activate"}, "silu": {"activate"}, "tanh": {"activate"},
 }  # fmt: skip
@@ -165,10 +166,10 @@ def test_what_the_stages_say_is_true_of_the_model(name, open_page):
     shown = {step(part["name"]) for part in stages["positions"]["parts"] if not isinstance(part, str)}
     assert "positions" not in steps or shown >= steps & {"positions", "segments", "embedding_sum", "input"}
     assert "positions" in stages
-    assert ("segments" in stages) == (name in ("BERT", "classes"))
-    assert ("input-norm" in stages) == (name in ("BERT", "classes", "BART"))
+    assert ("segments" in stages) == (name in ("BERT", "classes", "sentences"))
+    assert ("input-norm" in stages) == (name in ("BERT", "classes", "sentences", "BART"))
     assert ("final-norm" in stages) == (name in PRE_NORM)
-    assert ("head" in stages) == (name in ("BERT", "classes", "ViT", "T5"))
+    assert ("head" in stages) == (name in ("BERT", "classes", "sentences", "ViT", "T5"))
 
     # rows are words, characters or patches
     if name in ("characters", "ViT"):

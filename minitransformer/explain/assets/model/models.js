@@ -178,6 +178,10 @@ const BERT_HEADS = {
   next_sentence: (at, states) => linearAt(at.in("next_sentence"), pooled(at, states)),
   classification: (at, states) => linearAt(at.in("classifier"), pooled(at, states)),
   token_classification: (at, states) => linearAt(at.in("classifier"), states),
+  similarity: (at, states) => {
+    const vector = at.keep("unit", toUnitLength(at.keep("average", meanOfTokens(states))));
+    return linear(vector, at.weight("candidates"));
+  },
 };
 
 /** tanh(W x + b) of the first token's state, which stands for the whole input. */

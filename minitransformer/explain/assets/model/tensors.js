@@ -508,6 +508,24 @@ function meanOfRows(x) {
   return new Tensor([data.length, 1], data, [x], [g => x.data.map((_, i) => g[Math.floor(i / D)] / D)]);
 }
 
+/** The mean of all rows: (1, D). dx = g / T, the same for each. */
+function meanOfTokens(x) {
+  const T = x.shape[0];
+  const data = sumOfRows(x.data, x.width).map(value => value / T);
+  return new Tensor([1, x.width], data, [x], [g => x.data.map((_, i) => g[i % x.width] / T)]);
+}
+
+/** u = x / |x|, of length 1. dx = (g - u (g · u)) / |x|. */
+function toUnitLength(x) {
+  const length = Math.sqrt(dot(x.data, x.data, 0, x.width));
+  const unit = x.data.map(value => value / length);
+  const back = g => {
+    const along = dot(g, unit, 0, x.width);
+    return g.map((value, i) => (value - unit[i] * along) / length);
+  };
+  return new Tensor(x.shape, unit, [x], [back]);
+}
+
 function total(x, from, count) {
   let found = 0;
   for (let i = from; i < from + count; i++) found += x[i];
