@@ -46,4 +46,16 @@ def write_config(config: Any) -> Settings:
     }  # fmt: skip
 
 
-FAMILY = Family("vit", "vit", lambda config: NAMES, "vit.", read_config, write_config)
+LAYER = r"vit\.layers\.(\d+)"
+FAMILY = Family(
+    "vit", "vit", lambda config: NAMES, "vit.", read_config, write_config,
+    renamed={  # names of transformers 5 in memory; its files have the older ones
+        rf"{LAYER}\.attention\.q_proj\.(\w+)": r"vit.encoder.layer.\1.attention.attention.query.\2",
+        rf"{LAYER}\.attention\.k_proj\.(\w+)": r"vit.encoder.layer.\1.attention.attention.key.\2",
+        rf"{LAYER}\.attention\.v_proj\.(\w+)": r"vit.encoder.layer.\1.attention.attention.value.\2",
+        rf"{LAYER}\.attention\.o_proj\.(\w+)": r"vit.encoder.layer.\1.attention.output.dense.\2",
+        rf"{LAYER}\.mlp\.fc1\.(\w+)": r"vit.encoder.layer.\1.intermediate.dense.\2",
+        rf"{LAYER}\.mlp\.fc2\.(\w+)": r"vit.encoder.layer.\1.output.dense.\2",
+        rf"{LAYER}\.(layernorm_\w+)\.(\w+)": r"vit.encoder.layer.\1.\2.\3",
+    },
+)  # fmt: skip

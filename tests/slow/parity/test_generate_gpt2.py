@@ -7,7 +7,7 @@ import pytest
 
 from minitransformer import GPT, GPTConfig, generate
 
-from .from_transformers import copy_weights, randomized, transformers
+from .from_transformers import as_theirs, randomized
 
 torch = pytest.importorskip("torch")
 
@@ -21,11 +21,8 @@ REAL = torch.tensor([[0] * (WIDTH - len(ids)) + [1] * len(ids) for ids in PROMPT
 
 @pytest.fixture(scope="module")
 def models():
-    hf = transformers()
     ours = randomized(GPT(GPTConfig(V, 64, 16, 2, 2)), std=0.3).eval()
-    sizes = {"vocab_size": V, "n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 2}
-    theirs = hf.GPT2LMHeadModel(hf.GPT2Config(**sizes, bos_token_id=0, eos_token_id=1)).eval()
-    copy_weights(ours, theirs, "gpt2")
+    theirs = as_theirs(ours)
     texts = generate(ours, PROMPTS, LIMIT)
     return ours, theirs, [texts[0][2], texts[1][5]]
 

@@ -7,7 +7,7 @@ import minigrad as mg
 from minitransformer.layers.relative_positions import RelativePositionBias
 from minitransformer.models.t5 import T5, T5Config
 
-from .from_transformers import assert_same_training, copy_weights, randomized, transformers
+from .from_transformers import as_theirs, assert_same_training, randomized, transformers
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
@@ -27,19 +27,14 @@ def pair(std=0.2, **settings):
     )  # fmt: skip
     mg.manual_seed(0)
     ours = randomized(T5(config), std)
-    keys = vars(config) | {"decoder_start_token_id": ours.decoder_start_token_id}
-    theirs = transformers().T5ForConditionalGeneration(transformers().T5Config(**keys)).eval()
-    if not config.tie_word_embeddings:
-        theirs.lm_head.weight = torch.nn.Parameter(theirs.lm_head.weight.detach().clone())
-    copy_weights(ours, theirs, "t5")
-    return ours, theirs
+    return ours, as_theirs(ours)
 
 
 @pytest.mark.parametrize("tie_word_embeddings", [True, False])
 @pytest.mark.parametrize("feed_forward_proj", ["relu", "gated-gelu"])
 def test_logits_loss_and_every_gradient_agree(feed_forward_proj, tie_word_embeddings):
     ours, theirs = pair(feed_forward_proj=feed_forward_proj, tie_word_embeddings=tie_word_embeddings)
-    assert_same_training(ours, theirs, "t5", SOURCE, TARGET, REAL, LABELS)
+    assert_same_training(ours, theirs, SOURCE, TARGET, REAL, LABELS)
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])

@@ -6,7 +6,7 @@ import pytest
 from minigrad.nn import functional as F
 from minitransformer import ViT, ViTConfig
 
-from .from_transformers import assert_same_gradients, copy_weights, randomized, transformers
+from .from_transformers import as_theirs, assert_same_gradients, randomized
 
 pytestmark = pytest.mark.parity
 
@@ -18,12 +18,10 @@ SIZE = {
 
 @pytest.mark.parametrize("qkv_bias", [True, False])
 def test_logits_loss_and_every_gradient_agree(qkv_bias):
-    library = transformers()
+    ours = randomized(ViT(ViTConfig(**SIZE, qkv_bias=qkv_bias)))
+    theirs = as_theirs(ours)
     import torch
 
-    ours = randomized(ViT(ViTConfig(**SIZE, qkv_bias=qkv_bias)))
-    theirs = library.ViTForImageClassification(library.ViTConfig(**SIZE, qkv_bias=qkv_bias))
-    copy_weights(ours, theirs, "vit")
     images = np.random.default_rng(0).normal(size=(4, 2, 6, 6)).astype(np.float32)
     labels = np.array([2, 0, 1, 1])
     logits = ours(images)
@@ -33,4 +31,4 @@ def test_logits_loss_and_every_gradient_agree(qkv_bias):
     np.testing.assert_allclose(loss.item(), expected.loss.item(), rtol=1e-4)
     loss.backward()
     expected.loss.backward()
-    assert_same_gradients(theirs, ours, "vit")
+    assert_same_gradients(theirs, ours)
