@@ -135,10 +135,12 @@ def check_supported(run: Any) -> None:
             f"It supports {supported}; `minitransformer graph {run.folder}` draws this one."
         )
     check_not_quantized(model, "shown on a page")
-    if isinstance(run.tokenizer, PretrainedTokenizer) and run.tokenizer.bert_settings is None:
+    tokenizer = run.tokenizer
+    is_foreign = isinstance(tokenizer, PretrainedTokenizer) and tokenizer.bert_settings is None
+    if is_foreign or getattr(tokenizer, "layout", "") == "unigram":
         raise UserError(
             f"the walk-through does not split texts as the tokenizer of {run.folder} does.\n"
-            f"It supports pretrained models with BERT's tokenizer; look inside this one with "
+            f"It does words, byte pairs, word pieces and characters; look inside this one with "
             f"record_attention, or draw it with `minitransformer graph {run.folder}`."
         )
     config = model.config

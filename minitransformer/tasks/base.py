@@ -325,6 +325,8 @@ def text_tokenizer(
         return Tokenizer.train_bpe(texts, vocab_size or 8000, held_out=held_out, added=added)
     if kind == "wordpiece":
         return Tokenizer.train_wordpiece(texts, vocab_size or 8000, added=added)
+    if kind == "unigram":
+        return Tokenizer.train_unigram(texts, vocab_size or 8000, added)
     if kind == "char":
         return Tokenizer.train_char(texts if special_tokens else [*texts, *held_out], special_tokens, added)
     raise UserError(
@@ -332,7 +334,7 @@ def text_tokenizer(
     )
 
 
-KINDS = ("word", "bpe", "wordpiece", "char")
+KINDS = ("word", "bpe", "wordpiece", "unigram", "char")
 
 
 def check_dataset(dataset: str, known: Sequence[str]) -> None:

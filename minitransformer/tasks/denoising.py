@@ -71,7 +71,7 @@ class DenoisingData(Config):
     noise: float = 0.15  # the fraction of tokens that is removed
     mean_span: float = 3.0  # mean length of the spans
     sentences: int = 3  # per text of the phrasebook
-    tokenizer: str = "word"  # "word", "bpe" or "char"
+    tokenizer: str = "word"  # "word", "bpe", "unigram", "wordpiece" or "char"
     batch_size: int = 64  # texts per batch
     max_length: int = 64  # tokens per text; longer ones are left out
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"

@@ -57,7 +57,7 @@ class LabelledData(Config):
     """Labelled texts: their source and batching."""
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE)
-    tokenizer: str = "word"  # "word", "wordpiece", "bpe" or "char"
+    tokenizer: str = "word"  # "word", "wordpiece", "bpe", "unigram" or "char"
     batch_size: int = 32  # examples per batch
     max_length: int = 64  # tokens per example, [CLS] and [SEP] included; longer ones are left out
     examples: int = 0  # number to train on; 0: all

@@ -48,7 +48,7 @@ class TextData(Config):
     """A long text: its source and batching."""
 
     dataset: str = "tinyshakespeare"  # "tinyshakespeare" or "file" (--data FILE)
-    tokenizer: str = "char"  # "char", "word" or "bpe"
+    tokenizer: str = "char"  # "char", "word", "bpe" or "unigram"
     batch_size: int = 12  # blocks per batch
     block_size: int = 64  # tokens per block
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"

@@ -26,7 +26,7 @@ class PrefixedData(Config):
     """Pairs of a text with a task prefix, and a target: their source and batching."""
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE); the prefix is part of the source
-    tokenizer: str = "word"  # "word", "bpe" or "char"
+    tokenizer: str = "word"  # "word", "bpe", "unigram", "wordpiece" or "char"
     max_tokens: int = 2048  # tokens per batch, of the longer side, including padding
     max_length: int = 64  # tokens per side; longer pairs are left out, longer inputs are errors
     examples: int = 0  # number of pairs to train on; 0: all

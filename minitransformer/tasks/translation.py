@@ -59,7 +59,7 @@ class PairData(Config):
     dataset: str = "phrasebook"
     source_language: str = "en"  # of multi30k: "en", "de" or "fr"
     target_language: str = "fr"
-    tokenizer: str = "word"  # "word", "bpe" or "char"
+    tokenizer: str = "word"  # "word", "bpe", "unigram", "wordpiece" or "char"
     max_tokens: int = 2048  # tokens per batch, of the longer side, including padding
     max_length: int = 128  # tokens per side; longer pairs are left out, longer inputs are errors
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"

@@ -98,19 +98,12 @@ class PretrainedTokenizer(Tokenizer):
         """The id of a special token, by name or, as for [CLS], by the role that it stands for."""
         return super().special_id(self.roles.get(ROLE_OF.get(token, ""), token))
 
-    def encode(self, text: str) -> list[int]:
-        return self._encoding(text).ids
-
     def encode_with_special_tokens(self, text: str) -> list[int]:
         """The ids of a text with the special tokens around it that the model was trained with."""
         try:
             return self._backend.encode(text, add_special_tokens=True).ids
         except TypeError:
             return self.encode(text)  # raises the error
-
-    def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
-        encoding = self._encoding(text)
-        return list(zip(encoding.ids, encoding.offsets, strict=True))
 
     def encode_marked(self, parts: Sequence[str]) -> list[int]:
         """The ids of a text in parts, in which every second part is a special token such as [MASK]."""

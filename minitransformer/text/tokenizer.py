@@ -6,9 +6,10 @@ languages of a translation model, as the paper's joint vocabulary (section 5.1).
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from minigrad.io import write_atomically
 from ..errors import UserError, check_integer
 from ..files import JSON_LIMIT, printable, read_json
 from .tokenizer_presets import (
+    BYTE_PIECES,
     BYTES,
     LOSSLESS,
     SPACES,
     SPECIAL_TOKENS,
+    UNK,
     has_standard_spacing,
     join_words,
     make_backend,
@@ -54,7 +57,7 @@ class Tokenizer:
 
     def __init__(self, layout: str, backend: hf.Tokenizer) -> None:
         self.layout = layout  # such as "spaced word"
-        self.kind = layout.split()[-1]  # "word", "bpe", "wordpiece" or "char"
+        self.kind = layout.split()[-1]  # "word", "bpe", "wordpiece", "unigram" or "char"
         self._backend = backend
         self._backend.encode_special_tokens = True  # "<END>" in a text is ordinary text
         self.token_to_id: dict[str, int] = backend.get_vocab()
@@ -146,6 +149,43 @@ class Tokenizer:
         return cls._train("byte bpe", texts, trainer)
 
     @classmethod
+    def train_unigram(cls, texts: Iterable[str], vocab_size: int, added: Sequence[str] = ()) -> Tokenizer:
+        """The most probable pieces of a unigram model (Kudo 2018), as in SentencePiece; "▁" starts a word.
+
+        Characters that the texts do not have are read as bytes: the vocabulary has a token for each byte.
+        """
+        special = [*SPECIAL_TOKENS, *added]
+        least = len(special) + len(BYTE_PIECES) + 1
+        check_integer("vocab_size", vocab_size, least)
+        size = min(vocab_size, 10**6) - len(BYTE_PIECES)
+        trainer = trainers.UnigramTrainer(
+            vocab_size=size, special_tokens=special, unk_token=UNK, show_progress=False
+        )
+        trained = make_backend("unigram")
+        trained.train_from_iterator(_check_strings(texts), trainer)
+        pieces = json.loads(trained.to_str())["model"]["vocab"]
+        lowest = min(score for _, score in pieces) - 10  # a byte is the last resort
+        pieces = [*map(tuple, pieces), *((byte, lowest) for byte in BYTE_PIECES)]
+        return cls("unigram", make_backend("unigram", pieces, added=added))
+
+    @classmethod
+    def from_vocab(cls, vocab: Mapping[str, int] | Sequence[str]) -> Tokenizer:
+        """A vocabulary of words given by hand: {word: id}, or the words in the order of their ids from 0.
+
+        >>> from minitransformer import Tokenizer
+        >>> Tokenizer.from_vocab(["I", "love", "you"]).encode("you love I")
+        [2, 1, 0]
+        """
+        ids = dict(vocab) if isinstance(vocab, Mapping) else {word: i for i, word in enumerate(vocab)}
+        if sorted(ids.values()) != list(range(len(vocab))) or not ids:
+            raise TokenizerError(
+                f"the ids of {len(vocab)} words must be 0 to {len(vocab) - 1}, each once.\n"
+                f"Pass distinct words; special tokens such as <PAD> are words too."
+            )
+        _check_strings(ids)
+        return cls("word", make_backend("word", ids))
+
+    @classmethod
     def train_char(
         cls, texts: Iterable[str], special_tokens: bool = False, added: Sequence[str] = ()
     ) -> Tokenizer:
@@ -185,7 +225,23 @@ class Tokenizer:
         """The token ids of a text; unknown tokens are `<UNK>`."""
         if self.kind == "char":
             return self._encode_characters(text)
-        return self._encoding(text).ids
+        return self._as_text(self._encoding(text).ids)
+
+    def _as_text(self, ids: list[int]) -> list[int]:
+        """The ids of a text, with bytes in place of special tokens.
+
+        A unigram model takes "</s>" in a text for the token; the bytes stand for what was written.
+        """
+        special = self._special - {self.unk_id}
+        if self.kind != "unigram" or special.isdisjoint(ids):
+            return ids
+        return [each for i in ids for each in (self._bytes_of(i) if i in special else [i])]
+
+    def _bytes_of(self, i: int) -> list[int]:
+        """The ids of the bytes of a token's text; <UNK> if there are none for bytes."""
+        found = [self.token_to_id.get(BYTE_PIECES[byte]) for byte in self.id_to_token[i].encode()]
+        known = [byte for byte in found if byte is not None]
+        return known if len(known) == len(found) else [self.unk_id or 0]
 
     def encode_target(self, text: str) -> list[int]:
         """The ids of a target, such as a translation, for which some tokenizers have a model of its own."""
@@ -196,7 +252,8 @@ class Tokenizer:
         if self.kind == "char":
             return [(token, (i, i + 1)) for i, token in enumerate(self._encode_characters(text))]
         encoding = self._encoding(text)
-        return list(zip(encoding.ids, encoding.offsets, strict=True))
+        pairs = zip(encoding.ids, encoding.offsets, strict=True)
+        return [(each, span) for i, span in pairs for each in self._as_text([i])]
 
     def encode_marked(self, parts: Sequence[str]) -> list[int]:
         """The ids of a text in parts, in which every second part is a special token such as [MASK].
@@ -241,7 +298,7 @@ class Tokenizer:
         return self._ids_of(part)
 
     def _ids_of(self, word: str) -> list[int]:
-        return [token.id for token in self._backend.model.tokenize(word)]
+        return self._as_text([token.id for token in self._backend.model.tokenize(word)])
 
     def encode_array(self, text: str) -> Int[np.ndarray, " n"]:
         """`encode` as an array."""
@@ -252,6 +309,12 @@ class Tokenizer:
             return self._backend.encode(text, add_special_tokens=False)
         except TypeError:  # a lone surrogate, or bytes of another encoding
             raise TokenizerError(f"{text!r:.60} is not valid text.\nPass text in UTF-8.") from None
+        except Exception:  # the library's: a word that is not in a vocabulary without <UNK>
+            unknown = [word for word in self._split(text) if word not in self.token_to_id]
+            raise TokenizerError(
+                f"{', '.join(map(repr, unknown[:5]))}: not in the vocabulary, which has no {UNK}.\n"
+                f"Use other words, or give the vocabulary a token {UNK}."
+            ) from None
 
     def _encode_characters(self, text: str) -> list[int]:
         if self.unk_id is not None:
@@ -276,7 +339,7 @@ class Tokenizer:
                 f"token id {unknown[0]} is out of range: the vocabulary has ids 0 to {self.vocab_size - 1}.\n"
                 f"Decode ids from this tokenizer."
             )
-        if self.kind in ("bpe", "wordpiece"):
+        if self.kind in ("bpe", "wordpiece", "unigram"):
             text = self._backend.decode(ids)
         else:
             tokens = [self.id_to_token[i] for i in ids]

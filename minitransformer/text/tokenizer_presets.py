@@ -3,7 +3,7 @@
 "word" and "bpe" normalize some spaces and punctuation marks. "spaced word" and "byte bpe" are lossless: a
 token includes the space before it. A space is put before the text, so that its first word is like any other.
 "wordpiece" is BERT's: the longest known piece of a word first, `##` before a piece that does not start a
-word.
+word. "unigram" is SentencePiece's: the likeliest pieces, and bytes where no piece fits.
 
 Objectives add their own special tokens ([MASK], <extra_id_0>) after the four that every vocabulary has.
 """
@@ -20,6 +20,7 @@ import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 PAD, UNK, START, END = SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<START>", "<END>")
+BYTE_PIECES = [f"<0x{byte:02X}>" for byte in range(256)]  # of "unigram"
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 CLS, SEP, MASK = BERT_TOKENS = ("[CLS]", "[SEP]", "[MASK]")  # Devlin et al. 2018, 3.1
 _ADDED_TOKEN = re.compile(r"\[[A-Z]+\]|<[A-Z]+>|<extra_id_\d+>")
@@ -79,6 +80,13 @@ _PARTS: dict[str, dict[str, Any]] = {
         "pre_tokenizer": pre_tokenizers.BertPreTokenizer(),
         "decoder": decoders.WordPiece(),
     },
+    "unigram": {
+        "normalizer": normalizers.NFC(),
+        "pre_tokenizer": pre_tokenizers.Metaspace(),
+        "decoder": decoders.Sequence(
+            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        ),
+    },
     "char": {"pre_tokenizer": _split(r"[\s\S]", "isolated")},
 }
 
@@ -90,17 +98,21 @@ def sentinels(count: int) -> list[str]:
 
 def make_backend(
     layout: str,
-    vocab: dict[str, int] | None = None,
+    vocab: Any = None,
     merges: Sequence[tuple[str, str]] = (),
     added: Sequence[str] = (),
 ) -> hf.Tokenizer:
     """A tokenizer of the tokenizers library with a layout, and with a vocabulary or to be trained.
 
-    `added` are the special tokens that follow SPECIAL_TOKENS.
+    The vocabulary is {token: id}; of "unigram", it is a list of (piece, log-probability) by id. `added` are
+    the special tokens that follow SPECIAL_TOKENS.
     """
     if layout.endswith("bpe"):
         unknown = UNK if layout == "bpe" else None
         backend = hf.Tokenizer(models.BPE(vocab or {}, list(merges), unk_token=unknown))
+    elif layout == "unigram":
+        pieces = vocab or [(token, 0.0) for token in SPECIAL_TOKENS]
+        backend = hf.Tokenizer(models.Unigram(pieces, SPECIAL_TOKENS.index(UNK), byte_fallback=True))
     elif layout == "wordpiece":
         backend = hf.Tokenizer(models.WordPiece(vocab or {}, unk_token=UNK))
     else:
@@ -150,8 +162,11 @@ def rebuild(content: dict[str, Any]) -> tuple[str, hf.Tokenizer]:
     if not found:
         raise ValueError("it was written by another program")
     added = _added_tokens(content.get("added_tokens"), vocab if found[0] == "char" else None)
-    vocab = _checked_vocabulary(vocab, found[0], added)
-    backend = make_backend(found[0], vocab, _checked_merges(merges, vocab), added)
+    if found[0] == "unigram":
+        backend = make_backend(found[0], _checked_pieces(vocab, added), added=added)
+    else:
+        vocab = _checked_vocabulary(vocab, found[0], added)
+        backend = make_backend(found[0], vocab, _checked_merges(merges, vocab), added)
     if content.get("added_tokens") != json.loads(backend.to_str())["added_tokens"]:
         raise ValueError(f"its added tokens are not {', '.join([*SPECIAL_TOKENS, *added])}")
     return found[0], backend
@@ -174,7 +189,8 @@ def _checked_vocabulary(vocab: Any, layout: str, added: list[str]) -> dict[str, 
     if sorted(vocab.values()) != list(range(len(vocab))):
         raise ValueError(f"the ids of its {len(vocab)} tokens are not 0 to {len(vocab) - 1}")
     special = [vocab.get(token) for token in SPECIAL_TOKENS]
-    if special != [0, 1, 2, 3] and (layout != "char" or special != [None] * 4):
+    by_hand = layout in ("char", "word") and special == [None] * 4
+    if special != [0, 1, 2, 3] and not by_hand:
         raise ValueError(f"the ids of {', '.join(SPECIAL_TOKENS)} are {special}, not 0 to 3")
     if [vocab.get(token) for token in added] != list(range(4, 4 + len(added))):
         raise ValueError(f"the ids of {', '.join(added)} are not 4 to {3 + len(added)}")
@@ -185,6 +201,22 @@ def _checked_vocabulary(vocab: Any, layout: str, added: list[str]) -> dict[str, 
         raise ValueError("it does not have a token for each byte")
     "".join(vocab).encode()  # a lone surrogate is a UnicodeEncodeError, which is a ValueError
     return vocab
+
+
+def _checked_pieces(pieces: Any, added: list[str]) -> list[tuple[str, float]]:
+    """The pieces of "unigram" with their log-probabilities, in the order of their ids."""
+    are_pairs = isinstance(pieces, list) and all(isinstance(each, list) and len(each) == 2 for each in pieces)
+    if not are_pairs or not all(isinstance(p, str) and isinstance(x, int | float) for p, x in pieces):
+        raise ValueError("its vocabulary is not a list of pieces with their log-probabilities")
+    names = [piece for piece, _ in pieces]
+    if len(set(names)) < len(names) or "" in names:
+        raise ValueError("a piece of its vocabulary is empty, or repeated")
+    if names[: 4 + len(added)] != [*SPECIAL_TOKENS, *added]:
+        raise ValueError(f"its first tokens are not {', '.join([*SPECIAL_TOKENS, *added])}")
+    if not set(names) >= set(BYTE_PIECES):
+        raise ValueError("it does not have a token for each byte")
+    "".join(names).encode()  # a lone surrogate is a UnicodeEncodeError, which is a ValueError
+    return [(piece, float(score)) for piece, score in pieces]
 
 
 def _checked_merges(merges: Any, vocab: dict[str, int]) -> list[tuple[str, str]]:

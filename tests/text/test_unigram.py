@@ -1,0 +1,88 @@
+"""Unigram pieces with bytes as a last resort (Kudo 2018), and vocabularies given by hand."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minitransformer import Tokenizer
+from minitransformer.text.tokenizer import TokenizerError
+
+TEXTS = ["the cat sat on the mat", "Le chat s'est assis sur le tapis.", "a man eats food", "hello world"] * 5
+
+
+@pytest.fixture(scope="module")
+def unigram():
+    return Tokenizer.train_unigram(TEXTS, 320, added=["[CLS]", "[SEP]", "[MASK]"])
+
+
+def test_texts_come_back_also_with_characters_that_were_not_in_the_data(unigram):
+    for text in [*TEXTS, "北京 🙂 ñ", "the cat [MASK]", "</s> <PAD>"]:
+        assert unigram.decode(unigram.encode(text)) == text
+    assert unigram.unk_id not in unigram.encode("北京 🙂")
+    assert unigram.vocab_size == len(unigram.token_to_id) <= 320
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Z", "Cc", "M"]), min_size=1, max_size=20))
+def test_words_of_any_letters_come_back(unigram, text):
+    import unicodedata
+
+    text = unicodedata.normalize("NFC", text).replace("▁", "_")
+    assert unigram.decode(unigram.encode(text)) == text
+
+
+def test_words_of_the_data_are_few_pieces(unigram):
+    assert len(unigram.encode("the cat sat")) <= 6
+    assert unigram.tokens("the")[0].startswith("▁")
+
+
+def test_special_tokens_inside_a_text_are_marked(unigram):
+    ids = unigram.encode_marked(["the ", "[MASK]", " sat"])
+    assert ids.count(unigram.special_id("[MASK]")) == 1
+    assert unigram.decode(ids).split() == ["the", "sat"]
+
+
+def test_a_saved_tokenizer_is_the_same(unigram, tmp_path):
+    unigram.save(tmp_path / "tokenizer.json")
+    again = Tokenizer.load(tmp_path / "tokenizer.json")
+    for text in [*TEXTS, "北京"]:
+        assert again.encode(text) == unigram.encode(text)
+    assert again.to_bytes() == unigram.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda vocab: vocab.pop(), "a token for each byte"),
+        (lambda vocab: vocab.append(["the", "x"]), "list of pieces"),
+        (lambda vocab: vocab.append(vocab[9]), "empty, or repeated"),
+        (lambda vocab: vocab.insert(0, ["zz", -1.0]), "first tokens are not"),
+    ],
+)
+def test_a_damaged_vocabulary_is_named(unigram, tmp_path, change, problem):
+    content = json.loads(unigram.to_bytes())
+    change(content["model"]["vocab"])
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(TokenizerError, match=problem):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+def test_a_vocabulary_by_hand_has_the_ids_that_it_says(tmp_path):
+    tokenizer = Tokenizer.from_vocab({"you": 0, "I": 2, "love": 1})
+    assert tokenizer.encode("I love you") == [2, 1, 0]
+    assert tokenizer.decode([2, 1, 0]) == "I love you"
+    tokenizer.save(tmp_path / "tokenizer.json")
+    assert Tokenizer.load(tmp_path / "tokenizer.json").encode("you") == [0]
+    with pytest.raises(TokenizerError, match="'they': not in the vocabulary, which has no <UNK>"):
+        tokenizer.encode("they love you")
+    with_special = Tokenizer.from_vocab(["<PAD>", "<UNK>", "<START>", "<END>", "I", "love", "you"])
+    assert with_special.encode("they love") == [1, 5]
+    assert with_special.end_id == 3
+
+
+@pytest.mark.parametrize("vocab", [{}, {"a": 1}, {"a": 0, "b": 0}, ["a", "a"], {"a": "x"}])
+def test_ids_that_are_not_each_once_are_refused(vocab):
+    with pytest.raises((TokenizerError, TypeError)):
+        Tokenizer.from_vocab(vocab)
