@@ -26,6 +26,7 @@ COMPUTED = {  # settings of which assets/model computes only these values
     "positions": ("learned", "sinusoidal", "none", "rotary", "alibi", "t5"),
     "pooler_hidden_act": ("tanh",),
     "scale_decoder_outputs": (None,),
+    "rope_type": ("default",),
 }
 BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification", "similarity")
 OTHERS = ["The weather is nice today.", "She plays the violin.", "He is driving a car."]

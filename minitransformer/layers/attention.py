@@ -15,7 +15,7 @@ from .attention_op import multi_head_attention, split_heads
 from .cache import KeyValueCache, beams_as_queries, queries_as_beams
 from .head_sizes import head_sizes
 from .masks import check_same_batch, resolve_mask
-from .relative_positions import rotary
+from .relative_positions import RotaryScaling, rotary
 
 
 class MultiHeadAttention(nn.Module):
@@ -35,7 +35,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(
         self, d_model: int, num_heads: int, dropout: float = 0.0, bias: bool = True, qkv_bias: bool = True,
         num_kv_heads: int | None = None, head_dim: int | None = None, scale_scores: bool = True,
-        rope_theta: float | None = None,
+        rope_theta: float | None = None, rope_scaling: RotaryScaling | None = None,
     ) -> None:  # fmt: skip
         """With fewer `num_kv_heads`, groups of heads share keys and values (Ainslie et al. 2023). With
         `rope_theta`, queries and keys are rotated by their positions. The other defaults are the paper's."""
@@ -45,6 +45,7 @@ class MultiHeadAttention(nn.Module):
         self.num_heads = num_heads
         self.dropout = dropout
         self.rope_theta = rope_theta
+        self.rope_scaling = rope_scaling
         self.num_kv_heads, self.head_dim = head_sizes(d_model, num_heads, num_kv_heads, head_dim)
         self.scale = self.head_dim**-0.5 if scale_scores else 1.0
         q = num_heads * self.head_dim
@@ -106,7 +107,8 @@ class MultiHeadAttention(nn.Module):
             qkv = F.linear(query, self.in_proj_weight, self.in_proj_bias)
             if self.rope_theta is not None:
                 past = 0 if cache is None else cache.length
-                qkv = rotary(qkv, self.num_heads + self.num_kv_heads, self.head_dim, self.rope_theta, past)
+                heads = self.num_heads + self.num_kv_heads
+                qkv = rotary(qkv, heads, self.head_dim, self.rope_theta, past, self.rope_scaling)
             if cache is None:
                 return qkv, None
             return cache.append_packed(qkv, self.widths[0], self.num_kv_heads)

@@ -14,7 +14,7 @@ from ..errors import UserError, check_choice, counted
 from .attention import MultiHeadAttention
 from .head_sizes import check_heads
 from .positions import SCHEMES
-from .relative_positions import ALiBi, RelativePositionBias
+from .relative_positions import ALiBi, RelativePositionBias, RotaryScaling
 
 MAX_LAYERS = 1000  # even tiny ones take seconds for each step
 
@@ -50,6 +50,7 @@ class LayerConfig(Config):
     scale_scores: bool = True  # by 1 / sqrt(head_dim)
     positions: str = "none"  # one of SCHEMES; layers apply "rotary", "alibi" and "t5", embeddings others
     rope_theta: float = 10000.0  # base of rotary positions
+    rope_scaling: RotaryScaling | None = None  # lower frequencies
     num_buckets: int = 32  # of T5's relative positions
     max_distance: int = 128  # likewise
 
@@ -75,7 +76,7 @@ class LayerConfig(Config):
     def _attention(self, rope_theta: float | None) -> MultiHeadAttention:
         return MultiHeadAttention(
             self.d_model, self.num_heads, self.attention_dropout, self.bias, self.qkv_bias,
-            self.num_kv_heads, self.head_dim, self.scale_scores, rope_theta,
+            self.num_kv_heads, self.head_dim, self.scale_scores, rope_theta, self.rope_scaling,
         )  # fmt: skip
 
     def make_norm(self) -> Any:

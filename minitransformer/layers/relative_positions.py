@@ -7,6 +7,7 @@ scheme, vectors that are added to the token vectors, is in `positions.py`.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -26,16 +27,47 @@ from ..errors import UserError, check_integer
 # ---------------------------------------------------------------- rotary positions
 
 
-def _angles(start: int, length: int, head_dim: int, theta: float, dtype: Any) -> tuple[Any, Any]:
+@dataclass(frozen=True)
+class RotaryScaling:
+    """Lower frequencies, for longer texts than a model was first trained with.
+
+    A pair that makes fewer than `low` turns in `length` positions turns `factor` times slower, and one that
+    makes more than `high` turns as before (Llama 3.1). Without `low` and `high`, all pairs turn slower.
+
+    >>> from minitransformer.layers.relative_positions import RotaryScaling
+    >>> RotaryScaling(factor=4.0)(np.array([1.0, 0.1]))
+    array([0.25 , 0.025])
+    """
+
+    factor: float
+    low: float = math.inf
+    high: float = math.inf
+    length: int = 8192
+
+    def __call__(self, frequencies: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, " pairs"]:
+        if math.isinf(self.low):
+            return frequencies / self.factor
+        turns = self.length * frequencies / (2 * math.pi)
+        kept = np.clip((turns - self.low) / (self.high - self.low), 0, 1)
+        return kept * frequencies + (1 - kept) * frequencies / self.factor
+
+
+def _angles(
+    start: int, length: int, head_dim: int, theta: float, scaling: RotaryScaling | None, dtype: Any
+) -> tuple[Any, Any]:
     """cos and sin of pos / theta**(2i / d): (length, 1, d / 2) each, parts of a table."""
     end = start + length
-    cos, sin = _angle_table(_table_length(end), head_dim, theta, dtype)
+    cos, sin = _angle_table(_table_length(end), head_dim, theta, scaling, dtype)
     return cos[start:end], sin[start:end]
 
 
 @lru_cache(maxsize=16)
-def _angle_table(length: int, head_dim: int, theta: float, dtype: Any) -> tuple[Any, Any]:
+def _angle_table(
+    length: int, head_dim: int, theta: float, scaling: RotaryScaling | None, dtype: Any
+) -> tuple[Any, Any]:
     frequencies = theta ** -(np.arange(0, head_dim, 2) / head_dim)
+    if scaling is not None:
+        frequencies = scaling(frequencies)
     angle = np.arange(length)[:, None, None] * frequencies
     return np.cos(angle).astype(dtype), np.sin(angle).astype(dtype)
 
@@ -57,8 +89,8 @@ def _rotate(x: Any, cos: Any, sin: Any, heads: int) -> Any:
     return y
 
 
-def _kernel(x, heads, head_dim, theta=10000.0, start=0):
-    table = _angles(start, x.shape[1], head_dim, theta, x.dtype)
+def _kernel(x, heads, head_dim, theta=10000.0, start=0, scaling=None):
+    table = _angles(start, x.shape[1], head_dim, theta, scaling, x.dtype)
     cos, sin = (to_device_of(part, x) for part in table)
     return _rotate(x, cos, sin, heads), (lambda g: _rotate(g, cos, -sin, heads),)
 
@@ -66,18 +98,21 @@ def _kernel(x, heads, head_dim, theta=10000.0, start=0):
 @composite(
     kernel=_kernel,
     family="attention",
-    samples=each((real, 2, 3, 10), heads=2, head_dim=4) | each((real, 1, 2, 4), heads=1, head_dim=4, start=5),
+    samples=each((real, 2, 3, 10), heads=2, head_dim=4)
+    | each((real, 1, 2, 4), heads=1, head_dim=4, start=5)
+    | each((real, 1, 2, 4), heads=1, head_dim=4, start=5, scaling=RotaryScaling(4.0, 1.0, 2.0, 8)),
     latex=(r"R^\top g, \quad R \text{ the rotation of each pair}",),
 )
-def rotary(x, /, heads, head_dim, theta=10000.0, start=0):
+def rotary(x, /, heads, head_dim, theta=10000.0, start=0, scaling=None):
     """Rotary positions of the first `heads` heads in x (B, T, width); the rest of x is not changed.
 
     In a head with halves a and b, the pair (a_i, b_i) at position pos is rotated by the angle
     pos / theta**(2i / head_dim) (Su et al. 2021, equation 34; this order of the pairs is Hugging Face's).
-    The dot product of a rotated query and a rotated key depends only on their distance.
+    The dot product of a rotated query and a rotated key depends only on their distance. `scaling` is a
+    `RotaryScaling`, which changes the frequencies theta**(-2i / head_dim).
     """
     batch, length, width = x.shape
-    cos, sin = (constant(part, x) for part in _angles(start, length, head_dim, theta, x.dtype))
+    cos, sin = (constant(part, x) for part in _angles(start, length, head_dim, theta, scaling, x.dtype))
     turned, rest = x.split([heads * head_dim, width - heads * head_dim], -1)
     a, b = turned.reshape(batch, length, heads, 2, -1).unbind(-2)
     turned = cat([a * cos - b * sin, b * cos + a * sin], -1)

@@ -11,7 +11,10 @@ from .cache import KeyValueCache
 from .masks import check_same_batch
 from .relative_positions import rotary
 
-SETTINGS = ("d_model", "num_heads", "dropout", "rope_theta", "num_kv_heads", "head_dim", "scale", "widths")
+SETTINGS = (
+    "d_model", "num_heads", "dropout", "rope_theta", "rope_scaling", "num_kv_heads", "head_dim", "scale",
+    "widths",
+)  # fmt: skip
 
 
 def replace_layers(model: nn.Module, replacement: Callable[[nn.Module], nn.Module | None]) -> None:
@@ -43,7 +46,8 @@ class ReplacedAttention(MultiHeadAttention):
             qkv = self.in_projection(query, slice(0, width + both))
             if self.rope_theta is not None:
                 past = 0 if cache is None else cache.length
-                qkv = rotary(qkv, self.num_heads + self.num_kv_heads, self.head_dim, self.rope_theta, past)
+                heads = self.num_heads + self.num_kv_heads
+                qkv = rotary(qkv, heads, self.head_dim, self.rope_theta, past, self.rope_scaling)
             return (qkv, None) if cache is None else cache.append_packed(qkv, width, self.num_kv_heads)
         check_same_batch(query, memory)
         q = self.in_projection(query, slice(0, width))

@@ -7,6 +7,7 @@ It differs from GPT in five settings: RMSNorm before each sub-layer (Zhang and S
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,13 +16,14 @@ from jaxtyping import Float
 from minigrad import Tensor, nn
 
 from ..base_config import Config, check_config
-from ..errors import check_choice, check_range
+from ..errors import UserError, check_choice, check_range
 from ..layers.cache import Cache
 from ..layers.config import GATED, MAX_LAYERS, LayerConfig
 from ..layers.embeddings import TokenEmbedding
 from ..layers.encoder_decoder import Encoder
 from ..layers.head_sizes import check_heads
 from ..layers.masks import over_keys, real_tokens
+from ..layers.relative_positions import RotaryScaling
 
 # Hugging Face names the activation, and every feed-forward network of Llama is gated
 GATES = {gate: gated for gated, gate in GATED.items()} | {"gelu_new": "geglu_tanh"}
@@ -41,6 +43,11 @@ class LlamaConfig(Config):
     hidden_act: str = "silu"  # the activation of the gate: "silu" is SwiGLU, "gelu" GEGLU
     max_position_embeddings: int = 2048  # the length used in training; rotary positions have no limit
     rope_theta: float = 10000.0
+    rope_type: str = "default"  # "linear" or "llama3": lower frequencies, for longer texts
+    rope_factor: float = 1.0  # by how much they are lower
+    low_freq_factor: float = 1.0  # of "llama3": pairs with fewer turns in the original length are slowed
+    high_freq_factor: float = 4.0  # likewise: pairs with more turns are not
+    original_max_position_embeddings: int = 8192  # likewise: the original length
     rms_norm_eps: float = 1e-6
     attention_dropout: float = 0.0  # of attention weights
     hidden_dropout: float = 0.0  # of embeddings and of sub-layer outputs; the paper has none
@@ -57,7 +64,15 @@ class LlamaConfig(Config):
         check_range(self, "hidden_size intermediate_size num_attention_heads max_position_embeddings", 1)
         check_range(self, "num_hidden_layers", 1, MAX_LAYERS + 1)
         check_range(self, "attention_dropout hidden_dropout", 0, 1)
-        check_range(self, "rope_theta", 1)
+        check_range(self, "rope_theta rope_factor original_max_position_embeddings", 1)
+        check_range(self, "low_freq_factor", 0)
+        check_choice("rope_type", self.rope_type, ("default", "linear", "llama3"))
+        if not self.low_freq_factor < self.high_freq_factor < math.inf:
+            raise UserError(
+                f"high_freq_factor = {self.high_freq_factor} is not above low_freq_factor = "
+                f"{self.low_freq_factor}.\n"
+                f"Choose a greater high_freq_factor, such as Llama 3.1's 4.0 above 1.0."
+            )
         check_heads(self, "hidden_size", "num_attention_heads", "num_key_value_heads", self.head_dim)
         check_choice("hidden_act", self.hidden_act, GATES)
         self.layer()
@@ -68,8 +83,15 @@ class LlamaConfig(Config):
             self.hidden_dropout, self.attention_dropout, activation=GATES[self.hidden_act], bias=False,
             norm_first=True, norm="rms_norm", layer_norm_eps=self.rms_norm_eps,
             num_kv_heads=self.num_key_value_heads, head_dim=self.head_dim,
-            positions=self.positions, rope_theta=self.rope_theta,
+            positions=self.positions, rope_theta=self.rope_theta, rope_scaling=self.rope_scaling(),
         )  # fmt: skip
+
+    def rope_scaling(self) -> RotaryScaling | None:
+        """What changes the frequencies of the rotary positions."""
+        if self.rope_type == "llama3":
+            turns = self.low_freq_factor, self.high_freq_factor
+            return RotaryScaling(self.rope_factor, *turns, self.original_max_position_embeddings)
+        return RotaryScaling(self.rope_factor) if self.rope_type == "linear" else None
 
 
 class Llama(nn.Module):

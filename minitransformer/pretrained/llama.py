@@ -26,6 +26,13 @@ NAMES: Table = {
     "output.weight": "lm_head.weight",
 }
 
+SCALING = {  # rope_type -> what else rope_parameters has
+    "default": (),
+    "linear": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+}
+OURS = {"factor": "rope_factor"}
+
 _read, _write = shared_keys(
     "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
     "head_dim hidden_act max_position_embeddings rope_theta rms_norm_eps attention_dropout "
@@ -38,22 +45,35 @@ def read_config(content: Settings) -> Settings:
     found = _read(content)
     rotary = content.get("rope_parameters") or content.get("rope_scaling") or {}
     kind = rotary.get("rope_type", rotary.get("type", "default"))
-    if kind != "default":
+    if kind not in SCALING:
         raise PretrainedError(
             f"config.json scales rotary positions by {printable(repr(kind)):.60}, which is not supported.\n"
-            f"Choose a model with rope_type 'default', such as Llama 2."
+            f"Choose a model with one of the rope_types {', '.join(SCALING)}."
+        )
+    if rotary.get("partial_rotary_factor", 1.0) != 1.0:
+        raise PretrainedError(
+            "config.json rotates a part of each head (partial_rotary_factor), which is not supported.\n"
+            "Choose a model that rotates all of it, as Llama does."
         )
     if "rope_theta" in rotary:
         found["rope_theta"] = rotary["rope_theta"]
+    found["rope_type"] = kind
+    for name in SCALING[kind]:
+        if name in rotary:
+            found[OURS.get(name, name)] = rotary[name]
+    if kind == "llama3":
+        length = rotary.get("original_max_position_embeddings")
+        found["original_max_position_embeddings"] = length or content.get("max_position_embeddings", 2048)
     ends = content.get("eos_token_id")
     return {**found, "eos_token_id": ends[0] if isinstance(ends, list) and ends else ends}
 
 
 def write_config(config: Any) -> Settings:
+    scaling = {name: getattr(config, OURS.get(name, name)) for name in SCALING[config.rope_type]}
     return {
         **_write(config),
         "eos_token_id": config.eos_token_id,
-        "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
+        "rope_parameters": {"rope_type": config.rope_type, "rope_theta": config.rope_theta, **scaling},
         "architectures": ["LlamaForCausalLM"],
     }
 

@@ -82,6 +82,8 @@ def output(model):
 MODELS = {
     "llama": llama,
     "tied llama": lambda: llama(tie_word_embeddings=True),
+    "llama 3.1": lambda: llama(rope_type="llama3", rope_factor=8.0, original_max_position_embeddings=16),
+    "longer llama": lambda: llama(rope_type="linear", rope_factor=2.0),
     "t5": t5,
     "t5 1.1": lambda: t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False),
     "bart": bart,

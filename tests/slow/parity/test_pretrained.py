@@ -110,6 +110,20 @@ DECODERS = {
     "gpt2, untied": lambda: gpt2(tie_word_embeddings=False),
     "gpt2, other widths": lambda: gpt2(n_inner=24, activation_function="relu"),
     "llama": llama,
+    "llama, longer": lambda: llama(
+        rope_parameters={"rope_type": "linear", "rope_theta": 50.0, "factor": 3.0}
+    ),
+    "llama 3.1": lambda: llama(
+        head_dim=8,
+        rope_parameters={
+            "rope_type": "llama3",
+            "rope_theta": 500.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 16,
+        },
+    ),
     "llama, two ends": lambda: llama(eos_token_id=[1, 14]),
     "llama, tied, wide heads": lambda: llama(tie_word_embeddings=True, head_dim=6, rope_theta=50.0),
 }
