@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +37,13 @@ def run(argv: list[str]) -> None:
             base = trained.record.init_from.get("folder", "")
             save_adapter(trained.model, folder, base)
             print(one_line(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}"))
+            trainable = [name for name, p in trained.model.named_parameters() if p.requires_grad]
+            if any(".lora_" not in name for name in trainable):
+                print(
+                    "warning: the head was trained too, and is not among the adapters; "
+                    "without --adapter, the whole model is written",
+                    file=sys.stderr,
+                )
             return
         trained = Run(run, checkpoint)
         save_pretrained(trained.model, folder, trained.tokenizer, trained.labels)

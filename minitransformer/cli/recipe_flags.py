@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, make_dataclass, replace
+from dataclasses import dataclass, fields, make_dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -76,8 +76,8 @@ def with_flags(recipe: Recipe, argv: Sequence[str], options: T, verb: str, about
     elif (source := last_flag(argv, "init-from")) and "--resume" not in argv:
         recipe = with_model_of(recipe, Path(source))
     parts = {"run": options, "data": recipe.data, "model": recipe.model, "training": recipe.training}
-    fields = [(name, type(part), part) for name, part in parts.items()]
-    bundle: Any = make_dataclass(verb.capitalize(), fields, frozen=True)
+    keys = [(name, type(part), part) for name, part in parts.items()]
+    bundle: Any = make_dataclass(verb.capitalize(), keys, frozen=True)
     prog = f"minitransformer {verb} {recipe.name}"
     args = parse(bundle, argv, prog, description=about, config=(OmitArgPrefixes,))
     return recipes.with_settings(recipe, args.data, args.model, args.training), args.run
@@ -94,6 +94,20 @@ def with_model_of(recipe: Recipe, folder: Path) -> Recipe:
     lengths = {name: getattr(recipe.data, name) for name in LENGTHS if hasattr(recipe.data, name)}
     shorter = {} if most is None else {name: min(length, most) for name, length in lengths.items()}
     return replace(recipe, model=model, data=replace(recipe.data, **shorter))
+
+
+def taken_settings(before: Recipe, recipe: Recipe, folder: Path) -> str:
+    """The settings that a recipe has from a run, by `with_model_of`: "n_embd 768, n_layer 12"."""
+    taken = with_model_of(before, folder)
+    if type(taken.model) is not type(recipe.model):
+        return ""
+    parts = (before.model, taken.model, recipe.model), (before.data, taken.data, recipe.data)
+    return ", ".join(
+        f"{field.name} {getattr(own, field.name)}"
+        for old, new, own in parts
+        for field in fields(own)
+        if getattr(old, field.name) != getattr(new, field.name) == getattr(own, field.name)
+    )
 
 
 OF_TASK = ("vocab_size", "head", "num_labels")

@@ -56,7 +56,7 @@ from ..training.trainer import Trainer
 from .arguments import Device, Flag
 from .evaluate import compare_with_recipe, evaluate, report
 from .readme import write_readme
-from .recipe_flags import RecipeOptions, check_recipe_is_named, last_flag, with_flags
+from .recipe_flags import RecipeOptions, check_recipe_is_named, last_flag, taken_settings, with_flags
 from .wording import command as command_of
 from .wording import describe_splits
 
@@ -298,7 +298,7 @@ def prepare(training: Training) -> TrainingSetup:
     task = build_task(recipe, tokenizer, splits, labels, source)
     random.manual_seed(recipe.training.seed)
     model = build_model(recipe, tokenizer, labels).to(training.device)
-    inherited = [] if source is None else initialize(model, source)
+    inherited = [] if source is None else [*settings_lines(training, source), *initialize(model, source)]
     if recipe.training.lora_rank:
         settings = recipe.training
         add_lora(model, settings.lora_rank, settings.lora_alpha, settings.lora_targets)
@@ -354,6 +354,16 @@ def choose_tokenizer(
     if known is not None:
         return recipe, known
     return recipe, task_class(recipe.task).train_tokenizer(recipe.data, recipe.vocab_size, splits)
+
+
+def settings_lines(training: Training, source: Source) -> list[str]:
+    """A line with the settings that come from the run of --init-from; none if all were so before."""
+    options, original = training.options, training.original
+    if options.model_type or options.preset:  # settings of their own
+        return []
+    before = recipes.load_recipe(training.name) if original is None else original.recipe
+    taken = taken_settings(before, training.recipe, source.folder)
+    return [f"settings from {source.folder}: {taken}"] if taken else []
 
 
 def build_task(

@@ -174,13 +174,14 @@ def sliding_blocks(
     fixed-length models" in the documentation of transformers).
     """
     starts = range(0, max(len(ids) - window, 0) + stride, stride)
-    x = np.zeros((len(starts), window - 1), np.int64)
-    y = np.full((len(starts), window - 1), IGNORE)
     scored = 1  # the first token has no context
-    for row, start in enumerate(starts):
-        end = min(start + window, len(ids))
-        x[row, : end - 1 - start] = ids[start : end - 1]
-        y[row, scored - 1 - start : end - 1 - start] = ids[scored:end]
-        scored = end
-    for first in range(0, len(starts), batch_size):
-        yield x[first : first + batch_size], y[first : first + batch_size]
+    for first in range(0, len(starts), batch_size):  # a batch at a time: with a small stride, there are many
+        rows = starts[first : first + batch_size]
+        x = np.zeros((len(rows), window - 1), np.int64)
+        y = np.full((len(rows), window - 1), IGNORE)
+        for row, start in enumerate(rows):
+            end = min(start + window, len(ids))
+            x[row, : end - 1 - start] = ids[start : end - 1]
+            y[row, scored - 1 - start : end - 1 - start] = ids[scored:end]
+            scored = end
+        yield x, y

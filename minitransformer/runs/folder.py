@@ -39,6 +39,7 @@ from .machine import describe_machine, describe_versions
 
 FIXED_SETTINGS = (  # that --resume cannot change
     "seed", "precision", "optimizer", "momentum", "betas", "adam_eps", "weight_decay",
+    "freeze", "lora_rank", "lora_alpha", "lora_targets",
 )  # fmt: skip
 
 # ---------------------------------------------------------------- the record

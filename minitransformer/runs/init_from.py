@@ -16,7 +16,7 @@ from ..errors import UserError, counted
 from ..files import printable, sha256
 from ..training.checkpoint import Checkpoints, check_finite
 from .folder import Record, read_config, read_tokenizer
-from .run import record_of
+from .run import Run, record_of
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Source:
         path, content = Checkpoints(folder / "checkpoints", identity=record.identity).read_model("best")
         weights = load_bytes(content, str(path))
         check_finite(weights, path.name)
+        if read_config(folder, record).training.lora_rank:  # with the adapters merged
+            weights = dict(Run(folder, path.name).model.state_dict())
         return cls(folder, record, read_tokenizer(folder, record), path.name, weights, sha256(content))
 
     def to_json(self) -> dict[str, Any]:

@@ -20,8 +20,9 @@ def freeze(model: nn.Module, patterns: str) -> list[str]:
     for pattern in filter(None, map(str.strip, patterns.split(","))):
         found = [name for name in names if fnmatchcase(name, pattern)]
         if not found:
+            similar = did_you_mean(pattern.rstrip(".*"), prefixes(names))
             raise UserError(
-                f"freeze = {pattern!r} matches no parameter.{did_you_mean(pattern, names)}\n"
+                f"freeze = {pattern!r} matches no parameter.{similar}\n"
                 f"Use a pattern for names such as {', '.join(names[:3])}."
             )
         frozen |= dict.fromkeys(found)
@@ -31,6 +32,12 @@ def freeze(model: nn.Module, patterns: str) -> list[str]:
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise UserError(f"freeze = {patterns!r} freezes all parameters.\nLeave some to train.")
     return list(frozen)
+
+
+def prefixes(names: list[str]) -> list[str]:
+    """The names and those of the modules that they are in: "a.b" and "a" for "a.b"."""
+    parts = [name.split(".") for name in names]
+    return list(dict.fromkeys(".".join(each[:n]) for each in parts for n in range(1, len(each) + 1)))
 
 
 def trained_line(model: nn.Module) -> str:

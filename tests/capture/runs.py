@@ -19,6 +19,7 @@ from minitransformer import (
     Transformer,
     TransformerConfig,
 )
+from minitransformer.layers.lora import add_lora
 from minitransformer.tasks import LanguageModelling, Translation
 from minitransformer.text.tokenizer import Tokenizer
 from tests.slow.standin import cublas, emulator
@@ -129,6 +130,8 @@ def training(device, folder, capture, kind, **settings):
         tokenizer = Tokenizer.train_word([side for pair in PAIRS for side in pair])
         task = Translation(tokenizer, PAIRS, PAIRS[:2], 64, 0)
         model = Transformer(TransformerConfig(tokenizer.vocab_size, 8, 2, 16, 1, 1, 0.1))
+    if config.lora_rank:
+        add_lora(model, config.lora_rank, config.lora_alpha, config.lora_targets)
     return Trainer(model.to(device), task, config, folder, step_runner=mg.capture if capture else None)
 
 

@@ -5,6 +5,7 @@ import hashlib
 import http.client
 import io
 import os
+import tracemalloc
 import urllib.error
 
 import numpy as np
@@ -20,6 +21,7 @@ from minitransformer.data.batching import (
     TokenBatches,
     all_blocks,
     collate,
+    sliding_blocks,
 )
 from minitransformer.data.datasets import DataError, multi30k, read_pairs, sha256_of, tinyshakespeare
 from minitransformer.data.labels import read_answered
@@ -418,3 +420,29 @@ def test_all_blocks_cover_every_target_once(n, block_size, batch_size):
         assert x.shape[0] <= batch_size
         pairs += list(zip(x[y != IGNORE].tolist(), y[y != IGNORE].tolist(), strict=True))
     assert pairs == [(i, i + 1) for i in range(n - 1)]
+
+
+@given(st.integers(2, 200), st.integers(2, 20), st.data())
+def test_sliding_blocks_score_every_target_once_with_a_long_context(n, window, data):
+    stride = data.draw(st.integers(1, window - 1))
+    targets, sizes = [], []
+    for x, y in sliding_blocks(np.arange(n), window, stride, 3):
+        sizes.append(len(x))
+        for row, scored in zip(x, y, strict=True):
+            places = np.flatnonzero(scored != IGNORE)
+            np.testing.assert_array_equal(row[: places[-1] + 1], row[0] + np.arange(places[-1] + 1))
+            np.testing.assert_array_equal(scored[places], row[places] + 1)
+            assert row[0] == 0 or places[0] + 1 >= window - stride  # tokens of context
+            targets += scored[places].tolist()
+    assert targets == list(range(1, n))
+    assert all(size == 3 for size in sizes[:-1])
+
+
+def test_sliding_blocks_take_the_memory_of_a_batch():
+    ids = np.zeros(200_000, np.int64)  # in windows of 1,000 that move by one: 3 GB
+    tracemalloc.start()
+    x, _ = next(sliding_blocks(ids, 1000, 1, 4))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert x.shape == (4, 999)
+    assert peak < 1_000_000

@@ -6,10 +6,15 @@ import pytest
 import minigrad as mg
 from minitransformer import GPT, GPTConfig, TrainConfig, load_pretrained
 from minitransformer.cli import main
+from minitransformer.layers.lora import add_lora
 from minitransformer.pretrained.adapters import load_adapter
 from minitransformer.runs.run import Run
+from minitransformer.tasks import LanguageModelling
+from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.freezing import freeze, trained_line
 from minitransformer.training.optimizers import build_optimizer
+from minitransformer.training.trainer import Trainer
+from tests.tiny import TINY_BERT
 
 TEXT = "the quick brown fox jumps over the lazy dog. " * 30
 SIZES = ["--n-embd", "8", "--n-layer", "2", "--n-head", "2", "--n-positions", "16", "--block-size", "8"]
@@ -55,6 +60,10 @@ def test_frozen_parameters_have_no_gradient_and_no_moments():
 def test_a_pattern_that_matches_nothing_is_an_error():
     with pytest.raises(ValueError, match=r"freeze = 'embeding\.\*' matches no parameter"):
         freeze(model(), "embeding.*")
+    with pytest.raises(ValueError, match=r"Did you mean embedding\?"):
+        freeze(model(), "embeding.*")
+    with pytest.raises(ValueError, match=r"Did you mean layers\.layers\.0 or"):
+        freeze(model(), "layer.layers.0.*")
     with pytest.raises(ValueError, match="freezes all parameters"):
         freeze(model(), "*")
 
@@ -92,7 +101,7 @@ def test_a_run_with_adapters_loads_merged_and_resumes_bit_for_bit(base):
     assert main(["generate", "whole", "--prompt", "the", "--max-new-tokens", "3"]) == 0
 
 
-def test_adapters_are_exported_apart(base):
+def test_adapters_are_exported_apart(base, capsys):
     assert (
         train("tuned", "--init-from", "base", "--lora-rank", "2", "--lora-targets", "in_proj", "--steps", "2")
         == 0
@@ -103,5 +112,75 @@ def test_adapters_are_exported_apart(base):
     again = load_adapter(load_pretrained("model"), "adapter")
     expected = Run("tuned", merge=False).model(ids).numpy()
     np.testing.assert_allclose(again(ids).numpy(), expected, rtol=0, atol=1e-6)
+    assert "the head" not in capsys.readouterr().err
     assert main(["export", "base", "nothing", "--adapter"]) == 2
     assert mg.is_grad_enabled()
+
+
+PARTS = {"frozen": {"freeze": "embedding.*"}, "adapters": {"lora_rank": 2, "lora_targets": "q,v,linear1"}}
+
+
+@pytest.mark.parametrize("settings", PARTS.values(), ids=PARTS)
+def test_micro_batches_and_steps_of_a_runner_train_the_same(settings, tmp_path):
+    trained = []
+    ways = ({}, {"micro_batches": 2}, {"step_runner": lambda step: step})
+    for i, options in enumerate(ways):
+        trainer = tiny(tmp_path / str(i), **settings, **options)
+        start = {name: p.numpy().copy() for name, p in trainer.model.named_parameters()}
+        trainer.train()
+        end = {name: p.numpy() for name, p in trainer.model.named_parameters()}
+        for name, p in trainer.model.named_parameters():
+            if "in_proj_bias" not in name:  # keys' biases have no gradient but rounding
+                assert np.array_equal(start[name], end[name]) is not p.requires_grad, name
+        trained.append(trainer.model(np.arange(8)[None] % 5).numpy())
+    np.testing.assert_allclose(trained[1], trained[0], rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(trained[2], trained[0])
+
+
+def tiny(folder, step_runner=None, **settings):
+    mg.manual_seed(0)
+    config = TrainConfig(steps=4, warmup_steps=1, **settings)
+    tokenizer = Tokenizer.train_char([TEXT])
+    net = GPT(GPTConfig(tokenizer.vocab_size, n_positions=8, n_embd=8, n_layer=1, n_head=2))
+    if config.lora_rank:
+        add_lora(net, config.lora_rank, config.lora_alpha, config.lora_targets)
+    task = LanguageModelling(tokenizer, TEXT, TEXT[:50], 8, 4, seed=0)
+    return Trainer(net, task, config, folder, step_runner=step_runner)
+
+
+def test_what_is_trained_cannot_change_when_a_run_resumes(base, capsys):
+    flags = ["--init-from", "base", "--lora-rank", "2"]
+    assert train("tuned", *flags, "--steps", "2") == 0
+    for flag, value in (
+        ("freeze", "embedding.*"),
+        ("lora-rank", 3),
+        ("lora-alpha", 64),
+        ("lora-targets", "k"),
+    ):
+        capsys.readouterr()
+        assert train("tuned", "--resume", "--steps", "4", f"--{flag}", str(value)) == 2
+        assert f"started with different settings: {flag.replace('-', '_')} is" in capsys.readouterr().err
+
+
+def test_a_run_starts_from_merged_adapters_and_says_which_settings_it_took(base, capsys):
+    assert train("tuned", "--init-from", "base", "--lora-rank", "2", "--lr", "0.1", "--steps", "2") == 0
+    assert "settings from base: n_positions 16, n_embd 8, n_layer 2, n_head 2" in capsys.readouterr().err
+    assert train("after", "--init-from", "tuned", "--lr", "0", "--steps", "1") == 0
+    err = capsys.readouterr().err
+    assert "not used" not in err
+    assert "settings from tuned: n_positions 16" in err
+    tuned = {name: t.numpy() for name, t in Run("tuned").model.state_dict().items()}
+    after = weights("after")
+    assert tuned.keys() == after.keys()
+    for name, expected in tuned.items():
+        np.testing.assert_array_equal(after[name], expected, err_msg=name)
+    assert any(not np.array_equal(tuned[name], value) for name, value in weights("base").items())
+
+
+@pytest.mark.needs("tasks")
+def test_adapters_without_the_head_that_was_trained_are_a_warning(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "bert-classify", "--run-dir", "tuned", "--lora-rank", "2", *TINY_BERT]) == 0
+    assert main(["export", "tuned", "adapter", "--adapter"]) == 0
+    assert "the head was trained too, and is not among the adapters" in capsys.readouterr().err
+    assert (tmp_path / "adapter" / "adapter_model.safetensors").exists()

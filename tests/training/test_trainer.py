@@ -15,6 +15,7 @@ from minitransformer import GPT, GPTConfig, TrainConfig, Transformer, Transforme
 from minitransformer.data.batching import IGNORE
 from minitransformer.errors import UserError
 from minitransformer.files import to_json
+from minitransformer.layers.lora import add_lora
 from minitransformer.plots.curves import draw_curves
 from minitransformer.tasks import LanguageModelling, Translation
 from minitransformer.text.tokenizer import Tokenizer
@@ -51,6 +52,8 @@ def language(folder, dropout=0.2, ranks=None, **config):
     config = TrainConfig(**{"steps": 7, "warmup_steps": 2, "checkpoint_every": 3, "log_every": 1, **config})
     mg.manual_seed(config.seed)
     model = GPT(GPTConfig(characters.vocab_size, 8, 8, 1, 2, None, dropout, dropout, dropout))
+    if config.lora_rank:
+        add_lora(model, config.lora_rank, config.lora_alpha, config.lora_targets)
     task = LanguageModelling(characters, TEXT, TEXT[:50], 8, 5, config.seed)
     return Trainer(model, task, config, folder, ranks=ranks)
 

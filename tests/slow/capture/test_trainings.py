@@ -73,7 +73,13 @@ def test_a_loaded_state_records_anew(device):
 
 @pytest.mark.parametrize(
     ("kind", "settings"),
-    [("text", {"precision": "bfloat16"}), ("text", {"micro_batches": 2}), ("pairs", {"steps": 6})],
+    [
+        ("text", {"precision": "bfloat16"}),
+        ("text", {"micro_batches": 2}),
+        ("text", {"freeze": "embedding.*,*norm*", "micro_batches": 2}),
+        ("text", {"lora_rank": 2, "lora_targets": "q,v,linear1"}),
+        ("pairs", {"steps": 6}),
+    ],
 )
 def test_a_captured_training_is_the_training(kind, settings, device, tmp_path):
     plain = training(device, tmp_path / "plain", False, kind, **settings)

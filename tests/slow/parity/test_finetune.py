@@ -16,6 +16,8 @@ from minitransformer.layers.lora import add_lora
 from minitransformer.pretrained.adapters import load_adapter, save_adapter
 from minitransformer.pretrained.family import family
 from minitransformer.pretrained.saving import their_tensors
+from minitransformer.tasks.language_modelling import score_text
+from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.freezing import freeze
 
 from .test_pretrained import IDS, V, bert, gpt2, moved
@@ -161,3 +163,31 @@ def test_20_steps_with_frozen_layers_are_those_of_pytorch(name, tmp_path):
         np.testing.assert_allclose(weights[n], p.detach().numpy(), rtol=0, atol=1e-5, err_msg=n)
         if n.startswith(frozen):
             np.testing.assert_array_equal(weights[n], before[n].numpy())
+
+
+@pytest.mark.parametrize("stride", [1, 7, 31])
+def test_perplexity_with_a_stride_is_that_of_transformers(stride, tmp_path):
+    """The loop of its page "Perplexity of fixed-length models"; each loss counts for the tokens it is of."""
+    import torch
+
+    ours, theirs = pair("gpt2", tmp_path / "base")
+    theirs.eval()
+    ids = np.random.default_rng(0).integers(0, V, 100)
+    window = theirs.config.n_positions
+    losses, counts = [], []
+    scored = 0
+    for start in range(0, len(ids), stride):
+        end = min(start + window, len(ids))
+        inputs = torch.tensor(ids[None, start:end])
+        labels = inputs.clone()
+        labels[:, : -(end - scored)] = -100
+        with torch.no_grad():
+            losses.append(theirs(inputs, labels=labels).loss.item())
+        counts.append((labels[:, 1:] != -100).sum().item())
+        scored = end
+        if end == len(ids):
+            break
+    assert sum(counts) == len(ids) - 1
+    tokenizer = Tokenizer.train_char(["".join(map(chr, range(65, 65 + V)))])
+    found = score_text(ours.eval(), tokenizer, ids, window, 2, stride)["loss"]
+    assert float(found) == pytest.approx(np.average(losses, weights=counts), abs=1e-5)

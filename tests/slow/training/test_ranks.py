@@ -36,6 +36,8 @@ TASKS = {
     "few pairs": (translation, {"max_tokens": 24, "steps": 7}),  # sometimes fewer than four
     "blocks": (language, {}),
     "blocks in parts": (language, {"micro_batches": 2, "steps": 7}),
+    "frozen": (language, {"freeze": "embedding.*,positions.*", "steps": 7}),
+    "adapters": (language, {"lora_rank": 2, "lora_alpha": 256.0, "steps": 7}),
 }
 
 
@@ -48,7 +50,8 @@ def begin(folder):
         options = {"steps": STEPS, "clip_norm": 0.5, "lr": 1e-2} | options
         trainer = task(Path(folder) / name, ranks=join(), **options)
         first = trainer.train_step()
-        gradients = {n: p.grad.numpy().copy() for n, p in trainer.model.named_parameters()}
+        trained = {n: p for n, p in trainer.model.named_parameters() if p.requires_grad}
+        gradients = {n: p.grad.numpy().copy() for n, p in trained.items()}
         trainer.train()
         if trainer.ranks.rank == 0:
             mg.save_file(gradients, trainer.folder / "gradients.safetensors")
