@@ -42,7 +42,7 @@ FAMILIES = {
     "linear-algebra": (
         "Linear algebra",
         "ops.linalg breadth.matrix_products breadth.contractions breadth.decompositions breadth.inverses "
-        "ops.norms breadth.norms breadth.distances",
+        "ops.norms ops.quantized breadth.norms breadth.distances",
     ),
     "networks": (
         "Networks: attention, losses, normalization, convolution",
