@@ -68,6 +68,14 @@ def test_the_header_the_map_and_the_next_stage_stay_in_sight(open_page):
         assert within(box(page, part), screen), part
 
 
+def test_the_end_of_loading_does_not_undo_scrolling(open_page):
+    page = open_page(page_of(transformer()))
+    page.page.set_viewport_size({"width": 1100, "height": 300})
+    page.page.evaluate("scrollTo(0, 100)")
+    page.page.evaluate("dispatchEvent(new Event('load'))")
+    assert page.page.evaluate("scrollY") == 100
+
+
 def test_nothing_moves_when_the_panel_opens(open_page):
     page = open_page(page_of(transformer()), "#softmax")
     page.page.locator('[data-key="numbers"]').click()

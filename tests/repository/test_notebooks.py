@@ -179,6 +179,7 @@ def test_a_demo_is_stored_with_small_outputs(notebook):
 @pytest.mark.needs("breadth", "debug")
 def test_an_executed_notebook_shows_graphs_that_can_be_walked(executed, browser):
     page, _ = open_file(browser, executed / "graph.html")
+    page.wait_for_load_state()
     assert page.locator("iframe").count() == 3
     for i in range(3):
         frame = page.frame_locator(f"iframe >> nth={i}")
@@ -196,6 +197,7 @@ def test_an_executed_notebook_shows_graphs_that_can_be_walked(executed, browser)
 @pytest.mark.needs("breadth", "debug")
 def test_an_executed_notebook_shows_walk_throughs_that_can_be_walked(executed, browser):
     page, complaints = open_file(browser, executed / "explain.html")
+    page.wait_for_load_state()  # until then the frames move, and a click may miss
     assert page.locator("iframe").count() == 2
     for i, title in enumerate(["phrasebook: I love you", "Ten words, by hand"]):
         assert page.locator(f"iframe >> nth={i}").get_attribute("title") == title

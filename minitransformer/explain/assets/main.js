@@ -139,4 +139,6 @@ page.followed = location.hash;
 if (!location.hash || !follow(page, location.hash)) render(page);
 keepAddress(page);
 document.body.classList.add("ready");
-addEventListener("load", () => scrollTo(0, 0)); // the browser goes to the heading, below the toolbar
+addEventListener("load", () => {
+  if (location.hash) scrollTo(0, 0); // the browser goes to the heading, below the toolbar
+});
