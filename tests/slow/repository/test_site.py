@@ -26,6 +26,7 @@ PAGES = [
     if not (name := page.relative_to(SITE).as_posix()).startswith(("source/", "live/"))
 ]
 LIVE = [page.name for page in sorted((SITE / "live").glob("[a-z]*.html"))]  # of the gallery
+LIVE_PAGE = re.compile("Gradients|Walk backward")  # a button of each
 MOST_BYTES = 1_000_000  # of the front page, with all that it loads
 SEARCHES = {  # a word, and a page that must be among those found
     "softmax": "documents", "mask": "sharp-bits", "padding": "questions", "beam": "generation",
@@ -153,7 +154,7 @@ def press(page, word, name):
 
 def wait_for_live_page(page, title):
     frame = page.get_by_title(title, exact=True).content_frame
-    frame.get_by_text(re.compile("Gradients|Walk backward")).first.wait_for()
+    frame.get_by_text(LIVE_PAGE).first.wait_for()
 
 
 @pytest.mark.parametrize("tab", ["light", "dark"], indirect=True)
@@ -188,6 +189,9 @@ def test_a_phone_opens_a_live_page_alone(name, tab):
     page = tab.open("gallery.html")
     page.locator(f"article p:has(a[href$='{name}']) button").click()
     page.wait_for_url(f"**/live/{name}")
+    page.get_by_text(LIVE_PAGE).first.wait_for()
+    assert page.locator("iframe").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def search(words, tab):
@@ -223,4 +227,7 @@ def test_search_shows_prose_and_not_code(tab):
 
 def test_a_search_without_results_says_what_to_try(tab):
     page = tab.open("search.html?q=zzzqqq")
-    page.get_by_text("Try fewer or other words").wait_for()
+    page.get_by_role("heading", name="Search Results").wait_for()
+    said = page.locator("#search-results .search-summary").inner_text()
+    assert said == "No page has all these words. Try fewer or other words."
+    assert page.locator("#search-results li").count() == 0
