@@ -24,8 +24,7 @@ from .claim import Claim, Trial, find
 from .verdict import MOST_SEEDS, SEEDS, UNKNOWN, Finding, findings, verdicts
 
 TUNING_SEEDS = (1000, 1001)  # of the runs that choose a learning rate: none of those that are compared
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 MOST_RATES = 2  # tried beyond the claim's own, if the best is at an end
 QUICK = 0.005  # the share of the steps, to see that a claim runs
 

@@ -22,13 +22,14 @@ import jupytext
 import nbformat
 from nbclient import NotebookClient
 
+from minitransformer.claims.running import THREADS
+
 from .pages import FILES, LESSONS, PAGES, ROOT
 
 EXECUTED = ROOT / "build" / "lessons"
 PROCESSES = 2
 WIDGET = "application/vnd.jupyter.widget-view+json"
 WIDGETS = "application/vnd.jupyter.widget-state+json"
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def build(stored: bool) -> None:
