@@ -1,5 +1,8 @@
 """The site's pages before they are built: their order, their links, and the check of all links."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tools.site.links import broken
@@ -41,6 +44,25 @@ def test_a_name_of_a_module_without_a_section_is_an_error_that_says_where_to_add
 def test_a_link_with_the_name_of_a_page_shows_its_title_and_code_is_left_alone():
     text = "[start.md](start.md)\n```md\n[start.md](../docs/start.md)\n```\n"
     assert rewrite(DOCS / "speed.md", "speed", text) == text.replace("[start.md](start.md)", "[](start.md)")
+
+
+def test_each_graph_of_a_cell_has_a_page_of_its_own(tmp_path):
+    lessons = pytest.importorskip("tools.site.lessons", reason="it needs the extra docs")
+    nbformat = pytest.importorskip("nbformat")
+    picture = '<img alt="" src="data:image/svg+xml;base64,">'
+    graphs = [f'{picture}<iframe title="" srcdoc="&lt;p&gt;{name}"></iframe>' for name in "ab"]
+    outputs = [nbformat.v4.new_output("display_data", {"text/html": shown}) for shown in graphs]
+    shown = list(lessons.static(outputs, nbformat.v4.new_notebook(), "lesson", tmp_path))
+    pages = [re.search(r'<a href="\.\./live/(.*?)">', output.data["text/html"])[1] for output in shown]
+    assert [(tmp_path / page).read_text() for page in pages] == ["<p>a", "<p>b"]
+
+
+def test_search_replaces_what_sphinx_says_when_nothing_is_found():
+    sphinx = pytest.importorskip("sphinx", reason="it needs the extra docs")
+    search = (ROOT / "tools" / "site" / "static" / "search.js").read_text(encoding="utf-8")
+    sentence = "".join(re.findall('"(.*?)"', search.partition("const nothingFound =")[2].partition(";")[0]))
+    theirs = Path(sphinx.__file__).parent / "themes" / "basic" / "static" / "searchtools.js"
+    assert f'"{sentence}"' in theirs.read_text(encoding="utf-8")
 
 
 def test_addresses_that_lead_nowhere_and_what_is_loaded_from_elsewhere_are_found(tmp_path):

@@ -35,16 +35,15 @@ WIDGETS = "application/vnd.jupyter.widget-state+json"
 def build(stored: bool) -> None:
     """Write the executed lessons to PAGES, and what they lead to, notebooks and graphs, to FILES."""
     lessons = sorted(LESSONS.glob("[0-9]*.py"))
-    for folder in (PAGES / "lessons", FILES / "notebooks", FILES / "live"):
+    live = FILES / "live"
+    for folder in (PAGES / "lessons", FILES / "notebooks", live):
         folder.mkdir(parents=True)
     for script in lessons:
         nbformat.write(notebook(script), FILES / "notebooks" / f"{script.stem}.ipynb")
     for script, executed in zip(lessons, execute_all(lessons, stored), strict=True):
         for cell in executed.cells:
             if cell.cell_type == "code":
-                cell.outputs = list(
-                    static(cell.outputs, executed, FILES / "live" / f"{script.stem}-{cell.id}.html")
-                )
+                cell.outputs = list(static(cell.outputs, executed, f"{script.stem}-{cell.id}", live))
         executed.metadata.pop("widgets", None)  # nobody moves them here
         executed.cells[0].source = with_links(executed.cells[0].source, script)
         nbformat.write(executed, PAGES / "lessons" / f"{script.stem}.ipynb")
@@ -117,14 +116,14 @@ def state(made: nbformat.NotebookNode) -> str:
 # ---------------------------------------------------------------- what the site shows of it
 
 
-def static(outputs: list, executed: nbformat.NotebookNode, page: Path) -> Iterator[Any]:
-    """Outputs that need no kernel."""
-    for output in outputs:
+def static(outputs: list, executed: nbformat.NotebookNode, name: str, folder: Path) -> Iterator[Any]:
+    """Outputs that need no kernel; the page of a graph is a file of its own in the folder."""
+    for i, output in enumerate(outputs):
         data = output.get("data", {})
         if WIDGET in data:
             yield from behind_sliders(data[WIDGET]["model_id"], executed)
         elif "<iframe" in data.get("text/html", ""):
-            yield graph(output, page)
+            yield graph(output, folder / f"{name}-{i}.html")
         else:
             yield output
 
