@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]  # as the files that links lead to
@@ -55,6 +56,7 @@ def gather() -> None:
             (PAGES / f"{name}.md").write_text(text, encoding="utf-8")
 
 
+@cache
 def originals() -> dict[str, Path]:
     """The file that each page is made from."""
     pages = {file.relative_to(DOCS).with_suffix("").as_posix(): file for file in DOCS.rglob("*.md")}

@@ -46,7 +46,7 @@ Scorer.score = ([page, title, , description, score, , kind]) => {
     return /^Python (function|class)/.test(description) ? 95 : 50;
   }
   if (kind !== "title") return score + priority(page);
-  const heading = title.slice(title.indexOf(" > ") + 1);
+  const heading = title.replace(/^.*? > /, ""); // without the title of its page
   if (lettersOf(heading) === lettersOf(query)) return 200 + priority(page);
   return 70 - splitQuery(heading).length + (title.includes(" > ") ? 0 : 10) + priority(page);
 };
