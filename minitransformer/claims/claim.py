@@ -98,7 +98,7 @@ class Claim:
     def code(self) -> str:
         """A checksum of the experiment's file, and of those here that it uses, without their words.
 
-        Measurements that were made by other code do not count.
+        Measurements made by other code do not count.
         """
         sources = sorted(inspect.getsource(module) for module in modules_of(inspect.getmodule(self.measure)))
         return hashlib.sha256("".join(map(without_words, sources)).encode()).hexdigest()[:12]
@@ -153,7 +153,7 @@ def claim(**record: object) -> Callable[[Measure], Claim]:
 
 
 def find(name: str) -> Claim:
-    """The claim of this name; a UserError if there is none."""
+    """The claim with this name. Raises a UserError if there is none."""
     if name not in CLAIMS:
         raise UserError(
             f"unknown claim {name!r:.60}.{did_you_mean(name, CLAIMS)}\nList them with: minitransformer claims"

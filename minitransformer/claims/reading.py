@@ -100,8 +100,8 @@ def pad(data: Texts, ids: Sequence[Sequence[int]], asked: Sequence[Sequence[int]
 
 
 def masked_words(data: Texts, rows: Sequence[Read], random: np.random.Generator) -> Batch:
-    """BERT's question: 30% of the words are chosen, at least one, and asked for. (BERT's 15% are one word of
-    so short sentences.)"""
+    """BERT's task: 30% of the words, at least one, are chosen and must be predicted. (BERT's 15% would be one
+    word in sentences this short.)"""
     words = (data.tokenizer.first_ordinary_id, data.tokenizer.vocab_size)
     read, asked = [], []
     for row in rows:

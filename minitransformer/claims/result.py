@@ -76,7 +76,7 @@ def write_result(study: Study, folder: Path) -> Result:
 
 
 def read_result(claim: Claim, folder: Path) -> Result | None:
-    """The result in a folder; None if there is none. A damaged one is a UserError."""
+    """The result in a folder, or None if it has none. Raises a UserError if the file is damaged."""
     path = folder / f"{claim.name}.json"
     if not path.exists():
         return None
@@ -105,7 +105,7 @@ def describe_effect(finding: Mapping[str, Any]) -> str:
 
 
 def describe(result: Result) -> list[str]:
-    """The findings in words, and the verdict, one a line."""
+    """The findings in words, and the verdict, one per line."""
     return [
         *(
             f"{f['case']}: {f['says']}: {describe_effect(f)}, {f['verdict']}".removeprefix(": ")

@@ -1,7 +1,7 @@
 """Run a claim: choose each arm's learning rate, measure it with five seeds or ten, and write what was found.
 
-Each measurement is a line of `NAME.jsonl` as soon as it is there, so a run that stops goes on where it
-stopped. The result is computed from these lines alone.
+Each measurement is written to `NAME.jsonl` as soon as it is made, so a run that was stopped continues from
+there. The result is computed from these lines alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Line = dict[str, Any]  # a trial, its measures, the seconds that it took, and th
 
 
 def read_lines(text: str) -> Iterator[Line]:
-    """The lines of a journal, but for those that were cut off when a run was killed, or are none."""
+    """The valid lines of a journal: without damaged ones, or one cut off when a run was killed."""
     for text_line in text.splitlines():
         with suppress(ValueError, TypeError, KeyError, AttributeError):
             line = json.loads(text_line)
@@ -43,7 +43,7 @@ def read_lines(text: str) -> Iterator[Line]:
 
 
 class Journal:
-    """The measurements of a claim so far, one line each; those of other code are kept, but not used."""
+    """The measurements of a claim so far, one line each; those made by other code are kept, but not used."""
 
     def __init__(self, path: Path, code: str) -> None:
         self.path = path
@@ -80,7 +80,7 @@ def measure(name: str, trial: Trial) -> Line:
 
 
 class Study:
-    """The measurements of one claim: those there are, and those that are missing."""
+    """The measurements of one claim: those already made, and those still missing."""
 
     def __init__(self, claim: Claim, folder: Path, first_seed: int = 0, is_quick: bool = False) -> None:
         self.claim = claim
@@ -89,7 +89,7 @@ class Study:
         self.journal = Journal(folder / f"{claim.name}.jsonl", claim.code)
 
     def trials(self) -> list[Trial]:
-        """What is to be measured next; empty if all is there."""
+        """What to measure next; empty if nothing is missing."""
         stages = [self.quick] if self.is_quick else [self.tuning, lambda: self.compared(SEEDS), self.more]
         for stage in stages:
             missing = [trial for trial in stage() if self.journal.measures(trial) is None]
@@ -112,7 +112,7 @@ class Study:
         return [Trial(arm, case, rate, TUNING_SEEDS[0], QUICK) for arm, case in self.arms_and_cases]
 
     def tuning(self) -> list[Trial]:
-        """Each rate of each arm in each case; one rate more beyond an end that is the best so far."""
+        """Each rate of each arm in each case; one more rate beyond an end that is the best so far."""
         return [
             Trial(arm, case, rate, seed)
             for arm, case in self.arms_and_cases
@@ -121,7 +121,7 @@ class Study:
         ]
 
     def rates(self, arm: str, case: str) -> list[float]:
-        """The rates to be tried, as far as is known: the claim's, and some beyond an end that is best."""
+        """The rates to try, as far as is known: the claim's, and some beyond an end that is the best."""
         rates = sorted(self.claim.rates)
         for _ in range(MOST_RATES if rates else 0):
             tried = [self.tuned_loss(arm, case, rate) for rate in rates]
@@ -140,7 +140,7 @@ class Study:
     def tuned_loss(self, arm: str, case: str, rate: float) -> float | None:
         """The loss (or another measure) that a rate led to: with the seed with which it was higher.
 
-        So a rate at which an arm learns by luck alone is not chosen. None if it has not been tried.
+        So a rate at which an arm learns only by luck is not chosen. None if it has not been tried.
         """
         trials = [Trial(arm, case, rate, seed) for seed in TUNING_SEEDS]
         measured = [self.journal.measures(trial) for trial in trials]
@@ -165,7 +165,7 @@ class Study:
         ]
 
     def more(self) -> list[Trial]:
-        """Five seeds more for cases of which the first five cannot tell."""
+        """Five more seeds for cases that the first five leave undecided."""
         first = findings(self.claim, self.measured(SEEDS))
         unclear = {case for (case, _), said in verdicts(first).items() if said == UNKNOWN}
         return [trial for trial in self.compared(MOST_SEEDS) if trial.case in unclear]
@@ -198,7 +198,7 @@ class Study:
 
 
 def end_with_parent() -> None:
-    """End this process when the one that started it is gone, even if that was killed."""
+    """End this process when the one that started it is gone, even if it was killed."""
 
     def wait() -> None:
         parent = parent_process()

@@ -30,7 +30,7 @@ def make_batch(n: int, random: np.random.Generator) -> tuple[Int[np.ndarray, "N 
 
 
 def answers(letters: Int[np.ndarray, "N T"], colours: Int[np.ndarray, "N T"]) -> Int[np.ndarray, "3 N T"]:
-    """The colours to name, by relation; IGNORED where there is none."""
+    """The colours to name, by relation; IGNORED where there is no answer."""
     right = np.full((3, *letters.shape), IGNORED)
     right[0, :, 1:] = colours[:, :-1]  # of the previous token
     row = np.arange(len(letters))
@@ -76,7 +76,7 @@ def train_layer(model: nn.Module, rate: float, steps: int, seed: int) -> nn.Modu
 
 
 def colour_loss(model: nn.Module, letters: Int[np.ndarray, "B T"], colours: Int[np.ndarray, "B T"]) -> Tensor:
-    """Nats a colour, a mean over the three relations."""
+    """Nats per colour, mean over the three relations."""
     target = answers(letters, colours)
     return F.cross_entropy(
         model(letters, colours).reshape(-1, COLOURS), target.reshape(-1), ignore_index=IGNORED
@@ -84,7 +84,7 @@ def colour_loss(model: nn.Module, letters: Int[np.ndarray, "B T"], colours: Int[
 
 
 def held_out(seed: int, n: int = 300) -> tuple[Int[np.ndarray, "N T"], Int[np.ndarray, "N T"]]:
-    """Sentences of another stream of random numbers than those to train on."""
+    """Sentences drawn from a different stream of random numbers than the training data."""
     return make_batch(n, np.random.default_rng([seed, 1]))
 
 

@@ -69,7 +69,7 @@ def pool(longest: int) -> tuple[Ids, Ids, Tokenizer]:
 
 
 def translator(data: Sentences, **changes: Any) -> Transformer:
-    """A small Transformer for these sentences: width 64, two layers a side, but for the changes."""
+    """A small Transformer for these sentences: width 64, two layers per side, except for the changes."""
     return Transformer(TransformerConfig(data.tokenizer.vocab_size, **(SMALL | changes)))
 
 
@@ -123,7 +123,7 @@ def token_loss(model: Any, batch: PairBatch, smoothing: float = 0.0) -> mg.Tenso
 
 @mg.no_grad()
 def held_out_loss(model: nn.Module, data: Sentences) -> float:
-    """Nats a token on sentences that were held out; log V, as of a guess, if the model diverged."""
+    """Nats per token on held-out sentences; log V, as of a guess, if the model diverged."""
     model.eval()
     loss = token_loss(model, collate(data.held_out, data.tokenizer)).item()
     model.train()

@@ -1,7 +1,7 @@
 """A made task that needs depth: each token names a position, and the answer is two looks away.
 
-Token i is a number x[i]. One layer of attention can fetch x[x[i]], what stands at the position that it names.
-The answer is x[x[x[i]]]: one look more, which starts from what the first found.
+Token i is a number x[i]. One layer of attention can fetch x[x[i]], the token at the position that it names.
+The answer is x[x[x[i]]]: one more look, which starts from what the first found.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Looker(nn.Module):
 
 
 def new_loss(losses: Sequence[float]) -> float:
-    """That of the last steps, nats a token, on new examples; log T, as of a guess, if it diverged."""
+    """The loss of the last steps on new examples, nats per token; log T, that of a guess, if it diverged."""
     loss = float(np.mean(losses[-20:]))
     return min(loss, math.log(T)) if math.isfinite(loss) else math.log(T)
 

@@ -4,7 +4,7 @@ The arms of a case share their seeds, so the differences are paired. Their inter
 
 - holds if the whole interval is at or above the smallest effect that counts,
 - does not hold if the whole interval is below it,
-- cannot be told otherwise; then five seeds more are measured, once.
+- is undecided otherwise; then five more seeds are measured, once.
 
 The chance that a rule is said to hold whose true effect is smaller is 2.5% for one look at the data, and at
 most 5% for two.
@@ -62,7 +62,7 @@ class Finding:
 
 
 def finding(rule: Rule, case: str, lower: Sequence[float], higher: Sequence[float]) -> Finding:
-    """What the measures of two arms say of a rule; those of one seed stand at the same place."""
+    """What the measures of two arms say of a rule; those of one seed are at the same index."""
     a, b = np.asarray(lower, dtype=np.float64), np.asarray(higher, dtype=np.float64)
     with np.errstate(invalid="ignore"):  # infinite ones, of models that diverged
         effect = Interval.of(np.log(b) - np.log(a) if rule.ratio else b - a)
@@ -89,7 +89,7 @@ def findings(
 
 
 def verdicts(found: Iterable[Finding]) -> dict[tuple[str, str], str]:
-    """That of each case and part: all of its rules must hold."""
+    """The verdict of each case and part: all of its rules must hold."""
     of_part: dict[tuple[str, str], set[str]] = {}
     for each in found:
         of_part.setdefault((each.case, each.rule.part), set()).add(each.verdict)

@@ -1,4 +1,4 @@
-"""A task that needs positions and nothing else: say for each word of a sentence which word stands before it.
+"""A task that needs positions and nothing else: name the word before each word of a sentence.
 
 Sentences are different words in random order, so what a word is says nothing about the one before it.
 """
@@ -37,7 +37,7 @@ class WordBefore(nn.Module):
 
 
 def spare_d_ff(count: int, width: int = 32) -> int:
-    """How much wider a feed-forward network is that has `count` parameters more."""
+    """How much wider a feed-forward network with `count` more parameters is."""
     return round(count / (2 * width + 1))
 
 
@@ -47,7 +47,7 @@ def draw(random: np.random.Generator, count: int, length: int, words: int = 32) 
 
 
 def loss_of(model: WordBefore, ids: np.ndarray, back: int = 1) -> mg.Tensor:
-    """Cross-entropy of the words that stand `back` places before, of those that have one."""
+    """Cross-entropy of the words `back` places before those that have one."""
     return F.cross_entropy(model(ids)[:, back:].flatten(0, 1), ids[:, :-back].flatten())
 
 
@@ -55,7 +55,7 @@ def train(
     model: WordBefore, random: np.random.Generator, rate: float, steps: int,
     lengths: tuple[int, int] = (12, 12), back: int = 1,
 ) -> list[float]:  # fmt: skip
-    """Train with Adam, at each step on 32 new sentences of one length, of those from `lengths`.
+    """Train with Adam, at each step on 32 new sentences of one length, drawn from the range `lengths`.
 
     The rate rises over the first tenth of the steps, and falls linearly to 0. Returns the loss of each step.
     """

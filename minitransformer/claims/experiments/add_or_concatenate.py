@@ -22,16 +22,16 @@ from ..word_before import WordBefore
         "certainly workable, it would force the subsequent layers to learn how to combine these two separate "
         "pieces of information. It adds an extra learning burden.",
     },
-    setting="Two tasks: say for each word of a sentence of 12 which word stands before it (one encoder layer "
-    "of width 32, 300 steps), and translate (width 64, 4,000 sentences, 400 steps). Concatenated, positions "
-    "either take half of the width, and the feed-forward networks are wider by what the embedding saves; or "
-    "the width is a quarter larger, and they are narrower. So the shape differs as well. A quarter wider, "
-    "the translator has width 80, d_ff 117 instead of 256, and logits from 64 of the 80 numbers; the other "
+    setting="Two tasks: name the word before each word of a 12-word sentence (one encoder layer of width "
+    "32, 300 steps), and translate (width 64, 4,000 sentences, 400 steps). Concatenated, positions either "
+    "take half of the width, and the feed-forward networks are wider by what the embedding saves; or the "
+    "width is a quarter larger, and they are narrower. So the shape differs as well. A quarter wider, the "
+    "translator has width 80, d_ff 117 instead of 256, and logits from 64 of the 80 numbers; the other "
     "model has width 40, and d_ff 20 instead of 64. Half and half, the translator has d_ff 317, and logits "
     "from 32 of the 64 numbers; the other model has d_ff 72.",
     measures={
-        "burden": "the loss of training, the mean of all steps, nats a word",
-        "loss": "held-out loss after training, nats a word",
+        "burden": "training loss, mean over all steps, nats per word",
+        "loss": "held-out loss after training, nats per word",
         "parameters": "number of parameters",
     },
     arms=("added", "half and half", "a quarter wider"),

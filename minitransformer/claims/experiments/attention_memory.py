@@ -40,7 +40,7 @@ def peak_bytes(call: Callable[[], object]) -> int:
     "doubled. Attention is computed as it is defined, or tile by tile, so that the n by n weights are "
     "never stored (FlashAttention's idea). A factor of 3.5 counts as four: growth as n to the power 1.8.",
     measures={
-        "short": "bytes at the peak beyond those held before, for the shorter text",
+        "short": "peak bytes beyond those held before, for the shorter text",
         "long": "the same, for the longer text",
         "parameters": "number of parameters",
     },

@@ -63,7 +63,7 @@ def look(model: Transformer, data: Sentences, pairs: Sequence[Sentence]) -> tupl
 
 def shares(maps: Mapping[str, np.ndarray], pairs: Sequence[Sentence], rows: slice = slice(None)) -> dict:
     """For each head (h, 2), its attention from "it" on the noun that it refers to, and on the other one; in
-    cross-attention, from the place where il or elle is written. The mean of some sentences."""
+    cross-attention, from the place where il or elle is written. The mean over some sentences."""
     found = {}
     for name, weights in maps.items():
         if name.startswith("encoder") or "cross" in name:
@@ -78,8 +78,10 @@ def shares(maps: Mapping[str, np.ndarray], pairs: Sequence[Sentence], rows: slic
 
 
 def best_head(maps: Mapping[str, np.ndarray], pairs: Sequence[Sentence], stack: str) -> np.ndarray:
-    """The attention (2,) on both nouns of the head that looks most for the right one. It is chosen on half of
-    the sentences, and measured on the others."""
+    """The attention (2,) on both nouns of the head that attends most to the right one.
+
+    The head is chosen on half of the sentences, and measured on the others.
+    """
     half = len(pairs) // 2
     chosen, measured = (shares(maps, pairs, rows) for rows in (slice(half), slice(half, None)))
     heads = [(name, head) for name in chosen if name.startswith(stack) for head in range(len(chosen[name]))]
@@ -93,23 +95,23 @@ def best_head(maps: Mapping[str, np.ndarray], pairs: Sequence[Sentence], stack: 
         'Transformers - Attention Is All You Need, Intuition: Why Self-Attention?, of "it"': "attends to all "
         'tokens, focuses most on "animal"',
     },
-    setting="A translator of width 64 (two layers of four heads in the encoder, one in the decoder) learns "
-    '400 steps from about 4,400 sentences: "The animal did not cross the street because it was too tired." '
-    "French has il or elle, so the gender of the noun has to be known. About half of the sentences need no "
-    "choice, since both nouns have the same gender: a model that knows the genders, but guesses which noun "
-    "is meant, is wrong in a quarter, which also counts as better than a guess. What is measured is the "
-    "attention on the two English nouns: in the encoder's self-attention, from the word it; in the decoder's "
-    "cross-attention, from the place where il or elle is written. The decoder's self-attention is not "
-    "measured. It sees the French noun, which was written before il or elle and may give the gender. The "
-    "head that attends most to the right noun is chosen on 200 sentences that were not trained on, and "
-    "measured on 200 others.",
+    setting="A translator of width 64 (two layers of four heads in the encoder, one in the decoder) is "
+    'trained for 400 steps on about 4,400 sentences: "The animal did not cross the street because it was '
+    'too tired." French has il or elle, so the gender of the noun has to be known. About half of the '
+    "sentences need no choice, since both nouns have the same gender: a model that knows the genders, but "
+    "guesses which noun is meant, is wrong in a quarter of all sentences, which also counts as better than "
+    "a guess. What is measured is the attention on the two English nouns: in the encoder's self-attention, "
+    "from the word it; in the decoder's cross-attention, from the place where il or elle is written. The "
+    "decoder's self-attention is not measured. It sees the French noun, which was written before il or elle "
+    "and may give the gender. The head that attends most to the right noun is chosen on 200 sentences that "
+    "were not trained on, and measured on 200 others.",
     measures={
-        "loss": "held-out loss, nats a token",
+        "loss": "held-out loss, nats per token",
         "encoder, its noun": "self-attention from it on the English noun that it stands for",
         "encoder, the other": "self-attention from it on the other English noun",
         "decoder, its noun": "cross-attention from il or elle on the English noun that it stands for",
         "decoder, the other": "cross-attention from il or elle on the other English noun",
-        "error": "il or elle wrong, given the words before it, a fraction",
+        "error": "fraction of wrong choices between il and elle, given the words before",
         "error of a guess": "that of always writing the more frequent of the two",
         "parameters": "number of parameters",
     },

@@ -49,10 +49,10 @@ def copied(model: Transformer, data: Sentences, seed: int) -> float:
     setting="A translator on 4,000 sentences of at most 5 English words, 1,000 steps, with the causal mask "
     "and without. Without it, generation computes the states of all words again after each word.",
     measures={
-        "loss": "held-out loss with teacher forcing, nats a token",
-        "word error": "wrong next words with teacher forcing, a fraction",
-        "copied": "places at which it says the word ahead, after another one was put there, a fraction",
-        "error": "sentences that are not translated word for word, a fraction",
+        "loss": "held-out loss with teacher forcing, nats per token",
+        "word error": "fraction of wrong next words with teacher forcing",
+        "copied": "fraction of places at which it says the word ahead, after another one was put there",
+        "error": "fraction of sentences that are not translated word for word",
         "parameters": "number of parameters",
     },
     arms=("masked", "not masked"),

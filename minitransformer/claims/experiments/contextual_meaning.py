@@ -1,7 +1,7 @@
-"""Do the layers give a word of two meanings the one that its sentence tells?
+"""Do the layers give an ambiguous word the meaning that its sentence implies?
 
 A table of word vectors has one row for "bank". In BERT and in a translator's encoder that row is only the
-input: each layer mixes in the context, also with weights that have learned nothing. So the question is
+input: each layer mixes in the context, even with untrained weights. So the question is
 whether the vectors of one meaning are alike, even where other words tell the meaning.
 """
 
@@ -112,7 +112,7 @@ def nearest_error(
     known: np.ndarray, meanings: np.ndarray, vectors: np.ndarray, right: np.ndarray, use: np.ndarray
 ) -> float:
     """The fraction of vectors that are nearer to the mean of those known to have the other meaning. `use`
-    (N, K) says which are used for each."""
+    (N, K) marks those that are used for each."""
     wrong = 0
     for vector, meaning, chosen in zip(vectors, right, use, strict=True):
         far = [np.linalg.norm(vector - known[chosen & (meanings == number)].mean(0)) for number in (0, 1)]
@@ -129,7 +129,7 @@ def separation(
 
 
 def without_shared_clues(texts: list[str]) -> np.ndarray:
-    """(N, N), True for two sentences that have no word in common but those of all sentences."""
+    """(N, N), True for two sentences that share no word, except those that all sentences have."""
     clues = [set(text.split()) - set(sentence("", "").split()) for text in texts]
     return np.array([[not a & b for a in clues] for b in clues])
 
@@ -197,7 +197,7 @@ def in_translation(trial: Trial) -> Mapping[str, float]:
 
 
 @claim(
-    question="Do the layers give a word of two meanings the one that its sentence tells?",
+    question="Do the layers give an ambiguous word the meaning that its sentence implies?",
     says={
         "The Transformer architecture, Self-Attention Mechanism": "Each token's embedding is updated to "
         "reflect its relationships with other tokens, helping the model understand word meanings in "
@@ -207,17 +207,18 @@ def in_translation(trial: Trial) -> Mapping[str, float]:
         "the Transformer's Encoder truly shines.",
     },
     setting='"bank" has one row in the table of word vectors. Its vector after the last layer is compared '
-    "with the mean vectors of both meanings. Made sentences: a BERT of width 32 fills in masked words, 1,000 "
-    "steps; the means are of sentences in which other words tell the meaning. Translation: a translator "
-    "learns 400 steps from the phrasebook, where French has two words, banque and rive. There, all 166 "
-    "sentences about a river have a word that tells the meaning, and 118 of 203 about money. Training has to "
-    "lower the error by 0.1. Also, the mean cosine of two vectors of the same meaning has to be 0.3 above "
-    "that of different meanings; cosines lie between -1 and 1, and a smaller shift does not count. No "
-    'control word is measured: the vectors of "the" may separate the two kinds of sentences as well.',
+    "with the mean vectors of both meanings. Made sentences: a BERT of width 32 fills in masked words, "
+    "1,000 steps; the means are of sentences in which other words tell the meaning. Translation: a "
+    "translator is trained for 400 steps on the phrasebook, where French has two words, banque and rive. "
+    "There, all 166 sentences about a river have a word that tells the meaning, and 118 of 203 about money. "
+    "Training has to lower the error by 0.1. Also, the mean cosine of two vectors of the same meaning has "
+    "to be 0.3 above that of different meanings; cosines lie between -1 and 1, and a smaller shift does not "
+    'count. No control word is measured: the vectors of "the" may separate the two kinds of sentences as '
+    "well.",
     measures={
-        "loss": "held-out loss, nats a token (made sentences: of the last word, masked)",
-        "error": "sentences whose vector is nearer to the mean of the other meaning, a fraction",
-        "error before training": "the same, with weights that have learned nothing",
+        "loss": "held-out loss, nats per token (made sentences: of the last word, masked)",
+        "error": "fraction of sentences whose vector is nearer to the mean of the other meaning",
+        "error before training": "the same, with untrained weights",
         "same meaning": "the mean cosine of its vectors in two sentences with the same meaning, after "
         "subtracting their mean",
         "other meaning": "the same, of two sentences with different meanings",

@@ -13,9 +13,9 @@ from ...models.seq2seq import Seq2Seq, Seq2SeqConfig
 from ..claim import Rule, Trial, claim
 from ..translating import Sentences, held_out_loss, sentences, size, token_loss, translator
 
-GOAL = 1.0  # held-out loss, nats a token
+GOAL = 1.0  # held-out loss, nats per token
 STEPS = 800  # at most
-EVERY = 20  # steps between two looks at the held-out loss
+EVERY = 20  # steps between two evaluations of the held-out loss
 
 
 def recurrent(data: Sentences, attention: str, width: int) -> Seq2Seq:
@@ -41,8 +41,8 @@ def time_to_goal(
 ) -> Mapping[str, float]:
     """Train at a constant rate until the held-out loss is at the goal; count the time of its steps alone.
 
-    Between two looks, the loss is taken to fall evenly. The first two steps, which may compile kernels, count
-    like the third. If the goal is not reached, the time is that of all steps.
+    Between two evaluations, the loss is assumed to fall linearly. The first two steps, which may compile
+    kernels, count like the third. If the goal is not reached, the time is that of all steps.
     """
     random = np.random.default_rng(seed)
     optimizer = optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9)
@@ -74,16 +74,16 @@ def time_to_goal(
         "Transformer Network, Speed Comparison": "Training time for same model quality: [...] "
         "RNN-based translation: 2-3 weeks [...] Transformer translation: 2-3 days",
     },
-    setting=f"Translators of about 295,000 parameters learn 4,000 sentences of at most 8 English words, 32 a "
-    f"step, until the loss of 300 others is {GOAL:g} nat a token, at most {STEPS} steps; if it does not get "
-    "there, the time of all steps counts. The recurrent ones are a GRU encoder-decoder that reads from left "
-    "to right, with dot-product attention or a fixed context vector. Everything runs on one core, so a "
-    "Transformer gains nothing from parallel hardware.",
+    setting=f"Translators of about 295,000 parameters are trained on 4,000 sentences of at most 8 English "
+    f"words, 32 per step, until the loss on 300 others is {GOAL:g} nat per token, at most {STEPS} steps; if "
+    "that is not reached, the time of all steps counts. The recurrent ones are a GRU encoder-decoder that "
+    "reads from left to right, with dot-product attention or a fixed context vector. Everything runs on one "
+    "core, so a Transformer gains nothing from parallel hardware.",
     measures={
         "seconds": "processor time of the training steps up to this loss",
         "steps": "training steps up to this loss",
         "step": "milliseconds of a step",
-        "loss": "held-out loss at the last look, nats a token",
+        "loss": "held-out loss at the last evaluation, nats per token",
         "parameters": "number of parameters",
     },
     arms=tuple(TRANSLATORS),

@@ -1,6 +1,6 @@
 """Do errors accumulate in a model that has never read its own words, and does training on them help?
 
-A word that is right with teacher forcing is written by greedy decoding, so the fraction of sentences without
+Greedy decoding writes the words that are right with teacher forcing, so the fraction of sentences without
 any mistake is the same for both. What a mistake leads to shows in the number of wrong words.
 """
 
@@ -122,11 +122,11 @@ def written_error(model: Transformer, data: Sentences) -> float:
     "backwards, where it is certain what is right after a mistake; 200 steps. Own words help if they make "
     "wrong words rarer by a factor of 1.1: less than about a tenth does not count.",
     measures={
-        "loss": "held-out loss with teacher forcing, nats a token",
-        "forced error": "wrong next words after right words, a fraction",
-        "written error": "wrong words in what greedy decoding writes, a fraction (edit distance)",
-        "after a right word": "wrong next words after a right word, a fraction",
-        "after a wrong word": "the same, with the model's likeliest wrong word in place of the right one",
+        "loss": "held-out loss with teacher forcing, nats per token",
+        "forced error": "fraction of wrong next words after right words",
+        "written error": "fraction of wrong words in what greedy decoding writes (edit distance)",
+        "after a right word": "fraction of wrong next words after a right word",
+        "after a wrong word": "the same, with the model's most likely wrong word in place of the right one",
         "parameters": "number of parameters",
     },
     arms=("teacher forcing", "own words"),

@@ -31,18 +31,18 @@ SHORT, LONG = 6, 8  # of translations, in tokens of either language
         "Attention Is All You Need, section 3.5": "it may allow the model to extrapolate to sequence lengths "
         "longer than the ones encountered during training",
     },
-    setting="Two tasks: say for each word of a sentence which word stands before it (one encoder layer of "
-    "width 32, sentences of 2 to 24 words in random order, 600 steps, scored in sentences of 48 words); and "
-    "translate (norm first, 3,000 pairs of at most 6 tokens in either language, 500 steps, scored on pairs "
-    "of at least 8). Errors are counted at positions that the training did not have, and compared to those "
-    "in short sentences. Learned positions have vectors there, as they were initialized. A third model has "
+    setting="Two tasks: name the word before each word of a sentence (one encoder layer of width 32, "
+    "sentences of 2 to 24 words in random order, 600 steps, scored in sentences of 48 words); and translate "
+    "(norm first, 3,000 pairs of at most 6 tokens in either language, 500 steps, scored on pairs of at "
+    "least 8). Errors are counted at positions that did not occur in training, and compared with those in "
+    "short sentences. Learned positions have vectors there, as they were initialized. A third model has "
     "sinusoidal positions and is trained with long sentences too: it shows what can be reached there, as "
-    "long sentences may be harder or easier. The learning rates leave out 0.024, as some seeds fail there: "
-    "the rate is chosen on other seeds than those that are compared.",
+    "long sentences may be harder or easier. The learning rates leave out 0.024, because some seeds fail "
+    "there, and the seeds that choose the rate are not those that are compared.",
     measures={
-        "loss": "held-out loss at the lengths of the training, nats a word",
-        "short": "wrong words in new sentences no longer than those of the training, a fraction",
-        "new": "wrong words at new positions, in longer sentences, a fraction",
+        "loss": "held-out loss at the lengths of the training, nats per word",
+        "short": "fraction of wrong words in new sentences no longer than those of the training",
+        "new": "fraction of wrong words at new positions, in longer sentences",
         "lost": "new minus short",
         "parameters": "number of parameters",
     },
@@ -74,7 +74,7 @@ def find_word_before(trial: Trial) -> Mapping[str, float]:
 
 
 def word_model(arm: str) -> WordBefore:
-    """For sentences of up to twice the longest of the training, of three times as many words."""
+    """For sentences of up to twice the longest training length, from three times as many words."""
     if arm == "learned":
         return WordBefore(LearnedPositions(2 * LONGEST, 32), words=3 * LONGEST)
     d_ff = 64 + spare_d_ff(2 * LONGEST * 32)  # what learned positions have more

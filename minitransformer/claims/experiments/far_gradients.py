@@ -116,14 +116,14 @@ def rules() -> list[Rule]:
         "RNNs struggle with.",
     },
     setting=f"A model of one layer, about 9,000 parameters in all, reads {WORDS} random words of 8, and "
-    "names the first of them after the last. It learns for 400 steps of 32 new texts; whether more steps "
-    "would be enough is not measured. A guess is wrong with probability 0.875. "
+    "names the first of them after the last. It is trained for 400 steps on 32 new texts each; whether more "
+    "steps would be enough is not measured. A guess is wrong with probability 0.875. "
     "The recurrent layers are a simple RNN, an LSTM as PyTorch initializes it, and one whose forget gates "
     "start open, with a bias of 5. Self-attention is a Transformer's encoder layer.",
     measures={
         "steps": "operations in a row on the longest path from the first word to the last output",
         "gradient": "mean size of the gradient at word 1 for one of size 1 at the last output, at the start",
-        "error": "first words named wrongly after training, a fraction",
+        "error": "fraction of first words named wrongly after training",
         "loss": "loss of new texts after training, nats",
         "parameters": "number of parameters",
     },

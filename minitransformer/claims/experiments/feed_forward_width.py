@@ -24,10 +24,10 @@ def make_translator(data: Sentences, arm: str) -> Transformer:
         "Attention Is All You Need, section 3.3": "The dimensionality of input and output is d_model = 512, "
         "and the inner-layer has dimensionality d_ff = 2048.",
     },
-    setting="A translator with two layers a side on 4,000 sentences, 600 steps. What a narrower feed-forward "
-    "saves goes into d_model: d = 80, 64 and 40. For equal parameters, d_ff is within 20% of d and of "
-    "16 d.",
-    measures={"loss": "held-out loss, nats a token", "parameters": "number of parameters"},
+    setting="A translator with two layers per side on 4,000 sentences, 600 steps. What a narrower "
+    "feed-forward saves goes into d_model: d = 80, 64 and 40. For equal parameters, d_ff is within 20% of d "
+    "and of 16 d.",
+    measures={"loss": "held-out loss, nats per token", "parameters": "number of parameters"},
     arms=tuple(SHAPES),
     rates=(3e-3, 6e-3, 1.2e-2),
     rules=(

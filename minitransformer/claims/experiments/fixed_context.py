@@ -96,8 +96,8 @@ def translating(trial: Trial) -> tuple[Seq2Seq, dict[str, float]]:
     "of at most 10 English words. Short are 3 and 4 letters, or up to 5 English words and signs; long are 11 "
     "and 12 letters, or 8 and more.",
     measures={
-        "loss": "held-out loss, nats a token",
-        "short": "wrong next words (or letters) in short texts with teacher forcing, a fraction",
+        "loss": "held-out loss, nats per token",
+        "short": "fraction of wrong next words (or letters) in short texts with teacher forcing",
         "long": "the same, in long texts",
         "lost": "long minus short",
         "parameters": "number of parameters",

@@ -26,23 +26,23 @@ Head = tuple[str, int]  # the path of a module, and the head's number
         "percentage of attention heads can be removed at test time without significantly impacting "
         "performance. In fact, some layers can even be reduced to a single head.",
     },
-    setting="A translator of width 64 with two layers a side on 4,000 sentences of at most 8 English words, "
-    "1,200 steps; each of its six attention modules has 8 heads of width 8. A tenth of the 48 heads is "
-    "removed at a time, those without which the loss on 200 sentences of the training data rises least. In "
-    "another test, all heads but one are removed from one module, the one where that costs least. 20% and "
-    "40% are what the paper removes from a translator and from BERT. Little is at most 2% of perplexity, and "
-    "2 of 100 sentences.",
+    setting="A translator of width 64 with two layers per side on 4,000 sentences of at most 8 English "
+    "words, 1,200 steps; each of its six attention modules has 8 heads of width 8. A tenth of the 48 heads "
+    "is removed at a time, those without which the loss on 200 sentences of the training data rises least. "
+    "In another test, all heads but one are removed from one module, the one where that costs least. 20% "
+    "and 40% are what the paper removes from a translator and from BERT. Little means at most 2% of "
+    "perplexity and 2 of 100 sentences.",
     measures={
-        "loss": "held-out loss, nats a token",
-        "error": "held-out sentences that are not translated word for word, a fraction",
+        "loss": "held-out loss, nats per token",
+        "error": "fraction of held-out sentences that are not translated word for word",
         "loss without 20%": "the loss without a fifth of the heads",
-        "error without 20%": "the error without them",
+        "error without 20%": "the error without a fifth of the heads",
         "loss without 40%": "the loss without two fifths of the heads",
-        "error without 40%": "the error without them",
-        "loss with one head in a layer": "the loss with a single head in one of the six modules",
-        "error with one head in a layer": "the error with it",
+        "error without 40%": "the error without two fifths of the heads",
+        "loss with one head in a layer": "the loss with one head in one of the six modules",
+        "error with one head in a layer": "the error with one head in one of the six modules",
         "loss without all": "the loss without any head",
-        "error without all": "the error without any",
+        "error without all": "the error without any head",
         "parameters": "number of parameters",
     },
     arms=("translator",),

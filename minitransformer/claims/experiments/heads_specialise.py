@@ -1,7 +1,7 @@
 """Do heads specialise, each in a relation of its own?
 
-Each relation gets a head of its own. By how much that head attends to it more than heads do on average is
-measured on other sentences than those on which it was chosen.
+Each relation gets a head of its own. How much more that head attends to it than heads do on average is
+measured on sentences other than those used to choose the head.
 """
 
 from collections import Counter
@@ -40,14 +40,14 @@ RELATIONS = {
     },
     setting="Three relations: one attention layer of width 48 with 4 heads, whose tokens each have to name "
     "the colours of three others; 500 steps. Translation: the 8 heads of the encoder of a translator of "
-    "width 64 with two layers a side, on 4,000 sentences of at most 8 English words; 1,000 steps. Each "
+    "width 64 with two layers per side, on 4,000 sentences of at most 8 English words; 1,000 steps. Each "
     "relation gets another head, chosen on 300 sentences and measured on 300 others. Translation: they are "
     "chosen on training data; rare words occur fewer than 10 times in it. Three relations: both are new "
     "sentences. Untrained models are those that training begins with; no learning rate changes them, so "
     "their losses are equal at all rates. A head has to pay a quarter of its attention more to its relation "
     "than in the untrained model, each compared with the mean head; less than a quarter does not count.",
     measures={
-        "loss": "held-out loss, nats a colour or token",
+        "loss": "held-out loss, nats per colour or token",
         "parameters": "number of parameters",
         **{
             relation: f"fraction of attention that its head pays to {keys}, less that of the mean head"
@@ -106,7 +106,7 @@ def encoder_scores(model: Transformer, data: Sentences, pairs: Ids) -> HeadScore
 
 
 def own_heads(scores: HeadScores, relations: Sequence[str]) -> dict[str, int]:
-    """A head for each relation: first the pair of both that exceeds the mean by most, then of those left."""
+    """A head for each relation: first the pair that exceeds the mean by most, then the next one left."""
     table = {(r, head): value for r in relations for head, value in enumerate(above_mean(scores, r))}
     found: dict[str, int] = {}
     for relation, head in sorted(table, key=table.__getitem__, reverse=True):
@@ -116,5 +116,5 @@ def own_heads(scores: HeadScores, relations: Sequence[str]) -> dict[str, int]:
 
 
 def above_mean(scores: HeadScores, relation: str) -> np.ndarray:
-    """By how much each head attends to a relation more than heads do on average."""
+    """How much more each head attends to a relation than heads do on average."""
     return scores.of(relation) - scores.of(relation).mean()

@@ -1,4 +1,4 @@
-"""Does attention know anything of the order of words, without positions?"""
+"""Does attention know anything about the order of words without positions?"""
 
 from collections.abc import Mapping
 
@@ -23,14 +23,14 @@ LAYERS = {"all see all": 2, "causal mask, one layer": 1, "causal mask, two layer
         "The Transformer Blueprint, Positional Encoding: Giving Words a Sense of Time and Place in a "
         "Parallel World": "if you shuffle the input, the attention mechanism doesn't care",
     },
-    setting="Say for each word of a sentence of 12, in random order, which word stands before it: encoder "
-    "layers of width 32, 600 steps. Each word sees all words, or, as in a decoder, itself and those before "
-    "it. A guess among the 11 other words is wrong with probability 0.91. With a causal mask and one layer, "
-    "a word sees the set of those before it, and a guess among these is wrong with probability 0.73, a mean "
-    "over positions: so 0.73 instead of 0.91 does not show any knowledge of their order.",
+    setting="For each word of a 12-word sentence in random order, name the word before it: encoder layers "
+    "of width 32, 600 steps. Each word sees all words, or, as in a decoder, itself and those before it. A "
+    "guess among the 11 other words is wrong with probability 0.91. With a causal mask and one layer, a "
+    "word sees the set of those before it, and a guess among these is wrong with probability 0.73 on "
+    "average over positions: so 0.73 instead of 0.91 does not show any knowledge of their order.",
     measures={
-        "wrong": "words before that are wrong, a fraction",
-        "loss": "held-out loss, nats a word",
+        "wrong": "fraction of wrong answers",
+        "loss": "held-out loss, nats per word",
         "parameters": "number of parameters",
     },
     arms=("with positions", "without"),

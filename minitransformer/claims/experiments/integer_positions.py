@@ -26,14 +26,14 @@ FIRST = {"word before, from 0": 0, "word before, from 10,000": 10_000}  # positi
         "Explain step by step ... with test data, Why Sin/Cos? Key Properties": "Won't explode or "
         "dominate embeddings",
     },
-    setting="Say for each word of a sentence of 12 which word stands before it (one encoder layer of width "
-    "32, 400 steps): the first word has position 0, or 10,000. And translate (width 64, 4,000 sentences, 400 "
-    "steps). Integers are added to each component of a word's vector, or multiply a vector that is learned "
-    "and added. Positions from 10,000 test whether large numbers overwhelm the words. From 0, integers have "
-    "another limit: in one layer, what a key's position adds to its score is linear in this number. So "
-    "attention can prefer one end of the sentence, but not position i - 1 for each i, whatever the size of "
-    "the numbers.",
-    measures={"loss": "held-out loss, nats a word", "parameters": "number of parameters"},
+    setting="Two tasks: name the word before each word of a 12-word sentence (one encoder layer of width "
+    "32, 400 steps), where the first word has position 0 or 10,000; and translate (width 64, 4,000 "
+    "sentences, 400 steps). Integers are added to each component of a word's vector, or multiply a vector "
+    "that is learned and added. Positions from 10,000 test whether large numbers overwhelm the words. From "
+    "0, integers have another limit: in one layer, what a key's position adds to its score is linear in "
+    "this number. So attention can prefer one end of the sentence, but not position i - 1 for each i, "
+    "whatever the size of the numbers.",
+    measures={"loss": "held-out loss, nats per word", "parameters": "number of parameters"},
     arms=("sinusoids", "integers", "integers times a vector"),
     cases=(*FIRST, "translation"),
     rates=(3e-3, 6e-3, 1.2e-2),

@@ -37,7 +37,7 @@ def english() -> tuple[Rows, Tokenizer]:
 
 
 def split(rows: Rows, seed: int) -> list[Rows]:
-    """300 sentences that choose a look, 300 that are measured, and the rest, to train on."""
+    """300 sentences that choose an evaluation, 300 that are measured, and the rest for training."""
     order = np.random.default_rng(seed).permutation(len(rows))
     return [[rows[i] for i in part] for part in np.split(order, (300, 600))]
 
@@ -64,7 +64,7 @@ def train(
 ) -> tuple[float, float]:
     """Train; returns the held-out loss where the loss of the validation sentences was lowest, and at the end.
 
-    So a model that begins to learn few sentences by heart is taken before it does.
+    So a model that begins to memorize few sentences is taken before it does.
     """
     random = np.random.default_rng(seed)
     optimizer = optim.AdamW(model.parameters(), lr=rate)
@@ -103,12 +103,12 @@ def rules() -> list[Rule]:
         "to large models and datasets",
     },
     setting="A GPT of two layers, of width 8, 24 or 72 (small, medium, large), on 300, 1,500 or 7,500 "
-    "English sentences of the phrasebook (little, some, much data), 300 steps of 48 sentences. Of ten looks "
-    "during training, the one counts at which the loss of 300 other sentences is lowest; the loss is then "
-    "that of 300 more. Each step up has to lower it by 0.1 nats, a tenth of the perplexity.",
+    "English sentences of the phrasebook (little, some, much data), 300 steps of 48 sentences. Of ten "
+    "evaluations during training, the one with the lowest loss on 300 other sentences counts; the loss that "
+    "is compared is that on 300 more. Each step up has to lower it by 0.1 nats, a tenth of the perplexity.",
     measures={
-        "loss": "held-out loss, nats a token, at the best of ten looks",
-        "last": "held-out loss after the last step, nats a token",
+        "loss": "held-out loss, nats per token, at the best of ten evaluations",
+        "last": "held-out loss after the last step, nats per token",
         "parameters": "number of parameters",
     },
     arms=ARMS,

@@ -25,17 +25,17 @@ HEADS = {"4 heads": 4, "1 head": 1}
     },
     setting="Four heads of a quarter of the width, or one of the full width: as many parameters and "
     "multiplications. Three relations: one attention layer of width 48, whose tokens each have to name the "
-    "colours of three others; 500 steps. Translation: a translator of width 64 with two layers a side on "
+    "colours of three others; 500 steps. Translation: a translator of width 64 with two layers per side on "
     "4,000 sentences; 700 steps.",
     measures={
-        "loss": "held-out loss, nats a colour or token",
-        "error": "held-out colours or tokens that are wrong, a fraction",
+        "loss": "held-out loss, nats per colour or token",
+        "error": "fraction of held-out colours or tokens that are wrong",
         "parameters": "number of parameters",
     },
     arms=("4 heads", "1 head"),
     cases=("three relations", TRANSLATION),
     rates=(1e-3, 3e-3, 6e-3, 1e-2),
-    # one head costs the paper's translator log(5.29 / 4.92) = 0.07 nats a word piece (Table 3, A)
+    # one head costs the paper's translator log(5.29 / 4.92) = 0.07 nats per word piece (Table 3, A)
     rules=(Rule("4 heads: loss", "1 head: loss", by=0.05),),
 )
 def many_heads(trial: Trial) -> Mapping[str, float]:

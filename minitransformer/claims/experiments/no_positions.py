@@ -25,14 +25,14 @@ STEPS = {"copy": 400, "translate": 300}
         "model can't distinguish word order!",
     },
     setting="An encoder and a decoder with sinusoidal positions, or without them in the encoder, in the "
-    "decoder, or in both. Two tasks: copy sentences of 8 different words in random order, where order is all "
-    "(width 64, one layer a side, 400 steps), and translate (two layers a side, 300 steps), where the words "
-    "say much of their order. 4,000 sentences each. Of the sentences to translate, which have at most 8 "
-    "words, only 1.7% have the same words and punctuation as another one in another order (2.4% if case is "
-    "ignored), so the order of the English words can hardly cost much.",
+    "decoder, or in both. Two tasks: copy sentences of 8 different words in random order, where only the "
+    "order matters (width 64, one layer per side, 400 steps), and translate (two layers per side, 300 "
+    "steps), where the words themselves say much about their order. 4,000 sentences each. Of the sentences "
+    "to translate, which have at most 8 words, only 1.7% have the same words and punctuation as another one "
+    "in another order (2.4% if case is ignored), so the order of the English words can hardly cost much.",
     measures={
-        "wrong": "wrong next words in held-out sentences, given the right words before, a fraction",
-        "loss": "held-out loss, nats a token",
+        "wrong": "fraction of wrong next words in held-out sentences with teacher forcing",
+        "loss": "held-out loss, nats per token",
         "parameters": "number of parameters",
     },
     arms=("with positions", "not in the encoder", "not in the decoder", "in neither"),

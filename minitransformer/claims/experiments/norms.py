@@ -72,16 +72,16 @@ def shrink_branches(model: nn.Module) -> None:
         "inputs to each sub-layer have a stable distribution, improving training speed and stability",
         "Explain step by step ... with test data, Step 6: Add & Normalize": "Stabilizes training",
     },
-    setting="norm(x + f(x)), the norm after; x + f(norm(x)), the norm first; x + f(x), no norm. Smaller: the "
-    "last matrix of each sub-layer starts divided by the square root of their number, against values that "
-    "grow with depth. Norms have to be better than both models without. A translator with one layer a side "
-    "on 4,000 sentences of at most 8 English words, 300 steps; and a made task, x[x[x[i]]] of six numbers: "
-    "an encoder of six layers, 150 steps of 48 new examples, few enough to tell who learns it sooner. Models "
-    "with norms have one before the output, too. Each model is trained at the learning rates 0.001, "
-    "0.003, 0.01 and 0.03: faster is a lower loss at the best of them, more stable a lower mean over all. A "
-    "loss is at most that of guessing.",
+    setting="norm(x + f(x)), the norm after; x + f(norm(x)), the norm first; x + f(x), no norm. Smaller: "
+    "the last matrix of each sub-layer starts divided by the square root of their number, so that values do "
+    "not grow with depth. Norms have to be better than both models without. A translator with one layer per "
+    "side on 4,000 sentences of at most 8 English words, 300 steps; and a made task, x[x[x[i]]] of six "
+    "numbers: an encoder of six layers, 150 steps of 48 new examples, few enough to tell who learns it "
+    "sooner. Models with norms have one before the output, too. Each model is trained at the learning rates "
+    "0.001, 0.003, 0.01 and 0.03: faster is a lower loss at the best of them, more stable a lower mean over "
+    "all. Losses are capped at that of guessing.",
     measures={
-        "loss": "loss on new data at the best of four learning rates, nats a token",
+        "loss": "loss on new data at the best of four learning rates, nats per token",
         "mean loss": "its mean over the four rates",
         "best rate": "the best learning rate",
         "parameters": "number of parameters",

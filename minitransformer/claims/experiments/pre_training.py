@@ -17,7 +17,7 @@ PRE_TRAINING, FINE_TUNING = 800, 200  # steps
 
 @cache
 def pre_trained(seed: int, steps: int) -> dict[str, mg.Tensor]:
-    """The body of a BERT that learned to fill in masked words, which no labels tell."""
+    """The body of a BERT that learned to fill in masked words, without any labels."""
     data = texts(seed, count=UNLABELLED)
     mg.manual_seed(seed)
     model = reader(data, "masked_lm")
@@ -26,7 +26,7 @@ def pre_trained(seed: int, steps: int) -> dict[str, mg.Tensor]:
 
 
 def classifier(data: Texts, body: Mapping[str, mg.Tensor]) -> nn.Sequential:
-    """Tells the type of an object from the mean state of a BERT with these weights."""
+    """Predicts the type of an object from the mean state of a BERT with these weights."""
     model = reader(data, "similarity")  # a head without parameters: the mean of the states
     model.load_state_dict(body, strict=False)
     width = model.config.hidden_size
@@ -41,14 +41,14 @@ def classifier(data: Texts, body: Mapping[str, mg.Tensor]) -> nn.Sequential:
         "tasks to benefit from deep unidirectional architectures. Our major contribution is further "
         "generalizing these findings to deep bidirectional architectures",
     },
-    setting="The type of a sentence's object (person, animal, food, ...), told from the mean state of a "
-    "BERT of two layers of width 64. Pre-trained: 800 steps on masked words, with 64 of 7,000 unlabelled "
-    "sentences a step, then 200 steps with 32 labelled sentences a step. From scratch: the 200 steps alone; "
-    "or as many steps in all, 1,000, each with 32 labelled sentences: so 800 of them read half as many "
-    "sentences as those of pre-training. The learning rate of pre-training is not tuned.",
+    setting="The type of a sentence's object (person, animal, food, ...), predicted from the mean state of "
+    "a BERT of two layers of width 64. Pre-trained: 800 steps on masked words, with 64 of 7,000 unlabelled "
+    "sentences per step, then 200 steps with 32 labelled sentences per step. From scratch: the 200 steps "
+    "alone; or as many steps in all, 1,000, each with 32 labelled sentences: so 800 of them read half as "
+    "many sentences as those of pre-training. The learning rate of pre-training is not tuned.",
     measures={
-        "loss": "held-out loss, nats a sentence",
-        "error": "wrong types, of 1,000 other sentences, a fraction",
+        "loss": "held-out loss, nats per sentence",
+        "error": "fraction of 1,000 other sentences whose type is wrong",
         "parameters": "number of parameters",
     },
     arms=("pre-trained", "from scratch", "from scratch, as many steps in all"),

@@ -71,7 +71,7 @@ def last_states(model: Transformer, data: Sentences, probed: Sequence[Sentence])
 
 
 def accuracies(states: Sequence[np.ndarray], labels: Sequence[object]) -> Float[np.ndarray, " L"]:
-    """What a linear probe of each layer gets right on the fourth of the sentences that it has not seen."""
+    """The accuracy of a linear probe of each layer on the quarter of the sentences that it has not seen."""
     names, y = np.unique(np.array(labels), return_inverse=True)
     is_held_out = np.arange(len(y)) % 4 == 0
     return np.array([held_out_accuracy(x, y, len(names), is_held_out) for x in states])
@@ -103,8 +103,8 @@ def mean_layer(accuracy: Float[np.ndarray, " L"]) -> float:
     "layer is where its accuracy is gained, on average: each layer counts by what it adds to the best "
     "accuracy before it.",
     measures={
-        "error": "wrong next words of the translator with teacher forcing, a fraction",
-        "first error": "wrong answers of the probes for global properties after the first layer, a fraction",
+        "error": "fraction of wrong next words of the translator with teacher forcing",
+        "first error": "fraction of wrong answers of the probes for global properties after the first layer",
         "last error": "the same, after the last layer",
         "global gain": "first error - last error",
         "global layer": "the layer of the global properties, as defined above, from 0 to 6",

@@ -30,19 +30,19 @@ PENALTIES = (0.0, 1e-6, 1e-4, 1e-2, 1.0)  # of the linear map, relative to the s
         "Transformer Network, Sinusoidal Positional Encoding": "The model can learn relative positions "
         "(position 5 relates to position 3 in a consistent way)",
     },
-    setting="Say for each word of a sentence of up to 64, in random order, which word stands k places before "
+    setting="For each word of a sentence of up to 64 words in random order, name the word k places before "
     "it: one encoder layer of width 32, 600 steps, with sinusoids, with learned positions, or with fixed "
     "random vectors of the size of sinusoids, which no linear map connects. Learned positions start with a "
     "standard deviation of 0.02, and sinusoids and random vectors have a root mean square of 0.71: the size "
     "at the start may be a cause of a difference. The loss is that after training. The map from p(pos) to "
     "p(pos + k) is fitted on half of the positions, with the best of five ridge penalties, and predicts the "
-    "other half. At last the sentences are moved to positions 64 to 127, which the training did not have.",
+    "other half. Finally, the sentences are moved to positions 64 to 127, which did not occur in training.",
     measures={
-        "unexplained": "squared error of the linear map on the other half, a fraction of the variance",
-        "loss": "held-out loss at the lengths of the training, nats a word",
-        "burden": "the loss of training, the mean of all steps, nats a word",
-        "wrong": "wrong words at the positions of the training, a fraction",
-        "moved": "wrong words in sentences that begin at position 64, a fraction",
+        "unexplained": "squared error of the linear map on the other half, as a fraction of the variance",
+        "loss": "held-out loss at the lengths of the training, nats per word",
+        "burden": "training loss, mean over all steps, nats per word",
+        "wrong": "fraction of wrong words at the positions of the training",
+        "moved": "fraction of wrong words in sentences that begin at position 64",
         "parameters": "number of parameters",
     },
     arms=("sinusoids", "learned", "random"),

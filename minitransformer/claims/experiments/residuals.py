@@ -38,7 +38,7 @@ def make_translator(data: Sentences, depth: int, has_residuals: bool) -> Transfo
     "English words, 400 steps; its decoder has one layer, always with residual connections, without which "
     "it loses the previous word at any depth. If shallow models need them, too, depth is not the reason. "
     "Gradients are another claim (gradient-flow).",
-    measures={"loss": "loss on new data, nats a token", "parameters": "number of parameters"},
+    measures={"loss": "loss on new data, nats per token", "parameters": "number of parameters"},
     arms=("with", "without"),
     cases=(*LOOKERS, *ENCODERS),
     rates=(1e-3, 3e-3, 1e-2),

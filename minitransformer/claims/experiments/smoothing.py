@@ -45,13 +45,13 @@ def calibration_error(p: np.ndarray, right: np.ndarray) -> float:
     "expects. A model that is too unsure, and expects more errors than it makes, is not overconfident: that "
     "is not counted against smoothing. The calibration error, which counts both, is reported.",
     measures={
-        "loss": "held-out loss without smoothing, nats a token: the logarithm of the perplexity",
-        "word error": "wrong next words with teacher forcing, a fraction",
+        "loss": "held-out loss without smoothing, nats per token: the logarithm of the perplexity",
+        "word error": "fraction of wrong next words with teacher forcing",
         "below 100 BLEU": "100 minus the BLEU score of greedy translations",
-        "expected error": "the word error that the model expects: 1 minus the mean probability of the word "
-        "that it finds likeliest",
+        "expected error": "the word error that the model expects: 1 minus the mean probability of its most "
+        "likely word",
         "calibration error": "the mean distance between confidence and accuracy, over tenths of the "
-        "confidence; too unsure counts like too sure",
+        "confidence; underconfidence counts like overconfidence",
         "parameters": "number of parameters",
     },
     arms=("smoothed", "not smoothed"),

@@ -46,13 +46,14 @@ TENTH = 0.1  # of the queries: about one of each sentence, which has ten words a
         "The Transformer architecture, Self-Attention in Depth": "without it, dot products could "
         "result in excessively large gradients, which can cause convergence issues during training.",
     },
-    setting="A translator of width 64 with one layer a side on 4,000 sentences of at most 8 English words, "
-    "800 steps. One head has d_k = 64, as in the paper; eight heads have d_k = 8. Saturation and gradients "
-    "are those of held-out sentences in the model as initialized, where both arms have the same weights. A "
-    "query's gradient is small if less than a hundredth of the gradient at its head's output arrives at it, "
-    "and large if more arrives than there is at the output: from layer to layer, it would grow.",
+    setting="A translator of width 64 with one layer per side on 4,000 sentences of at most 8 English "
+    "words, 800 steps. One head has d_k = 64, as in the paper; eight heads have d_k = 8. Saturation and "
+    "gradients are those of held-out sentences in the model as initialized, where both arms have the same "
+    "weights. A query's gradient is small if less than a hundredth of the gradient at its head's output "
+    "arrives at it, and large if more arrives than there is at the output: from layer to layer, it would "
+    "grow.",
     measures={
-        "loss": "held-out loss after training, nats a token",
+        "loss": "held-out loss after training, nats per token",
         "saturated": "fraction of queries with a weight above 0.95, at the start",
         "small": "fraction of queries with a small gradient, at the start",
         "large": "fraction of queries with a large gradient, at the start",

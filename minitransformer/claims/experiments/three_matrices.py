@@ -39,10 +39,10 @@ class OneMatrix(MultiHeadAttention):
     setting="With one matrix for all three, the parameters that it saves are spent elsewhere. Three "
     "relations: one attention layer with 4 heads, whose tokens each have to name the colours of three "
     "others, of width 36, or 48 with one matrix; 500 steps. Translation: a translator of width 64 with two "
-    "layers a side on 4,000 sentences, with wider feed-forward networks if it has one matrix; 700 steps.",
+    "layers per side on 4,000 sentences, with wider feed-forward networks if it has one matrix; 700 steps.",
     measures={
-        "loss": "held-out loss, nats a colour or token",
-        "error": "held-out colours or tokens that are wrong, a fraction",
+        "loss": "held-out loss, nats per colour or token",
+        "error": "fraction of held-out colours or tokens that are wrong",
         "parameters": "number of parameters",
     },
     arms=("three matrices", "one matrix"),

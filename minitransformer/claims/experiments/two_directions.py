@@ -27,7 +27,7 @@ def model_of(trial: Trial, data: Texts) -> BERT:
 
 
 def question_of(trial: Trial, data: Texts) -> Question:
-    """What a batch of sentences is asked in training."""
+    """The task of a batch of sentences in training."""
 
     def missing_words(rows: Sequence[Read], random: np.random.Generator) -> Batch:
         if trial.arm == "both sides":
@@ -73,12 +73,12 @@ def each_word(data: Texts, rows: Sequence[Read], both_sides: bool) -> Batch:
     setting="Two layers of width 64 on 4,000 English sentences, with and without a causal mask. Missing "
     "words: each word of 300 other sentences, after 1,000 steps on masked words, 30% of them, or on every "
     "next word. Entities: the tag of each word, such as B-animal, after 300 steps. Types of objects: one "
-    "class for each sentence, told by the state of its last token, so that both models have read all of it; "
-    "300 steps. Only there have both read the same when they answer: for missing words and entities, "
+    "class for each sentence, predicted from the state of its last token, so that both models have read all "
+    "of it; 300 steps. Only there have both read the same when they answer: for missing words and entities, "
     '"understands more" is "sees more", namely the words to the right.',
     measures={
         "loss": "held-out loss, nats",
-        "error": "held-out words, tags or classes that are wrong, a fraction",
+        "error": "fraction of held-out words, tags or classes that are wrong",
         "parameters": "number of parameters",
     },
     arms=("both sides", "left side"),

@@ -24,10 +24,10 @@ PLACES = ("norm after", "norm first")
     },
     setting="norm(x + f(x)), the norm after, and x + f(norm(x)), the norm first. Each is compared with and "
     "without a warm-up; Xiong et al. compare the norm first without it to the norm after with it. A made "
-    "task, x[x[x[i]]] of six numbers: an encoder of twelve layers, 250 steps with AdamW (weight decay 0.01), "
-    "a warm-up of 50 or none, then a constant rate. A translator of width 48 with four layers a side on "
-    "4,000 sentences: 180 steps with Adam, a warm-up of 36 or none; the rate falls linearly to 0.",
-    measures={"loss": "loss on new data, nats a token", "parameters": "number of parameters"},
+    "task, x[x[x[i]]] of six numbers: an encoder of twelve layers, 250 steps with AdamW (weight decay "
+    "0.01), a warm-up of 50 or none, then a constant rate. A translator of width 48 with four layers per "
+    "side on 4,000 sentences: 180 steps with Adam, a warm-up of 36 or none; the rate falls linearly to 0.",
+    measures={"loss": "loss on new data, nats per token", "parameters": "number of parameters"},
     arms=("warm-up", "no warm-up"),
     cases=tuple(f"{task}, {place}" for task in TASKS for place in PLACES),
     rates=(1e-3, 3e-3, 1e-2),

@@ -29,8 +29,8 @@ def make_translator(data: Sentences, arm: str) -> Transformer:
         "training language models, we recommend tying the input embedding and this output embedding.",
     },
     setting="A translator on 4,000 sentences, 300 steps: one matrix for source, target and output, or three "
-    "that start alike. The third arm spends what sharing saves on width: d = 80 instead of 64.",
-    measures={"loss": "held-out loss, nats a token", "parameters": "number of parameters"},
+    "that are initialized alike. The third arm spends what sharing saves on width: d = 80 instead of 64.",
+    measures={"loss": "held-out loss, nats per token", "parameters": "number of parameters"},
     arms=("one matrix", "three matrices", "one, wider"),
     rates=(1e-3, 3e-3, 6e-3, 1e-2),
     rules=(
