@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
-from ..plots.style import BLUE, GREY, ORANGE, PAGE, PALE, new_figure, plot_style
+from ..plots.style import BLUE, GREY, LINE, ORANGE, PAGE, PALE, new_figure, plot_style
 from .result import Result, values
 
-ROW = 0.85  # inches
+ROW = 0.85  # inches, with a label of one line
+LABEL_SIZE = 6.5  # points
+LABEL_WIDTH = 84  # characters that fit left of the label of the effect
 
 
 def figure(result: Result) -> Any:
     """A row for each rule in each case."""
     found = result["findings"]
+    labels = [label(result, finding["rule"]) for finding in found]
+    more_lines = sum(text.count("\n") for text in labels)
     with plot_style():
-        picture = new_figure(PAGE, 0.2 + ROW * len(found))
+        picture = new_figure(PAGE, 0.2 + ROW * len(found) + LINE * more_lines)
         rows = picture.subplots(len(found), 2, squeeze=False, width_ratios=(3, 2))
-        for (left, right), finding in zip(rows, found, strict=True):
+        for (left, right), finding, text in zip(rows, found, labels, strict=True):
             draw_measures(left, result, finding)
+            left.set_xlabel(text, fontsize=LABEL_SIZE)
             draw_effect(right, finding)
     return picture
+
+
+def label(result: Result, rule: dict[str, Any]) -> str:
+    """What the two quantities of a rule measure; if they differ, each measure after its name.
+
+    They are in the order of the claim's measures, of which one may refer to the one before.
+    """
+    names = {rule[side].rpartition(": ")[2] for side in ("lower", "higher")}
+    texts = [
+        text if len(names) == 1 else f"{name}: {text}"
+        for name, text in result["measures"].items()
+        if name in names
+    ]
+    return "\n".join(line for text in texts for line in textwrap.wrap(text, LABEL_WIDTH))
 
 
 def draw_measures(axes: Any, result: Result, finding: dict[str, Any]) -> None:
@@ -33,8 +53,6 @@ def draw_measures(axes: Any, result: Result, finding: dict[str, Any]) -> None:
     if finding["rule"]["ratio"]:
         log_scale(axes)
     axes.set_title(", ".join(filter(None, (finding["case"], finding["rule"]["part"]))), loc="left")
-    measure = quantities[0].rpartition(": ")[2]
-    axes.set_xlabel(result["measures"][measure], fontsize=6.5)
 
 
 def draw_effect(axes: Any, finding: dict[str, Any]) -> None:
@@ -55,7 +73,7 @@ def draw_effect(axes: Any, finding: dict[str, Any]) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_title(finding["verdict"], loc="left")
-    axes.set_xlabel("ratio" if finding["rule"]["ratio"] else "difference", fontsize=6.5)
+    axes.set_xlabel("ratio" if finding["rule"]["ratio"] else "difference", fontsize=LABEL_SIZE)
 
 
 def log_scale(axes: Any) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from minitransformer.claims.claim import CLAIMS, Rule, Trial, claim
-from minitransformer.claims.figure import figure
+from minitransformer.claims.figure import figure, label
 from minitransformer.claims.result import describe, read_result, write_result
 from minitransformer.claims.running import TUNING_SEEDS, Study
 from minitransformer.claims.verdict import HOLDS, UNKNOWN
@@ -202,6 +202,15 @@ def test_a_figure_shows_each_seed_and_the_interval(known, tmp_path):
     assert len(low.get_xdata()) == len(high.get_xdata()) == 5
     assert max(low.get_xdata()) < min(high.get_xdata())
     assert right.get_title("left") == HOLDS
+
+
+def test_an_axis_says_what_each_of_its_quantities_measures():
+    measures = {"short": "bytes for the shorter text", "long": "the same, for the longer text"}
+    result = {"measures": measures}
+    assert label(result, {"lower": "a: short", "higher": "b: short"}) == "bytes for the shorter text"
+    assert label(result, {"lower": "a: long", "higher": "a: short"}) == (
+        "short: bytes for the shorter text\nlong: the same, for the longer text"
+    )
 
 
 def test_a_damaged_result_is_named(known, tmp_path):
