@@ -13,7 +13,10 @@ SUGGESTED = ("num_beams", "length_penalty", "no_repeat_ngram_size", "early_stopp
 
 
 def needed_options(content: Mapping[str, Any], vocab_size: int) -> dict[str, Any]:
-    """Options of `generate` that the model needs: forced and suppressed tokens."""
+    """Options of `generate` that the model needs: forced and suppressed tokens, and several end tokens.
+
+    Of bad_words_ids, single tokens are suppressed; sequences of several are not supported, and are ignored.
+    """
 
     def is_token(value: Any) -> bool:
         return type(value) is int and 0 <= value < vocab_size

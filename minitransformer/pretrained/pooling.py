@@ -10,7 +10,7 @@ from typing import Any
 
 from ..files import printable, write_json
 from .errors import PretrainedError
-from .settings import read_object, read_optional
+from .settings import read_any, read_optional
 
 MODULES = "modules.json"
 POOLING = "1_Pooling/config.json"
@@ -19,15 +19,22 @@ LENGTH = "sentence_bert_config.json"
 
 def check_pooling(folder: Path) -> None:
     """Raise a PretrainedError for a sentence encoder whose vectors are not means of states."""
-    if not (folder / MODULES).is_file() or not (folder / POOLING).is_file():
+    if not (folder / MODULES).is_file():
         return
-    content = read_object(folder / POOLING)
-    modes = [name.removeprefix("pooling_mode_") for name, value in content.items() if value is True]
-    modes = [
-        name for name in modes if name in ("cls_token", "max_tokens", "mean_sqrt_len_tokens", "lasttoken")
-    ]
-    found = [content["pooling_mode"]] if isinstance(content.get("pooling_mode"), str) else modes
-    if wrong := [mode for mode in found if mode != "mean"]:
+    content = read_any(folder / MODULES)
+    modules = content if isinstance(content, list) else []
+    kinds = [str(each.get("type")).rpartition(".")[2] for each in modules if isinstance(each, dict)]
+    if other := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
+        raise PretrainedError(
+            f"{printable(folder / MODULES)} has the module {printable(', '.join(other))}; only "
+            f"Transformer, Pooling and Normalize are supported.\n"
+            f"Choose a model without it, or load it with another head."
+        )
+    content = read_optional(folder / POOLING)
+    prefix = "pooling_mode_"
+    modes = [name.removeprefix(prefix) for name, on in content.items() if name.startswith(prefix) and on]
+    modes = [content["pooling_mode"]] if isinstance(content.get("pooling_mode"), str) else modes
+    if wrong := [mode for mode in modes if mode not in ("mean", "mean_tokens")]:
         raise PretrainedError(
             f"{printable(folder / POOLING)} has the pooling {printable(', '.join(wrong))}; only the mean of "
             f"all tokens is supported.\n"

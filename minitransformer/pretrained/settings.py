@@ -31,10 +31,15 @@ def read_optional(path: Path) -> dict[str, Any]:
 
 def read_object(path: Path) -> dict[str, Any]:
     """The object in a JSON file."""
-    try:
-        content = read_json(path)
-    except UserError as error:
-        raise PretrainedError(f"{str(error).splitlines()[0]}\nDownload it again.") from None
+    content = read_any(path)
     if not isinstance(content, dict):
         raise PretrainedError(f"{printable(path)} is not an object of settings.\nDownload it again.")
     return content
+
+
+def read_any(path: Path) -> Any:
+    """The content of a JSON file."""
+    try:
+        return read_json(path)
+    except UserError as error:
+        raise PretrainedError(f"{str(error).splitlines()[0]}\nDownload it again.") from None

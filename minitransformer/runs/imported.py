@@ -57,13 +57,15 @@ def import_run(
     lines = [f"{kind.model_type}, imported from {printable(source)}"]
     record = new_record(recipe, tokenizer, {}, Sources(), labels, None, command, lines)
     decoding = read_optional(source / "generation_config.json") or settings
+    vocab_size: int = getattr(model.config, "vocab_size", 0)
+    tokens: int = getattr(model.config, "target_vocab_size", None) or vocab_size
     if bits == 8:
         quantize(model)
     about = {
         "bits": bits,
         "folder": str(source.absolute()),
         "model_type": kind.model_type,
-        "generation": needed_options(decoding, getattr(model.config, "vocab_size", 0)),
+        "generation": needed_options(decoding, tokens),
         "flags": suggested_flags(decoding),
     }
     record = replace(record, imported=about)
