@@ -35,12 +35,13 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
 
     They are, in this order: source.spm, target.spm and vocab.json (Marian); tokenizer.json; spiece.model or
     tokenizer.model; vocab.json and merges.txt; vocab.txt.
-    Special tokens get their roles from tokenizer_config.json, special_tokens_map.json and config.json.
+    Special tokens get their roles from tokenizer_config.json, special_tokens_map.json, config.json and
+    generation_config.json.
     """
     folder = Path(folder)
     settings = read_optional(folder / "special_tokens_map.json")
     settings |= read_optional(folder / "tokenizer_config.json")
-    config = read_optional(folder / "config.json")
+    config = read_optional(folder / "generation_config.json") | read_optional(folder / "config.json")
     size = config.get("vocab_size")
     has = lambda *names: all((folder / name).is_file() for name in names)
     if has("source.spm", "target.spm", "vocab.json"):
@@ -56,6 +57,12 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
         backend = _byte_level(folder)
     elif has("vocab.txt"):
         backend = _word_piece(folder / "vocab.txt", settings)
+    elif has("sentencepiece.bpe.model"):
+        raise PretrainedError(
+            f"{printable(folder)}: the ids of sentencepiece.bpe.model are not those of the model.\n"
+            f"Write its tokenizer.json: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER), "
+            f"of transformers."
+        )
     else:
         raise PretrainedError(
             f"{printable(folder)} has no tokenizer: found none of tokenizer.json, spiece.model, "
@@ -75,18 +82,26 @@ def _roles(
     tokens = {i: token for token, i in vocab.items()}
     found = {}
     for role, name in NAMES.items():
-        token = settings.get(name)
-        token = token.get("content") if isinstance(token, dict) else token
-        if token is None and isinstance(number := config.get(f"{name}_id"), int):
+        token = _token(settings, name)
+        number = config.get(f"{name}_id")
+        if isinstance(number, list) and number:  # of several end tokens, the first
+            number = number[0]
+        if token is None and type(number) is int:
             token = tokens.get(number)
         if token is None and not any(name in settings for name in NAMES.values()):
             token = next((usual for usual in USUAL[role] if usual in vocab), None)
         if isinstance(token, str) and token in vocab:
             found[role] = token
     start = config.get("decoder_start_token_id")
-    if isinstance(start, int) and start in tokens:
+    if type(start) is int and start in tokens:
         found["start"] = tokens[start]
     return found
+
+
+def _token(settings: Mapping[str, Any], name: str) -> Any:
+    """A special token of the settings, which is text, or an object with its content."""
+    token = settings.get(name)
+    return token.get("content") if isinstance(token, dict) else token
 
 
 def _sentencepiece(
@@ -156,8 +171,8 @@ def _word_piece(path: Path, settings: Mapping[str, Any]) -> hf.Tokenizer:
     vocab = {token: i for i, token in enumerate(tokens)}
     if len(vocab) < len(tokens):
         raise PretrainedError(f"{printable(path)} has a token twice.\nDownload it again.")
-    special = {role: settings.get(NAMES[role]) or token for role, token in BERT_TOKENS.items()}
-    missing = [token for token in special.values() if token not in vocab]
+    special = {role: _token(settings, NAMES[role]) or token for role, token in BERT_TOKENS.items()}
+    missing = [token for token in special.values() if not isinstance(token, str) or token not in vocab]
     if missing:
         raise PretrainedError(
             f"{printable(path)} is not the vocabulary of a BERT: it lacks "
@@ -165,11 +180,17 @@ def _word_piece(path: Path, settings: Mapping[str, Any]) -> hf.Tokenizer:
             f"Download it again."
         )
     backend = hf.Tokenizer(models.WordPiece(vocab, unk_token=special["unk"], max_input_chars_per_word=100))
+    for name in ("tokenize_chinese_chars", "strip_accents", "do_lower_case"):
+        if not isinstance(settings.get(name), bool | None):
+            raise PretrainedError(
+                f"{printable(path.parent)}: {name} of tokenizer_config.json must be true or false.\n"
+                f"Download it again."
+            )
     backend.normalizer = normalizers.BertNormalizer(
         clean_text=True,
-        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
+        handle_chinese_chars=settings.get("tokenize_chinese_chars") is not False,
         strip_accents=settings.get("strip_accents"),
-        lowercase=settings.get("do_lower_case", True),
+        lowercase=settings.get("do_lower_case") is not False,
     )
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece()

@@ -18,6 +18,7 @@ from .tokenizer_presets import CLS, END, MASK, PAD, SEP, START, UNK
 
 ROLES = ("pad", "unk", "start", "end", "cls", "sep", "mask")
 ROLE_OF = {PAD: "pad", UNK: "unk", START: "start", END: "end", CLS: "cls", SEP: "sep", MASK: "mask"}
+MOST_TOKENS = 2**24  # a larger id, of a damaged file, would take memory for all ids before it
 KINDS = {"BPE": "bpe", "WordPiece": "wordpiece", "Unigram": "unigram", "WordLevel": "word"}
 
 
@@ -78,6 +79,11 @@ class PretrainedTokenizer(Tokenizer):
         if size is None:
             return least
         check_integer("vocab_size", size, 1)
+        if size > MOST_TOKENS:
+            raise TokenizerError(
+                f"the model has {size:.3g} tokens, the limit is {MOST_TOKENS:,}.\n"
+                f"Download its config.json again."
+            )
         if size < least:
             raise TokenizerError(
                 f"the tokenizer has ids up to {least - 1:,}, but the model only {size:,} tokens.\n"
@@ -100,10 +106,17 @@ class PretrainedTokenizer(Tokenizer):
 
     def encode_with_special_tokens(self, text: str) -> list[int]:
         """The ids of a text with the special tokens around it that the model was trained with."""
+        return self._encoding(text, add_special_tokens=True).ids
+
+    def _encoding(self, text: str, add_special_tokens: bool = False) -> hf.Encoding:
         try:
-            return self._backend.encode(text, add_special_tokens=True).ids
+            return self._backend.encode(text, add_special_tokens=add_special_tokens)
         except TypeError:
-            return self.encode(text)  # raises the error
+            return super()._encoding(text)  # raises the error
+        except BaseException as error:
+            raise TokenizerError(
+                f"{text!r:.60} cannot be tokenized: {_problem_in(error)}.\nDownload the tokenizer again."
+            ) from None
 
     def encode_marked(self, parts: Sequence[str]) -> list[int]:
         """The ids of a text in parts, in which every second part is a special token such as [MASK]."""
@@ -186,11 +199,16 @@ def backend_of(content: Any, where: str) -> hf.Tokenizer:
     if not problem:
         try:
             return hf.Tokenizer.from_str(json.dumps(content))
-        except BaseException as error:  # a panic of the library is not an Exception
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-                raise
-            problem = printable(error).splitlines()[0] if str(error) else type(error).__name__
+        except BaseException as error:
+            problem = _problem_in(error)
     raise TokenizerError(f"{where} is not a tokenizer: {problem}.\nDownload it again.")
+
+
+def _problem_in(error: BaseException) -> str:
+    """The first line of an error of the library, whose panics are not of the class Exception."""
+    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        raise error
+    return printable(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
 def _problem_of(model: Any, added: Any) -> str:
@@ -204,15 +222,17 @@ def _problem_of(model: Any, added: Any) -> str:
         ids = list(range(len(vocab)))
     else:
         return "its model has no vocabulary"
-    if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
-        return "its added tokens are not a list of objects"
+    if not isinstance(added, list) or not all(
+        isinstance(token, dict) and isinstance(token.get("content"), str) for token in added
+    ):
+        return "its added tokens are not a list of objects with a content"
     ids += [
         token.get("id")
         for token in added
         if token.get("content") not in (vocab if isinstance(vocab, dict) else ())
     ]
-    if any(type(i) is not int or not 0 <= i < 2**31 for i in ids):
-        return "an id is not an integer of 31 bits"
+    if any(type(i) is not int or not 0 <= i < MOST_TOKENS for i in ids):
+        return f"an id is not an integer from 0 to {MOST_TOKENS - 1:,}"
     if isinstance(vocab, dict) and len(set(vocab.values())) < len(vocab):
         return "two tokens have the same id"
     return ""

@@ -75,17 +75,20 @@ class SentencePieceTokenizer(PretrainedTokenizer):
 
     def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         _check_text(text)
-        pieces = self._source.encode(text, out_type="immutable_proto").pieces
-        return [
-            (each.id if self._vocab is None else self._id_of(each.piece), (each.begin, each.end))
-            for each in pieces
-        ]
+        found = self._source.encode(text, out_type="offset_mapping")
+        ids = found["ids"] if self._vocab is None else [self._id_of(piece) for piece in found["pieces"]]
+        return list(zip(ids, found["offsets"], strict=True))
 
     def encode_marked(self, parts: Sequence[str]) -> list[int]:
         ids: list[int] = []
         for k, part in enumerate(parts):
             ids += [self.special_id(part)] if k % 2 else self.encode(part.strip() if len(parts) > 1 else part)
         return ids
+
+    @property
+    def bert_settings(self) -> None:
+        """None: this is not a BERT's tokenizer."""
+        return None
 
     def _text_of(self, ids: list[int]) -> str:
         return self._target.decode_pieces([self.id_to_token[i] for i in ids])
@@ -148,7 +151,9 @@ def _processor(model: bytes, where: str) -> Any:
             f"Install it: pip install 'minitransformer[pretrained]', or pip install sentencepiece."
         ) from None
     try:
-        return SentencePieceProcessor(model_proto=model)
+        processor = SentencePieceProcessor(model_proto=model)
+        processor.id_to_piece(list(range(processor.get_piece_size())))  # all are UTF-8
+        return processor
     except (RuntimeError, OSError, ValueError) as error:
         problem = printable(error).splitlines()[0] if str(error) else "it cannot be parsed"
         raise TokenizerError(

@@ -1,0 +1,168 @@
+"""Tokenizer files as they are on the hub: settings in their several forms, and damaged files."""
+
+import json
+
+import pytest
+import tokenizers as hf
+from tokenizers import models, pre_tokenizers
+
+from minitransformer.errors import UserError
+from minitransformer.pretrained.tokenizers import load_tokenizer
+
+VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s"]
+
+
+def write(folder, **files):
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+
+
+def bert(folder, **settings):
+    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    write(folder, tokenizer_config=settings)
+    return load_tokenizer(folder)
+
+
+def words(folder, change=lambda content: None, unknown="<unk>", **files):
+    """A tokenizer.json of the words a, b, <s> and </s>, changed."""
+    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2, "a": 3, "b": 4}
+    backend = hf.Tokenizer(models.WordLevel(vocab, unk_token=unknown))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.add_special_tokens(["<s>", "</s>"])
+    content = json.loads(backend.to_str())
+    change(content)
+    write(folder, tokenizer=content, **files)
+    return load_tokenizer(folder)
+
+
+def sentencepiece(folder, name="tokenizer.model"):
+    spm = pytest.importorskip("sentencepiece")
+    text = folder / "text.txt"
+    text.write_text("the naïve cat sat on the mat\n" * 4)
+    spm.SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(folder / "sp"), vocab_size=40, hard_vocab_limit=False, minloglevel=2
+    )
+    (folder / "sp.model").rename(folder / name)
+    return folder / name
+
+
+# ---------------------------------------------------------------- settings
+
+
+def test_a_special_token_is_text_or_an_object_with_its_content(tmp_path):
+    ours = bert(tmp_path, unk_token={"__type": "AddedToken", "content": "[UNK]"}, pad_token="[PAD]")
+    assert (ours.unk_id, ours.pad_id) == (1, 0)
+    assert ours.encode("cats dog") == [6, 7, 1]
+
+
+def test_lowercase_follows_the_setting(tmp_path):
+    assert bert(tmp_path, do_lower_case=True).encode("The") == [5]
+    assert bert(tmp_path, do_lower_case=None).encode("The") == [5]
+    assert bert(tmp_path, do_lower_case=False).encode("The") == [1]
+
+
+def test_roles_come_from_generation_config_too(tmp_path):
+    ours = words(tmp_path, generation_config={"decoder_start_token_id": 1, "eos_token_id": [2, 4]})
+    assert (ours.start_id, ours.end_id) == (1, 2)
+
+
+def test_config_comes_before_generation_config(tmp_path):
+    ours = words(tmp_path, config={"eos_token_id": 2}, generation_config={"eos_token_id": 4})
+    assert ours.end_id == 2
+
+
+def test_stored_truncation_and_padding_are_switched_off(tmp_path):
+    def change(content):
+        content["truncation"] = {
+            "direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0
+        }  # fmt: skip
+        content["padding"] = {
+            "strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+            "pad_type_id": 0, "pad_token": "<unk>",
+        }  # fmt: skip
+
+    assert words(tmp_path, change).encode("a b a") == [3, 4, 3]
+
+
+# ---------------------------------------------------------------- SentencePiece
+
+
+def test_pieces_have_their_places_in_the_text(tmp_path):
+    sentencepiece(tmp_path)
+    ours = load_tokenizer(tmp_path)
+    text = "the naïve 🙂 cat"
+    pairs = ours.encode_with_offsets(text)
+    assert [i for i, _ in pairs] == ours.encode(text)
+    assert "".join(text[a:b] for _, (a, b) in pairs).replace(" ", "") == "thenaïve🙂cat"
+    assert ours.unknown_words(text) == ["🙂"]
+
+
+def test_a_sentencepiece_model_is_not_berts(tmp_path):
+    sentencepiece(tmp_path)
+    assert load_tokenizer(tmp_path).bert_settings is None
+
+
+def test_a_model_whose_ids_are_shifted_is_refused_with_the_command_that_converts_it(tmp_path):
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(b"")
+    with pytest.raises(UserError, match="save_pretrained"):
+        load_tokenizer(tmp_path)
+
+
+def test_every_flipped_byte_of_a_model_is_an_error_or_a_tokenizer(tmp_path):
+    path = sentencepiece(tmp_path)
+    good = path.read_bytes()
+    refused = 0
+    for i in range(0, min(len(good), 800), 2):
+        path.write_bytes(good[:i] + bytes([good[i] ^ 0xED]) + good[i + 1 :])
+        try:
+            load_tokenizer(tmp_path).encode("the cat")
+        except UserError:
+            refused += 1
+    assert refused
+
+
+# ---------------------------------------------------------------- damaged files
+
+
+DAMAGES = {
+    "an id that would take memory": lambda content: content["model"]["vocab"].update(a=2**31 - 1),
+    "a negative id": lambda content: content["model"]["vocab"].update(a=-1),
+    "two tokens of one id": lambda content: content["model"]["vocab"].update(a=4),
+    "an id that is no integer": lambda content: content["model"]["vocab"].update(a=1.5),
+    "an added token that is no text": lambda content: content["added_tokens"][0].update(content={"a": 1}),
+    "no model": lambda content: content.pop("model"),
+    "an unknown normalizer": lambda content: content.update(normalizer={"type": "Magic"}),
+    "a lone surrogate": lambda content: content["model"]["vocab"].update({"\ud800": 5}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_tokenizer_is_refused_with_what_to_do(damage, tmp_path):
+    with pytest.raises(UserError, match="Download"):
+        words(tmp_path, DAMAGES[damage])
+
+
+def test_deep_nesting_is_refused(tmp_path):
+    (tmp_path / "tokenizer.json").write_text('{"model":' + "[" * 100_000)
+    with pytest.raises(UserError, match="Download"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("size", [10**12, 10**40, -1, "5", 2])
+def test_a_size_that_is_not_the_models_is_refused(size, tmp_path):
+    with pytest.raises(UserError):
+        words(tmp_path, config={"vocab_size": size})
+
+
+@pytest.mark.parametrize("name", ["do_lower_case", "strip_accents", "tokenize_chinese_chars"])
+@pytest.mark.parametrize("value", ["yes", 1, {}])
+def test_a_setting_that_is_not_true_or_false_is_named(name, value, tmp_path):
+    with pytest.raises(UserError, match=name):
+        bert(tmp_path, **{name: value})
+
+
+def test_a_text_that_the_library_cannot_encode_is_named(tmp_path):
+    ours = words(tmp_path, unknown="<none>")
+    for encode in (ours.encode, ours.encode_with_special_tokens, ours.encode_with_offsets):
+        with pytest.raises(UserError, match="'zebra' cannot be tokenized"):
+            encode("zebra")
