@@ -42,8 +42,8 @@ PROMPT = [list(range(100, 116))]
 TOKENS = 32
 LOADS = 9  # rounds, each with two new processes
 TRAINED = (
-    "shakespeare-char-cpu --steps 500",
-    "shakespeare-char-cpu --tokenizer bpe --steps 500",
+    "shakespeare-char-cpu --steps 300",
+    "shakespeare-char-cpu --tokenizer bpe --vocab-size 1000 --steps 300",
 )  # with characters, the embedding is too small to be quantized
 
 
@@ -279,7 +279,7 @@ def quality(data_dir: Path | None, kernels: str | None) -> Table:
     for case in TRAINED:
         words = command(case, data_dir)
         found = in_child(
-            "pretrained", "perplexities", words, None if data_dir is None else str(data_dir), threads=2,
+            "pretrained", "perplexities", words, None if data_dir is None else str(data_dir),
             kernels=kernels,
         )  # fmt: skip
         change = f"{100 * (found['8 bits'] / found['float32'] - 1):+.2f}%"
