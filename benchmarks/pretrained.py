@@ -257,7 +257,7 @@ def check_same(texts: dict[str, Sequence[int]]) -> None:
 # ---------------------------------------------------------------- what 8 bits cost
 
 
-def perplexities(words: list[str], data_dir: str | None) -> dict[str, float]:
+def perplexities(words: list[str]) -> dict[str, float]:
     """Train a small model, and its perplexity on held-out text with float32 and with 8 bits."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as output:
         target = Path(folder) / "run"
@@ -266,7 +266,7 @@ def perplexities(words: list[str], data_dir: str | None) -> dict[str, float]:
         if code:
             raise NotTrainedError(output.getvalue())
         run = Run(target)
-        splits = run.splits(None, None if data_dir is None else Path(data_dir))
+        splits = run.splits()
         before = evaluate(run, splits, save=False)["perplexity"]
         size = bytes_of(run.model)
         quantize(run.model)
@@ -278,10 +278,7 @@ def quality(data_dir: Path | None, kernels: str | None) -> Table:
     table = Table("perplexity of held-out text, with float32 and with 8 bits")
     for case in TRAINED:
         words = command(case, data_dir)
-        found = in_child(
-            "pretrained", "perplexities", words, None if data_dir is None else str(data_dir),
-            kernels=kernels,
-        )  # fmt: skip
+        found = in_child("pretrained", "perplexities", words, kernels=kernels)
         change = f"{100 * (found['8 bits'] / found['float32'] - 1):+.2f}%"
         table.rows[case] = {
             "float32": f"{found['float32']:.4f}",

@@ -274,6 +274,16 @@ def test_loading_and_each_way_of_reading_are_measured(tmp_path):
     assert 0 < path.stat().st_size - size < 10_000  # the header
 
 
+def test_a_small_model_is_trained_and_scored_with_both_weights(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("a man eats food, and someone is having a meal.\n" * 200)
+    sizes = ["--n-embd", "16", "--n-layer", "1", "--n-head", "2", "--steps", "3"]
+    found = pretrained.perplexities(["shakespeare-char-cpu", "--data", str(text), *sizes])
+    assert found["8 bits"] != found["float32"]
+    assert found["8 bits"] == pytest.approx(found["float32"], rel=0.05)
+    assert found["bytes"] < 1
+
+
 def test_tables_as_markdown():
     table = tables.Table("a title", {"row": {"x": 1234.5, "y": (0.1, 0.25, 1.0), "z": None}}, ["a note"])
     assert table.markdown() == (
