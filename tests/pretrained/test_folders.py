@@ -1,5 +1,6 @@
 """load_pretrained and save_pretrained: what is written is read back, and each problem is named."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -214,6 +215,30 @@ def test_an_output_layer_that_differs_from_the_embedding_is_used(tmp_path):
     again = load_pretrained(folder)
     assert not again.config.tie_word_embeddings
     np.testing.assert_array_equal(again(IDS).numpy(), model(IDS).numpy())
+
+
+def test_llama_3_1_scales_rotary_positions_in_two_formats(tmp_path):
+    model = MODELS["llama 3.1"]()
+    folder = written(model, tmp_path / "model")
+    scaling = {
+        "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 16,
+    }  # fmt: skip
+    content = json.loads((folder / "config.json").read_text())
+    assert content["rope_parameters"] == {"rope_type": "llama3", "rope_theta": 10000.0, **scaling}
+    change(folder, rope_parameters=None, rope_scaling={"rope_type": "llama3", **scaling})
+    np.testing.assert_array_equal(load_pretrained(folder)(IDS).numpy(), model(IDS).numpy())
+    assert not np.allclose(llama_like(model, rope_type="default")(IDS).numpy(), model(IDS).numpy())
+    change(folder, rope_scaling={"type": "yarn", "factor": 8.0})
+    with pytest.raises(PretrainedError, match="'yarn', which is not supported"):
+        load_pretrained(folder)
+
+
+def llama_like(model, **options):
+    """A Llama with the same weights and other settings."""
+    other = Llama(dataclasses.replace(model.config, **options)).eval()
+    other.load_state_dict(model.state_dict())
+    return other
 
 
 def test_a_head_can_be_replaced_to_fine_tune(tmp_path):
