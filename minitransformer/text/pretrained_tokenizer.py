@@ -122,7 +122,12 @@ class PretrainedTokenizer(Tokenizer):
         """The ids of a text in parts, in which every second part is a special token such as [MASK]."""
         if len(parts) == 1:
             return self.encode(parts[0])
-        names = [self.id_to_token[self.special_id(part)] if k % 2 else part for k, part in enumerate(parts)]
+        marks = [self.special_id(part) for part in parts[1::2]]
+        special = [self.id_to_token[i] for i in self._special]
+        if any(token in part for part in parts[::2] for token in special):  # ordinary text, here too
+            first, *others = map(self.encode, parts[::2])
+            return first + [i for mark, ids in zip(marks, others, strict=True) for i in (mark, *ids)]
+        names = [self.id_to_token[marks[k // 2]] if k % 2 else part for k, part in enumerate(parts)]
         self._backend.encode_special_tokens = False
         try:
             return self._encoding("".join(names)).ids

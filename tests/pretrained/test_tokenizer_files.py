@@ -55,6 +55,12 @@ def test_a_special_token_is_text_or_an_object_with_its_content(tmp_path):
     assert ours.encode("cats dog") == [6, 7, 1]
 
 
+def test_a_special_token_in_a_marked_text_is_ordinary_text(tmp_path):
+    ours = bert(tmp_path)
+    assert ours.encode_marked(["the ", "[MASK]", " cats"]) == [5, 4, 6, 7]
+    assert ours.encode_marked(["the [SEP] ", "[MASK]", " cats"]) == [5, 1, 1, 1, 4, 6, 7]
+
+
 def test_lowercase_follows_the_setting(tmp_path):
     assert bert(tmp_path, do_lower_case=True).encode("The") == [5]
     assert bert(tmp_path, do_lower_case=None).encode("The") == [5]

@@ -194,7 +194,9 @@ def test_the_sentinels_of_t5_count_down_from_the_end(tmp_path):
 OWN = {
     "word": lambda: Tokenizer.train_word(TEXTS, added=["[CLS]", "[SEP]", "[MASK]"]),
     "bpe": lambda: Tokenizer.train_bpe([t for t in TEXTS if "\n" not in t], 300, added=["[CLS]", "[SEP]"]),
-    "byte bpe": lambda: Tokenizer.train_bpe(TEXTS, 340, added=["[CLS]", "[SEP]"]),
+    "byte bpe": lambda: Tokenizer.train_bpe(TEXTS, 340, held_out=["🙂"], added=["[CLS]", "[SEP]"]),
+    "unigram": lambda: Tokenizer.train_unigram(TEXTS, 400, added=["[CLS]", "[SEP]"]),
+    "char": lambda: Tokenizer.train_char(TEXTS, added=["[CLS]", "[SEP]"]),
     "wordpiece": lambda: Tokenizer.train_wordpiece(TEXTS, 250, added=["[CLS]", "[SEP]", "[MASK]"]),
 }
 MODELS = {
@@ -210,6 +212,7 @@ MODELS = {
 @pytest.mark.parametrize("name", OWN)
 def test_tokenizers_trained_here_are_read_by_transformers(name, model, tmp_path):
     ours = OWN[name]()
+    assert ours.layout.endswith(name)
     save_tokenizer(ours, tmp_path, MODELS[model](ours.vocab_size))
     theirs = transformers().AutoTokenizer.from_pretrained(tmp_path)
     around = {"bert": ([ours.special_id("[CLS]")], [ours.special_id("[SEP]")]), "gpt2": ([], []),
