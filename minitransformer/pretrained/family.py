@@ -32,6 +32,7 @@ class Family:
     renamed: Mapping[str, str] = field(
         default_factory=dict
     )  # of older versions: a pattern, and its replacement
+    prepare: Callable[[Any], Any] = lambda model: model  # a model of ours to one that this family can express
     copies: Mapping[str, str] = field(default_factory=dict)  # of the embedding; first the output layer
     ignored: Sequence[str] = ()  # patterns of tensors that are no weights, such as stored masks
 

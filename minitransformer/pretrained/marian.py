@@ -5,7 +5,12 @@ They are the Transformer of "Attention Is All You Need", with swish for ReLU.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
+
+from minigrad.core.devices import on_cpu
 
 from .bart import COPIES, LAYERS
 from .family import Family, Settings
@@ -71,6 +76,35 @@ def write_config(config: Any) -> Settings:
     }
 
 
+# weights whose columns, or whose rows, are the places of the width
+COLUMNS = ("embedding.weight", "in_proj_weight", "linear1.weight", "linear3.weight")
+ROWS = tuple(f"{name}.{kind}" for name in ("out_proj", "linear2", "norm") for kind in ("weight", "bias"))
+
+
+def with_halves(model: Any) -> Any:
+    """A Transformer that computes the same, with all sines of its positions before all cosines.
+
+    The places of the width are exchanged in all weights: the even ones come first.
+    """
+    config = model.config
+    if config.positions != "sinusoidal" or config.concatenate_positions:
+        return model
+    order = np.r_[0 : config.d_model : 2, 1 : config.d_model : 2]
+    state = {}
+    for name, tensor in model.state_dict().items():
+        array = np.asarray(on_cpu(tensor.array))
+        if name.endswith(COLUMNS):
+            array = array[:, order]
+        elif name.endswith(ROWS):
+            array = array[order]
+        state[name] = array
+    same = type(model)(replace(config, positions="sinusoidal_halves", output_bias=config.tie_embeddings))
+    for name, tensor in same.state_dict().items():
+        state.setdefault(name, np.zeros_like(tensor.array))  # the bias of the output
+    same.load_state_dict(state)
+    return same.eval()
+
+
 FAMILY = Family(
     "marian", "transformer", names, "model.", read_config, write_config,
     fixed={
@@ -78,5 +112,6 @@ FAMILY = Family(
         "static_position_embeddings": True, "tie_word_embeddings": True,
     },
     copies=COPIES,
+    prepare=with_halves,
     ignored=(r"model\.(encoder|decoder)\.embed_positions\.weight",),  # sines and cosines
 )  # fmt: skip

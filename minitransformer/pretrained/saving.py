@@ -40,7 +40,7 @@ def save_pretrained(
     """
     folder = Path(folder)
     check_not_quantized(model, "written for transformers")
-    kind, settings = family_of(model)
+    model, kind, settings = expressed(model)
     if labels:
         settings |= {
             "id2label": {str(i): label for i, label in enumerate(labels)},
@@ -61,25 +61,31 @@ def save_pretrained(
 
 def family_of(model: Any) -> tuple[Family, Settings]:
     """The family that can express a model, and its config.json."""
+    return expressed(model)[1:]
+
+
+def expressed(model: Any) -> tuple[Any, Family, Settings]:
+    """The model, as the family that can express it does; the family, and its config.json."""
     ours = getattr(model, "model_type", type(model).__name__)
     problems = []
     for name in FAMILIES:
         kind = family({"model_type": name})
         if kind.ours != ours:
             continue
+        prepared = kind.prepare(model)
         try:
-            settings = kind.write_config(model.config)
+            settings = kind.write_config(prepared.config)
             again = model_class(ours).config_class(**kind.read_config(settings))
         except UserError as error:
             problems.append(str(error).splitlines()[0])
             continue
         different = [
-            f"{field.name} = {getattr(model.config, field.name)!r}"
+            f"{field.name} = {getattr(prepared.config, field.name)!r}"
             for field in fields(again)
-            if getattr(again, field.name) != getattr(model.config, field.name)
+            if getattr(again, field.name) != getattr(prepared.config, field.name)
         ]
         if not different:
-            return kind, settings
+            return prepared, kind, settings
         problems.append(f"a {name} there cannot have {', '.join(different)}")
     problem = "; ".join(problems) or f"transformers has no class for a model of type {ours}"
     raise PretrainedError(

@@ -331,3 +331,28 @@ def test_names_of_parameters_in_transformers_5_are_read(make, tmp_path):
     save_file(tensors, tmp_path / "theirs" / "model.safetensors")
     actual = our_output(load_pretrained(tmp_path / "theirs"), "vit")
     assert_close(actual.numpy(), their_output(theirs, "vit").detach().numpy(), 1e-5)
+
+
+BIASED = {"activation": "silu", "output_bias": True}
+
+
+@pytest.mark.parametrize("options", [{}, {"target_vocab_size": 23}, BIASED])
+def test_the_papers_transformer_is_a_marian(options, tmp_path):
+    """Its sines and cosines alternate; exported, the places of the width are exchanged."""
+    import torch
+
+    from minitransformer import Transformer, TransformerConfig
+
+    config = TransformerConfig(V, 16, 4, 20, 2, 2, pad_token_id=0, bos_token_id=2, eos_token_id=3, **options)
+    ours = Transformer(config).eval()
+    rng = np.random.default_rng(0)
+    for p in ours.parameters():
+        p.array += (0.2 * rng.normal(size=p.shape)).astype(np.float32)
+    save_pretrained(ours, tmp_path / "marian")
+    theirs = transformers().MarianMTModel.from_pretrained(tmp_path / "marian").eval()
+    source, target = torch.tensor(IDS), torch.tensor(TARGET)
+    expected = theirs(source, decoder_input_ids=target).logits.detach().numpy()
+    assert_close(ours(IDS, TARGET).numpy(), expected, 1e-5)
+    texts = theirs.generate(source, max_new_tokens=8, num_beams=1, do_sample=False).numpy()[:, 1:].tolist()
+    cut = [row[: row.index(3)] if 3 in row else row for row in texts]
+    assert generate(ours, IDS.tolist(), 8) == cut
