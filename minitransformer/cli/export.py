@@ -34,7 +34,7 @@ def run(argv: list[str]) -> None:
         """
         if adapter:
             trained = Run(run, checkpoint, merge=False)
-            base = trained.record.init_from.get("folder", "")
+            base = Path(trained.record.init_from.get("folder", "")).name
             save_adapter(trained.model, folder, base)
             print(one_line(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}"))
             trainable = [name for name, p in trained.model.named_parameters() if p.requires_grad]

@@ -332,7 +332,7 @@ def check_same_run(before: Recipe, recipe: Recipe, folder: Path) -> None:
         )
     for part in ("data", "model", "training"):
         changed = [
-            f"{name} is {old}, not {new}"
+            f"{name} is {_setting(old)}, not {_setting(new)}"
             for name, (old, new) in _differences(before, recipe, part).items()
             if part != "training" or name in FIXED_SETTINGS
         ]
@@ -341,6 +341,11 @@ def check_same_run(before: Recipe, recipe: Recipe, folder: Path) -> None:
                 f"{folder} was started with different settings: {', '.join(changed)}.\n"
                 f"Leave those flags out, or start over with --overwrite."
             )
+
+
+def _setting(value: Any) -> str:
+    """A setting's value in a message; an empty text in quotes."""
+    return repr(value) if value == "" else str(value)
 
 
 def continue_run(
