@@ -14,6 +14,7 @@ import minigrad as mg
 from minigrad import optim
 from minitransformer.cli import sweep
 from minitransformer.cli.charts import chart
+from minitransformer.cli.recipe_flags import with_model_of
 from minitransformer.cli.show import curves
 from minitransformer.data.splits import Sources
 from minitransformer.errors import UserError
@@ -343,7 +344,7 @@ def test_a_sweep_is_the_product_of_the_flags_with_several_values():
 
 def test_a_sweep_of_runs_that_took_their_tokenizer_from_another_can_be_repeated(here):
     (one,) = sweep.plan_runs(["reverse", "--init-from", "mine", "--run-dir", "out"])
-    recipe = load_recipe("reverse")
+    recipe = with_model_of(load_recipe("reverse"), Path("mine"))
     recipe = replace(recipe, data=replace(recipe.data, tokenizer="bpe"))
     begin(one.folder, new_record(recipe, None, {}, Sources()), recipe, None)
     assert sweep.check(one) is Translation
