@@ -113,8 +113,8 @@ CALLS = {  # what autocast casts: the shapes of its tensors, and the rest of its
 UNCAST = {"logit"}  # by either
 ALIASES = {"p_norm": "norm", "variance": "var", "deviation": "std", "power": "pow", "convolution": "conv1d"}
 WITHOUT_TORCH = {  # kernels and parts, of which PyTorch has none by the name; its pdist knows no bfloat16
-    "convolution_input", "convolution_weight", "multi_head_attention", "weighted_cross_entropy",
-    "soft_cross_entropy", "pdist",
+    "convolution_input", "convolution_weight", "multi_head_attention", "quantized_linear",
+    "weighted_cross_entropy", "soft_cross_entropy", "pdist",
     "rnn", "lstm", "gru",  # torch's functions of these names take other arguments
 }  # fmt: skip
 
