@@ -46,7 +46,8 @@ def run(argv: list[str]) -> None:
                 )
             return
         trained = Run(run, checkpoint)
-        save_pretrained(trained.model, folder, trained.tokenizer, trained.labels)
+        longest = getattr(trained.recipe.data, "max_length", None)
+        save_pretrained(trained.model, folder, trained.tokenizer, trained.labels, longest)
         names = ", ".join(sorted(path.name for path in folder.iterdir()))
         print(one_line(f"{folder}: {names}"))
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,6 +48,7 @@ from ..runs.run import Run, build_model, check_labels, check_same_data, load_spl
 from ..tasks import Task, task_class
 from ..text.tokenizer import Tokenizer, TokenizerError
 from ..training.checkpoint import Checkpoints
+from ..training.config import TrainConfig
 from ..training.freezing import trained_line
 from ..training.ranks import Ranks, code_sha256, join, words_by_flag
 from ..training.run_files import README, lock
@@ -284,6 +285,8 @@ def prepare(training: Training) -> TrainingSetup:
         training.original.check_data(splits)
     checked = checksums(splits)
 
+    check_adapters(recipe.training)
+
     # the tokenizer, and examples that can be used
     source = initial_run(training)  # of --init-from
     recipe, tokenizer = choose_tokenizer(training, splits, source)
@@ -299,8 +302,8 @@ def prepare(training: Training) -> TrainingSetup:
     random.manual_seed(recipe.training.seed)
     model = build_model(recipe, tokenizer, labels).to(training.device)
     inherited = [] if source is None else [*settings_lines(training, source), *initialize(model, source)]
-    if recipe.training.lora_rank:
-        settings = recipe.training
+    settings = recipe.training
+    if settings.lora_rank:
         add_lora(model, settings.lora_rank, settings.lora_alpha, settings.lora_targets)
 
     # what is printed, and written to run.json
@@ -315,6 +318,17 @@ def prepare(training: Training) -> TrainingSetup:
     return TrainingSetup(
         recipe, splits, tokenizer, labels, task, model, record, checked, [*lines, *inherited]
     )
+
+
+def check_adapters(training: TrainConfig) -> None:
+    """Raise a UserError for settings of adapters without adapters."""
+    for field in fields(training):
+        value = getattr(training, field.name)
+        if not training.lora_rank and field.name.startswith("lora_") and value != field.default:
+            flag = f"--{field.name.replace('_', '-')}"
+            raise UserError(
+                f"{flag} {value} has no effect without adapters.\nAdd --lora-rank 8, or leave {flag} out."
+            )
 
 
 def what_ranks_share(training: Training, setup: TrainingSetup) -> dict[str, Any]:

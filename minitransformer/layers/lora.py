@@ -23,6 +23,7 @@ from minigrad.ops.shaping import cat
 from ..errors import UserError, check_choice, check_integer
 from .attention import MultiHeadAttention
 from .encoder_decoder import FeedForward
+from .quantized import check_not_quantized
 from .replacing import ReplacedAttention, replace_layers
 
 PROJECTIONS = ("q", "k", "v")  # parts of the stacked matrix of an attention
@@ -149,8 +150,11 @@ def add_lora(model: nn.Module, rank: int, alpha: float, targets: str = DEFAULT_T
 
         add_lora(model, rank=8, alpha=16, targets="q,v")
     """
-    check_integer("rank", rank, 1)
+    check_integer("rank", rank, 1, 2**16)
     names = parse_targets(targets)
+    if any(isinstance(module, Adapter) for module in model.modules()):
+        raise UserError("the model already has adapters.\nMerge them first: merge_lora(model).")
+    check_not_quantized(model, "adapted")
     for parameter_name, parameter in model.named_parameters():
         parameter.requires_grad_(parameter_name.startswith("head."))
 

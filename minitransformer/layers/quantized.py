@@ -91,6 +91,8 @@ def quantize(model: Any) -> Any:
 
     For use only: gradients flow to inputs and states, but there is nothing to train.
     """
+    if any(".lora_" in name for name, _ in model.named_parameters()):
+        raise UserError("a model with adapters cannot be quantized.\nMerge them first: merge_lora(model).")
     replace_layers(model, _replacement)
     return model.eval()
 

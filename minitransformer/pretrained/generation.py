@@ -40,7 +40,7 @@ def suggested_flags(content: Mapping[str, Any]) -> list[str]:
     for name in SUGGESTED:
         value = content.get(name)
         default = {"length_penalty": 1.0, "no_repeat_ngram_size": 0, "early_stopping": False}.get(name)
-        if value is not None and value != default and isinstance(value, int | float | str):
+        if value != default and (isinstance(value, int | float) or value == "never"):
             shown = str(value).lower() if isinstance(value, bool) else str(value)
             flags += [f"--{name.replace('_', '-')}", shown]
     return flags

@@ -13,6 +13,7 @@ import numpy as np
 from minigrad.core.devices import on_cpu
 
 from .bart import COPIES, LAYERS
+from .errors import PretrainedError
 from .family import Family, Settings
 from .names import Table, reshaped
 
@@ -84,11 +85,16 @@ ROWS = tuple(f"{name}.{kind}" for name in ("out_proj", "linear2", "norm") for ki
 def with_halves(model: Any) -> Any:
     """A Transformer that computes the same, with all sines of its positions before all cosines.
 
-    The places of the width are exchanged in all weights: the even ones come first.
+    The dimensions are permuted in all weights: the even ones come first.
     """
     config = model.config
     if config.positions != "sinusoidal" or config.concatenate_positions:
         return model
+    if any(".lora_" in name for name, _ in model.named_parameters()):
+        raise PretrainedError(
+            "adapters of a model whose positions alternate sines and cosines cannot be written apart.\n"
+            "Write the whole model: export without --adapter, or merge_lora first."
+        )
     order = np.r_[0 : config.d_model : 2, 1 : config.d_model : 2]
     state = {}
     for name, tensor in model.state_dict().items():

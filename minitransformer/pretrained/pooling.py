@@ -49,7 +49,7 @@ def max_length(folder: Path) -> int | None:
     return length if isinstance(length, int) and length > 2 else None
 
 
-def write_pooling(folder: Path, config: Any) -> None:
+def write_pooling(folder: Path, config: Any, max_length: int | None = None) -> None:
     """Write the files that make sentence-transformers compute the same vectors."""
     kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
     modules = [
@@ -57,7 +57,7 @@ def write_pooling(folder: Path, config: Any) -> None:
         for i, (path, kind) in enumerate(kinds.items())
     ]
     write_json(folder / MODULES, modules)
-    write_json(folder / LENGTH, {"max_seq_length": config.max_position_embeddings, "do_lower_case": False})
+    write_json(folder / LENGTH, {"max_seq_length": max_length or config.max_position_embeddings})
     (folder / "1_Pooling").mkdir()
     (folder / "2_Normalize").mkdir()
     pooling = {"word_embedding_dimension": config.hidden_size, "pooling_mode_mean_tokens": True}

@@ -29,12 +29,17 @@ from .weights import WEIGHTS, listed
 
 
 def save_pretrained(
-    model: Any, folder: str | Path, tokenizer: Any = None, labels: Sequence[str] = ()
+    model: Any,
+    folder: str | Path,
+    tokenizer: Any = None,
+    labels: Sequence[str] = (),
+    max_length: int | None = None,
 ) -> None:
     """Write config.json and model.safetensors, and the tokenizer's files, to a new folder.
 
     `transformers` reads it with from_pretrained, and computes the same logits. `labels` are the names of the
-    classes. Raises a PretrainedError for a model that no class of transformers computes.
+    classes, `max_length` is the longest text of a sentence encoder. Raises a PretrainedError for a model that
+    no class of transformers computes.
 
         save_pretrained(model, "my-gpt2")
     """
@@ -54,7 +59,7 @@ def save_pretrained(
         write_json(partial / "config.json", {"model_type": kind.model_type, **settings, "dtype": dtype})
         save_file(tensors, partial / WEIGHTS, metadata={"format": "pt"})
         if getattr(model.config, "head", "") == "similarity":
-            write_pooling(partial, model.config)
+            write_pooling(partial, model.config, max_length)
         if tokenizer is not None:
             save_tokenizer(tokenizer, partial, model)
 
@@ -117,6 +122,7 @@ def their_tensors(model: Any, kind: Family, own: Mapping[str, Any]) -> dict[str,
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder that becomes `folder` at the end: others find all of it, or nothing."""
+    folder = folder.absolute()
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise PretrainedError(f"{printable(folder)} already exists.\nChoose the name of a new folder.")
     folder.parent.mkdir(parents=True, exist_ok=True)

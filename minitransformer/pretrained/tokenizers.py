@@ -200,6 +200,22 @@ def _word_piece(path: Path, settings: Mapping[str, Any]) -> hf.Tokenizer:
     return backend
 
 
+MARKS = [(f" {mark}", mark) for mark in ".,?!:;)…"] + [
+    ("' ", "'"),
+    ("( ", "("),
+    (" \u00a0", " "),
+    ("\u00a0", " "),
+]
+DECODERS = {  # of layouts whose texts `Tokenizer.decode` makes itself
+    "word": decoders.Sequence(
+        [decoders.WordPiece("\0", False), decoders.Fuse(), *(decoders.Replace(*each) for each in MARKS)]
+    ),
+    "spaced word": decoders.Sequence([decoders.Fuse(), decoders.Strip(" ", 1, 0)]),
+    "char": decoders.Fuse(),
+    "byte bpe": decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)]),
+}
+
+
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, model: Any = None) -> None:
     """Write the files that AutoTokenizer of transformers reads to the same ids.
 
@@ -214,6 +230,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, model: Any = None) -> Non
         backend = hf.Tokenizer.from_str(tokenizer._backend.to_str())
         if not isinstance(tokenizer, PretrainedTokenizer):
             backend.post_processor = _post_processor(tokenizer, model)
+            backend.decoder = DECODERS.get(tokenizer.layout, backend.decoder)
         backend.save(str(folder / "tokenizer.json"))
         kind = "PreTrainedTokenizerFast"
     settings: dict[str, Any] = {"tokenizer_class": kind, **special_tokens(tokenizer)}

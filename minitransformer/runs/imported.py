@@ -22,7 +22,7 @@ from ..tasks import task_class
 from ..training.checkpoint import Checkpoints, check_finite
 from ..training.config import TrainConfig
 from ..training.run_files import lock
-from .folder import begin, check_folder, new_record
+from .folder import RunError, begin, check_folder, new_record
 
 TASKS = {  # of each type of model; of a BERT, by its head
     "gpt2": "language-modelling",
@@ -47,6 +47,11 @@ def import_run(
 
     Its only checkpoint, step-00000000, has the weights as float32, or with `bits` = 8 quantized.
     """
+    if (folder / "run.json").exists() and not overwrite:
+        raise RunError(
+            f"{folder} already contains a run.\n"
+            f"Replace it with --overwrite, or choose another folder with --run-dir DIR."
+        )
     settings = read_settings(source)
     kind = family(settings)
     model = load_pretrained(source)

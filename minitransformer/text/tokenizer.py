@@ -177,7 +177,8 @@ class Tokenizer:
         [2, 1, 0]
         """
         ids = dict(vocab) if isinstance(vocab, Mapping) else {word: i for i, word in enumerate(vocab)}
-        if sorted(ids.values()) != list(range(len(vocab))) or not ids:
+        are_ids = all(type(i) is int for i in ids.values())
+        if not are_ids or sorted(ids.values()) != list(range(len(vocab))) or not ids:
             raise TokenizerError(
                 f"the ids of {len(vocab)} words must be 0 to {len(vocab) - 1}, each once.\n"
                 f"Pass distinct words; special tokens such as <PAD> are words too."

@@ -15,7 +15,7 @@ def freeze(model: nn.Module, patterns: str) -> list[str]:
     They get no gradient and no optimizer state. Patterns are those of a shell, such as "embedding.*" or
     "encoder.layers.[0-3].*". Raises a UserError for a pattern that matches nothing.
     """
-    names = [name for name, _ in model.named_parameters()]
+    names = [name for name, _ in model.named_parameters() if ".lora_" not in name]
     frozen: dict[str, None] = {}
     for pattern in filter(None, map(str.strip, patterns.split(","))):
         found = [name for name in names if fnmatchcase(name, pattern)]

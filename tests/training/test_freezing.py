@@ -162,6 +162,11 @@ def test_what_is_trained_cannot_change_when_a_run_resumes(base, capsys):
         assert f"started with different settings: {flag.replace('-', '_')} is" in capsys.readouterr().err
 
 
+def test_settings_of_adapters_need_adapters(base, capsys):
+    assert train("tuned", "--init-from", "base", "--lora-alpha", "64") == 2
+    assert "--lora-alpha 64.0 has no effect without adapters.\nAdd --lora-rank 8" in capsys.readouterr().err
+
+
 def test_a_run_starts_from_merged_adapters_and_says_which_settings_it_took(base, capsys):
     assert train("tuned", "--init-from", "base", "--lora-rank", "2", "--lr", "0.1", "--steps", "2") == 0
     assert "settings from base: n_positions 16, n_embd 8, n_layer 2, n_head 2" in capsys.readouterr().err

@@ -220,6 +220,10 @@ def test_tokenizers_trained_here_are_read_by_transformers(name, model, tmp_path)
     for text in TEXTS[:9]:
         assert theirs(text)["input_ids"] == [*around[0], *ours.encode(text), *around[1]]
     assert theirs.pad_token_id == ours.pad_id
+    for text in TEXTS[:7]:
+        ids = ours.encode(text)
+        decoded = theirs.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        assert decoded == ours.decode(ids)
 
 
 # ---------------------------------------------------------------- any text
