@@ -37,6 +37,8 @@ SCRIPTS = (  # concatenated into one script, after the model's and those
     "quiz.js", "keys.js", "main.js",
 )  # fmt: skip
 
+Matrices = Mapping[str, tuple[np.ndarray, np.ndarray]]  # integers and scales by name
+
 
 class Explanation:
     """A walk-through: notebooks show its `page`, `save` writes it.
@@ -71,18 +73,18 @@ def to_html(
     model: Any, tokenizer: Any, text: str, *, title: str, run: str = "", picture: str = "",
     target: str | None = None,
     inputs: Mapping[str, Any] | None = None, labels: Sequence[str] = (), max_length: int | None = None,
-    documents: Mapping[str, Any] | None = None, image: Any = None,
+    documents: Mapping[str, Any] | None = None, image: Any = None, matrices: Matrices | None = None,
 ) -> str:  # fmt: skip
     """The page for a model on a sentence; backward starts at the loss of the `target`.
 
     `run` is the name of the run that trained the model: the heading, since a reader changes the text.
     `picture` is the SVG that is shown if scripts do not run. `documents` has numbers that are shown beside
-    the model's own.
+    the model's own. `matrices` are weights that are stored as 8-bit integers, with a scale for each row.
     """
     shared = [(files("minigrad.graph") / "assets" / name).read_text(encoding="utf-8") for name in SHARED]
     script = "\n".join([model_script(), *shared, *map(_asset, SCRIPTS)])
     style = _asset("page.css")
-    weights, numbers = _weights(model)
+    weights, numbers = _weights(model, matrices or {})
     data = {
         "title": title,
         "text": text,
@@ -115,26 +117,45 @@ def _asset(name: str) -> str:
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 
-def _weights(model: Any) -> tuple[dict[str, Any], str]:
-    """The position of each weight in the numbers, and the numbers: float32 as text."""
-    places = {}
-    arrays = []
-    at = 0
-    for name, tensor in model.state_dict().items():
-        array = np.asarray(tensor, dtype="<f4")
-        places[name] = {"shape": list(array.shape), "at": at}
-        arrays.append(array.reshape(-1))
-        at += array.size
-    return places, base85(np.concatenate(arrays))
+def _weights(model: Any, matrices: Matrices) -> tuple[dict[str, Any], str]:
+    """The position of each weight in the numbers, and the numbers as text.
 
-
-def base85(numbers: np.ndarray) -> str:
-    """Five letters for each float32, a sixteenth shorter than base64: its bits as digits to the base 85, the
-    highest first. The digits are the letters from `#` on without `<`, which a page could take for markup.
+    A weight is float32, or one of the `matrices` of 8-bit integers, with a float32 scale for each row.
     """
-    bits = np.ascontiguousarray(numbers, "<f4").view("<u4")
-    digits = np.stack([bits // 85**power % 85 for power in (4, 3, 2, 1, 0)], -1).astype(np.uint8)
-    return (digits + 35 + (digits >= 25)).astype(np.uint8).tobytes().decode("ascii")
+    places: dict[str, Any] = {}
+    parts = []
+    at = 0
+
+    def add(array: np.ndarray) -> int:
+        """Where the numbers of the array begin, in units of 4 bytes."""
+        nonlocal at
+        content = array.tobytes()
+        content += bytes(-len(content) % 4)
+        parts.append(base85(content))
+        at += len(content) // 4
+        return at - len(content) // 4
+
+    for name, tensor in model.state_dict().items():
+        places[name] = {"shape": list(tensor.shape)}
+        if name in matrices:
+            integers, scale = matrices[name]
+            places[name] |= {"at": add(integers), "scale": add(scale.astype("<f4"))}
+        else:
+            places[name]["at"] = add(np.asarray(tensor, dtype="<f4"))
+    return places, "".join(parts)
+
+
+def base85(content: bytes) -> str:
+    """Five letters for each four bytes, a sixteenth shorter than base64: the digits to the base 85, the
+    highest first. They are the letters from `#` on without `<`, which a page could take for markup.
+    """
+    words = np.frombuffer(content, "<u4")
+    found = np.empty((len(words), 5), np.uint8)
+    for start in range(0, len(words), 1_000_000):  # the digits take five times the memory
+        block = words[start : start + 1_000_000]
+        digits = np.stack([block // 85**power % 85 for power in (4, 3, 2, 1, 0)], -1)
+        found[start : start + 1_000_000] = digits + 35 + (digits >= 25)
+    return found.tobytes().decode("ascii")
 
 
 def tokenizer_data(tokenizer: Any) -> dict[str, Any] | None:

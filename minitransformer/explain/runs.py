@@ -11,14 +11,14 @@ from minigrad import Tensor
 
 from ..data.batching import IGNORE
 from ..errors import UserError
-from ..layers.quantized import check_not_quantized
+from ..layers.quantized import bytes_of, dequantize, is_quantized, stored_rows
 from ..runs.run import Run
 from ..tasks.inputs import check_length, inputs_of_run, marked_ids, warn_of_unknown, word_ids
 from ..text.pretrained_tokenizer import PretrainedTokenizer
 from .page import Explanation, to_html
 from .picture import static_picture
 
-MOST_WEIGHTS = 24_000_000  # 120 MB as text
+MOST_BYTES = 130_000_000  # of weights: 162 MB as text
 FAMILIES = (  # implemented in assets/model
     "transformer", "gpt2", "llama", "bert", "t5", "bart", "vit", "recurrent",
 )  # fmt: skip
@@ -41,10 +41,10 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
     output; only an encoder-decoder and a classifier take another one.
     """
     run = Run(Path(run)) if isinstance(run, str | Path) else run
-    model = run.model
+    check_supported(run)
+    model = dequantize(run.model) if is_quantized(run.model) else run.model
     tokenizer = run.tokenizer
     inputs = inputs_of(run)
-    check_supported(run)
     if target is not None and not model.is_encoder_decoder and not has_classes(model):
         raise UserError(
             f"{run.folder} has a model of type {model.model_type}, which takes no target, got {target!r}.\n"
@@ -69,11 +69,11 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
         raise UserError(f"{target!r} is not one of the classes.\nPass one of {', '.join(run.labels)}.")
     title = f"{run.folder.name}: {text}" if text else run.folder.name
     labels = candidates_of(run, target) if is_similarity(model) else run.labels
-    with compared_with(run, labels) if is_similarity(model) else nullcontext():
+    with compared_with(run, model, labels) if is_similarity(model) else nullcontext():
         picture = static_picture(model, tokenizer, source, labels, inputs.get("marks", ()))
         page = to_html(
             model, tokenizer, text, title=title, run=run.folder.name, target=target, inputs=inputs,
-            labels=labels, max_length=limit, picture=picture, image=image,
+            labels=labels, max_length=limit, picture=picture, image=image, matrices=stored_rows(run.model),
         )  # fmt: skip
     return Explanation(page, picture, title)
 
@@ -90,10 +90,10 @@ def candidates_of(run: Any, target: str | None) -> list[str]:
 
 
 @contextmanager
-def compared_with(run: Any, texts: list[str]) -> Iterator[None]:
+def compared_with(run: Any, model: Any, texts: list[str]) -> Iterator[None]:
     """A context in which the head of a similarity model has the vectors of these texts: 20 times the unit
     vectors, as in training, so that the products with another are logits."""
-    head = run.model.head
+    head = model.head
     head.register_buffer("candidates", Tensor(SCALE * run.task.vectors(run, texts)))
     try:
         yield
@@ -135,7 +135,6 @@ def check_supported(run: Any) -> None:
             f"the walk-through does not support a model of type {kind}.\n"
             f"It supports {supported}; `minitransformer graph {run.folder}` draws this one."
         )
-    check_not_quantized(model, "shown on a page")
     tokenizer = run.tokenizer
     is_foreign = isinstance(tokenizer, PretrainedTokenizer) and tokenizer.bert_settings is None
     if is_foreign or getattr(tokenizer, "layout", "") == "unigram":
@@ -151,11 +150,14 @@ def check_supported(run: Any) -> None:
                 f"the walk-through does not support {name} = {value!r}.\n"
                 f"`minitransformer graph {run.folder}` draws this model."
             )
-    count = sum(p.array.size for p in model.parameters())
-    if count > MOST_WEIGHTS:
+    size = bytes_of(model)
+    if size > MOST_BYTES:
+        fix = f"Draw it with `minitransformer graph {run.folder}`."
+        if run.record.imported and not is_quantized(model):
+            fix = "Import it again with --quantize, for a quarter of that, or use record_attention."
         raise UserError(
-            f"a model of {count:,} weights is too large for a page, which holds up to {MOST_WEIGHTS:,}.\n"
-            f"Train a smaller one, or draw this one with `minitransformer graph`."
+            f"the weights of {run.folder}, {size / 1e6:,.0f} MB, are too large for a page, which holds up to "
+            f"{MOST_BYTES / 1e6:.0f} MB.\n{fix}"
         )
 
 

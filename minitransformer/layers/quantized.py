@@ -14,6 +14,7 @@ from jaxtyping import Float
 from minigrad import Tensor, nn
 from minigrad.core.tensor import as_tensor_like
 from minigrad.nn import functional as F
+from minigrad.nn.shapes import shapes_only
 from minigrad.ops.quantized import quantize_rows, quantized_linear
 
 from ..errors import UserError
@@ -109,6 +110,32 @@ def _replacement(module: Any) -> nn.Module | None:
         case nn.Linear():
             return QuantizedLinear(module.weight, module.bias)
     return None
+
+
+def stored_rows(model: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The integers and scales of a quantized model's matrices, by the names that these had before."""
+    state = model.state_dict()
+    return {
+        _name_before(name): (tensor.numpy(), state[scale].numpy())
+        for name, tensor in state.items()
+        if name.endswith("weight") and (scale := f"{name.removesuffix('weight')}scale") in state
+    }
+
+
+def dequantize(model: Any) -> Any:
+    """A float32 model with the values of a quantized one, for what reads the matrices of layers."""
+    rows = stored_rows(model)
+    state = {_name_before(name): tensor for name, tensor in model.state_dict().items()}
+    with shapes_only():
+        found = type(model)(model.config)
+    for name, (integers, scale) in rows.items():
+        state[name] = Tensor(integers * scale[:, None])
+    found.load_state_dict({name: state[name] for name in found.state_dict()}, assign=True)
+    return found.eval()
+
+
+def _name_before(name: str) -> str:
+    return name.replace(".in_proj.", ".in_proj_")
 
 
 def bytes_of(model: Any) -> int:

@@ -23,10 +23,12 @@ from minitransformer import (
     ViTConfig,
     attention_distance,
     attention_entropy,
+    generate,
     logit_lens,
 )  # fmt: skip
 from minitransformer.explain import record
 from minitransformer.explain.page import to_html
+from minitransformer.layers.quantized import dequantize, quantize, stored_rows
 from minitransformer.models.bart import BARTConfig
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.text.tokenizer_presets import BERT_TOKENS
@@ -184,6 +186,19 @@ def check_against(found, arrays, kind):
 
 
 # ---------------------------------------------------------------- numbers
+
+
+def test_8_bit_weights_are_shown_with_the_scale_of_their_row(open_page):
+    settings = sizes(n_positions=32, n_embd=10, n_layer=1, n_head=2, n_inner=13)  # 130 bytes: not whole words
+    model = quantize(scaled(GPT(GPTConfig(**settings))))
+    page = open_page(page_of(dequantize(model), matrices=stored_rows(model)))
+    assert "stored as 8-bit integers, with a scale for each row" in page.page.locator("body").inner_text()
+    weights = {name: tensor.numpy() for name, tensor in dequantize(model).state_dict().items()}
+    written = generate(model, [words().encode("I love you")], 8)[0]
+    expected = record(dequantize(model), [*words().encode("I love you"), *written[:-1]])
+    found = shown(page)
+    assert check_against(found, weights, "wv") > 40
+    assert check_against(found, expected.arrays, "av") > 500
 
 
 def agrees(text, expected):

@@ -20,7 +20,7 @@ from minitransformer import (
     TransformerConfig,
     generate,
 )
-from minitransformer.layers.quantized import bytes_of, check_not_quantized, quantize
+from minitransformer.layers.quantized import bytes_of, check_not_quantized, dequantize, quantize
 from minitransformer.training.checkpoint import check_finite
 
 IDS = np.array([[5, 300, 7, 8], [9, 1, 2, 3]])
@@ -89,6 +89,20 @@ def test_generation_uses_the_cache(name):
     model = quantize(MODELS[name]())
     ids = [[5, 300, 7]]
     assert generate(model, ids, 5) == generate(model, ids, 5, use_cache=False)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_dequantized_model_has_the_same_values_in_float32(name):
+    plain = MODELS[name]()
+    before = {key: tensor.numpy() for key, tensor in plain.state_dict().items()}
+    model = quantize(plain)
+    found = dequantize(model)
+    np.testing.assert_allclose(logits(found), logits(model), rtol=1e-5, atol=1e-5)
+    after = {key: tensor.numpy() for key, tensor in found.state_dict().items()}
+    assert after.keys() == before.keys()
+    for key, expected in before.items():
+        assert after[key].dtype == np.float32
+        np.testing.assert_allclose(after[key], expected, atol=np.abs(expected).max() / 250, err_msg=key)
 
 
 def test_the_weights_can_be_saved_and_loaded(tmp_path):

@@ -306,6 +306,31 @@ def test_a_sentence_encoder_is_explained_beside_other_sentences(tmp_path, capsys
 
 
 @pytest.mark.needs("explain")
+def test_a_page_of_8_bit_weights_is_smaller(tmp_path, capsys):
+    folder = bert_folder(tmp_path / "bert", head="similarity")
+    sizes = {}
+    for flags in ((), ("--quantize",)):
+        run = tmp_path / f"run{len(flags)}"
+        assert main(["import", str(folder), "--run-dir", str(run), *flags]) == 0
+        page = tmp_path / f"page{len(flags)}.html"
+        assert main(["explain", str(run), "a man eats food", "-o", str(page)]) == 0
+        _, _, rest = page.read_text().partition('<script type="text/plain" id="weights">')
+        sizes[flags] = len(rest.partition("</script>")[0])
+    assert sizes["--quantize",] < 0.85 * sizes[()]  # most of this small model is norms, biases and positions
+
+
+@pytest.mark.needs("explain")
+def test_a_model_that_is_too_large_for_a_page_can_be_quantized(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("minitransformer.explain.runs.MOST_BYTES", 4_000)
+    run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
+    assert main(["explain", str(run), "a man", "-o", str(tmp_path / "page.html")]) == 2
+    assert (
+        "too large for a page, which holds up to 0 MB.\nImport it again with --quantize"
+        in capsys.readouterr().err
+    )
+
+
+@pytest.mark.needs("explain")
 def test_a_tokenizer_that_the_page_does_not_have_is_said(gpt2, tmp_path, capsys):
     run = imported(gpt2, tmp_path)
     assert main(["explain", str(run), "the cat", "-o", str(tmp_path / "page.html")]) == 2

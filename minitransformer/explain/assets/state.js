@@ -5,18 +5,33 @@ const listeners = [];
 /** Read the data of the page: text that no browser runs. */
 function readPage() {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const numbers = fromBase85(document.getElementById("weights").textContent);
+  data.isQuantized = Object.values(data.weights).some(({ scale }) => scale !== undefined);
+  const { buffer } = fromBase85(document.getElementById("weights").textContent);
   data.weights = Object.fromEntries(
-    Object.entries(data.weights).map(([name, { shape, at }]) => {
+    Object.entries(data.weights).map(([name, { shape, at, scale }]) => {
       const size = shape.reduce((product, n) => product * n, 1);
-      return [name, { shape, data: numbers.subarray(at, at + size) }];
+      const numbers =
+        scale === undefined
+          ? new Float32Array(buffer, 4 * at, size)
+          : scaledRows(new Int8Array(buffer, 4 * at, size), new Float32Array(buffer, 4 * scale, shape[0]));
+      return [name, { shape, data: numbers }];
     }),
   );
   document.getElementById("weights").remove();
   return data;
 }
 
-/** Float32 numbers, of five letters each, as page.py writes them: digits to the base 85, the highest first. */
+/** A matrix of 8-bit integers, each row times its scale. */
+function scaledRows(integers, scales) {
+  const width = integers.length / scales.length;
+  const numbers = new Float32Array(integers.length);
+  scales.forEach((scale, row) => {
+    for (let i = row * width; i < (row + 1) * width; i++) numbers[i] = scale * integers[i];
+  });
+  return numbers;
+}
+
+/** 32 bits of five letters each, as page.py writes them: digits to the base 85, the highest first. */
 function fromBase85(text) {
   const bits = new Uint32Array(text.length / 5);
   for (let i = 0; i < bits.length; i++) {
@@ -27,7 +42,7 @@ function fromBase85(text) {
     }
     bits[i] = x;
   }
-  return new Float32Array(bits.buffer);
+  return bits;
 }
 
 /** Everything that the views ask of: the record and its labels, and gradients when they are needed. */

@@ -16,7 +16,8 @@ function opening(e) {
     e.isImage || e.isRecurrent
       ? `Click ${answer} to see why.`
       : `Point at a ${unit} to see where it looks; click ${answer} to see why.`;
-  const live = `${why} Your browser computes every number.`;
+  const weights = e.data.isQuantized ? "Its matrices are stored as 8-bit integers, with a scale for each row. " : "";
+  const live = `${why} ${weights}Your browser computes every number.`;
   if (e.isPair)
     return `A Transformer reads the whole input at once, and writes its answer one ${unit} at a time. ${live}`;
   if (e.isImage)
