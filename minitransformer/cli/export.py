@@ -47,7 +47,8 @@ def run(argv: list[str]) -> None:
             return
         trained = Run(run, checkpoint)
         longest = getattr(trained.recipe.data, "max_length", None)
-        save_pretrained(trained.model, folder, trained.tokenizer, trained.labels, longest)
+        generation = trained.generation | trained.record.imported.get("suggested", {})
+        save_pretrained(trained.model, folder, trained.tokenizer, trained.labels, longest, generation)
         names = ", ".join(sorted(path.name for path in folder.iterdir()))
         print(one_line(f"{folder}: {names}"))
 

@@ -10,6 +10,7 @@ from tyro.conf import Positional, arg
 
 from ..files import one_line, shell_command
 from ..pretrained import PretrainedWarning
+from ..pretrained.generation import flags
 from ..runs.imported import import_run
 from ..runs.run import Run
 from .arguments import Flag
@@ -44,7 +45,7 @@ def run(argv: list[str]) -> None:
             warn_line(str(each.message))
         imported = Run(target)
         print(one_line(f"{imported!r}"))
-        flags = imported.record.imported["flags"]
-        print(f"use it with: {' '.join([command_of(recipe, target, []), *flags])}")
+        suggested = flags(imported.record.imported["suggested"])
+        print(f"use it with: {' '.join([command_of(recipe, target, []), *suggested])}")
 
     run_command(import_, argv, "minitransformer import")

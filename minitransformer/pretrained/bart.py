@@ -71,8 +71,12 @@ def write_config(config: Any) -> Settings:
     }
 
 
+def implied(config: Any) -> Settings:
+    return {"decoder_start_token_id": config.eos_token_id}
+
+
 FAMILY = Family(
-    "bart", "bart", lambda config: NAMES, "model.", read_config, write_config,
+    "bart", "bart", lambda config: NAMES, "model.", read_config, write_config, implied=implied,
     fixed={"normalize_before": False, "add_final_layer_norm": False, "tie_word_embeddings": True},
     copies=COPIES,
 )  # fmt: skip

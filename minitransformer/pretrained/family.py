@@ -33,6 +33,7 @@ class Family:
         default_factory=dict
     )  # of older versions: a pattern, and its replacement
     prepare: Callable[[Any], Any] = lambda model: model  # a model of ours to one that this family can express
+    implied: Callable[[Any], Settings] = lambda config: {}  # what None stands for, in fields of ours
     copies: Mapping[str, str] = field(default_factory=dict)  # of the embedding; first the output layer
     ignored: Sequence[str] = ()  # patterns of tensors that are no weights, such as stored masks
 

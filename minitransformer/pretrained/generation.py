@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from ..files import write_json
 
 NEEDED = (
     "forced_bos_token_id",
     "forced_eos_token_id",
 )  # without them, texts are not what the model was made for
+TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 SUGGESTED = ("num_beams", "length_penalty", "no_repeat_ngram_size", "early_stopping")
 
 
@@ -32,18 +36,32 @@ def needed_options(content: Mapping[str, Any], vocab_size: int) -> dict[str, Any
     return found
 
 
-def suggested_flags(content: Mapping[str, Any]) -> list[str]:
-    """The flags for how its authors decode with the model, such as ["--num-beams", "4"]."""
-    flags: list[str] = []
+def suggested_options(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of how its authors decode with the model, such as {"num_beams": 4}."""
+    found: dict[str, Any] = {}
     if not isinstance(content.get("num_beams"), int) or content["num_beams"] < 2:
-        return flags
+        return found
     for name in SUGGESTED:
         value = content.get(name)
         default = {"length_penalty": 1.0, "no_repeat_ngram_size": 0, "early_stopping": False}.get(name)
         if value != default and (isinstance(value, int | float) or value == "never"):
-            shown = str(value).lower() if isinstance(value, bool) else str(value)
-            flags += [f"--{name.replace('_', '-')}", shown]
-    return flags
+            found[name] = value
+    return found
+
+
+def flags(options: Mapping[str, Any]) -> list[str]:
+    """Options as flags, such as ["--num-beams", "4"]."""
+    found: list[str] = []
+    for name, value in options.items():
+        shown = str(value).lower() if isinstance(value, bool) else str(value)
+        found += [f"--{name.replace('_', '-')}", shown]
+    return found
+
+
+def write_generation(folder: Path, settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Write generation_config.json: the options, and the special tokens of config.json."""
+    tokens = {name: settings[name] for name in TOKENS if settings.get(name) is not None}
+    write_json(folder / "generation_config.json", {**tokens, **options})
 
 
 def _list(value: Any) -> list[Any]:

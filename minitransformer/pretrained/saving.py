@@ -21,6 +21,7 @@ from ..layers.quantized import check_not_quantized
 from ..models.protocol import model_class
 from .errors import PretrainedError
 from .family import FAMILIES, Family, Settings, family
+from .generation import write_generation
 from .loading import widths_of
 from .names import find
 from .pooling import write_pooling
@@ -34,12 +35,13 @@ def save_pretrained(
     tokenizer: Any = None,
     labels: Sequence[str] = (),
     max_length: int | None = None,
+    generation: Mapping[str, Any] | None = None,
 ) -> None:
     """Write config.json and model.safetensors, and the tokenizer's files, to a new folder.
 
     `transformers` reads it with from_pretrained, and computes the same logits. `labels` are the names of the
-    classes, `max_length` is the longest text of a sentence encoder. Raises a PretrainedError for a model that
-    no class of transformers computes.
+    classes, `max_length` is the longest text of a sentence encoder, `generation` has options of decoding, for
+    generation_config.json. Raises a PretrainedError for a model that no class of transformers computes.
 
         save_pretrained(model, "my-gpt2")
     """
@@ -60,6 +62,8 @@ def save_pretrained(
         save_file(tensors, partial / WEIGHTS, metadata={"format": "pt"})
         if getattr(model.config, "head", "") == "similarity":
             write_pooling(partial, model.config, max_length)
+        if generation:
+            write_generation(partial, settings, generation)
         if tokenizer is not None:
             save_tokenizer(tokenizer, partial, model)
 
@@ -87,7 +91,7 @@ def expressed(model: Any) -> tuple[Any, Family, Settings]:
         different = [
             f"{field.name} = {getattr(prepared.config, field.name)!r}"
             for field in fields(again)
-            if getattr(again, field.name) != getattr(prepared.config, field.name)
+            if _value(kind, again, field.name) != _value(kind, prepared.config, field.name)
         ]
         if not different:
             return prepared, kind, settings
@@ -97,6 +101,12 @@ def expressed(model: Any) -> tuple[Any, Family, Settings]:
         f"this model cannot be written for transformers: {printable(problem)}.\n"
         f"Save it with minigrad's save_file instead."
     )
+
+
+def _value(kind: Family, config: Any, name: str) -> Any:
+    """A setting, or what None stands for."""
+    value = getattr(config, name)
+    return kind.implied(config).get(name) if value is None else value
 
 
 def their_tensors(model: Any, kind: Family, own: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -92,8 +92,16 @@ def write_config(config: Any) -> Settings:
     }
 
 
+def implied(config: Any) -> Settings:
+    return {
+        "num_decoder_layers": config.num_layers,
+        "decoder_start_token_id": config.pad_token_id,
+        "scale_decoder_outputs": config.tie_word_embeddings,
+    }
+
+
 FAMILY = Family(
-    "t5", "t5", names, "", read_config, write_config,
+    "t5", "t5", names, "", read_config, write_config, implied=implied,
     copies={
         "lm_head.weight": "shared.weight",
         "encoder.embed_tokens.weight": "shared.weight",

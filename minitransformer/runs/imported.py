@@ -12,8 +12,8 @@ from ..data.splits import Sources
 from ..files import check_name, printable
 from ..layers.quantized import quantize
 from ..pretrained import PretrainedError, load_pretrained
-from ..pretrained.family import family, label_names
-from ..pretrained.generation import needed_options, suggested_flags
+from ..pretrained.family import architecture_of, family, label_names
+from ..pretrained.generation import needed_options, suggested_options
 from ..pretrained.pooling import max_length
 from ..pretrained.settings import read_optional, read_settings
 from ..pretrained.tokenizers import load_tokenizer
@@ -32,7 +32,6 @@ TASKS = {  # of each type of model; of a BERT, by its head
     "transformer": "translation",
     "vit": "image-classification",
     "masked_lm": "masked-language-modelling",
-    "pretraining": "masked-language-modelling",
     "classification": "classification",
     "token_classification": "tagging",
     "question_answering": "question-answering",
@@ -54,7 +53,8 @@ def import_run(
         )
     settings = read_settings(source)
     kind = family(settings)
-    model = load_pretrained(source)
+    is_pretraining = architecture_of(settings) == "BertForPreTraining"  # no task has its second head
+    model = load_pretrained(source, head="masked_lm" if is_pretraining else None)
     check_finite(model.state_dict(), printable(source))
     tokenizer = None if model.model_type == "vit" else load_tokenizer(source)
     labels = labels_of(model, settings)
@@ -71,7 +71,7 @@ def import_run(
         "folder": str(source.absolute()),
         "model_type": kind.model_type,
         "generation": needed_options(decoding, tokens),
-        "flags": suggested_flags(decoding),
+        "suggested": suggested_options(decoding),
     }
     record = replace(record, imported=about)
     check_folder(folder, False, overwrite)

@@ -136,7 +136,7 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
             values |= {
                 "vocab_size": tokenizer.vocab_size,
                 "pad_token_id": tokenizer.pad_id,
-                "bos_token_id": tokenizer.start_id,
+                "bos_token_id": [*tokenizer.prefix, tokenizer.start_id][0],
                 "eos_token_id": tokenizer.end_id,
                 "decoder_start_token_id": tokenizer.start_id,
             }

@@ -242,6 +242,31 @@ def test_an_exported_run_can_be_imported_again(tmp_path, capsys):
     assert "already exists" in capsys.readouterr().err
 
 
+def test_both_heads_of_pretraining_are_imported_as_the_one_that_fills_gaps(tmp_path, capsys):
+    folder = bert_folder(tmp_path / "bert", head="pretraining")
+    run = Run(imported(folder, tmp_path))
+    assert run.model.config.head == "masked_lm"
+    assert "not used" in (err := capsys.readouterr().err)
+    assert "seq_relationship" in err
+    both = {name: tensor.numpy() for name, tensor in load_pretrained(folder).state_dict().items()}
+    for name, tensor in run.model.state_dict().items():
+        np.testing.assert_array_equal(tensor.numpy(), both[name], err_msg=name)
+
+
+@pytest.mark.parametrize("folder_of", [t5_folder, bart_folder])
+def test_an_exported_translator_decodes_as_before(folder_of, tmp_path):
+    run = imported(folder_of(tmp_path / "hub"), tmp_path)
+    assert main(["export", str(run), str(tmp_path / "back")]) == 0
+    assert main(["import", str(tmp_path / "back"), "--run-dir", str(tmp_path / "again")]) == 0
+    first, second = Run(run), Run(tmp_path / "again")
+    assert second.model.config == first.model.config
+    assert getattr(first.model.config, "bos_token_id", 3) == 3  # the hub folder's
+    assert second.record.imported["suggested"] == first.record.imported["suggested"]
+    assert second.generation == first.generation
+    translate = lambda run: run.task.translate(run, ["the cat sat"], num_beams=2)
+    assert translate(second) == translate(first)
+
+
 def test_fine_tuning_takes_the_sizes_of_the_imported_model(tmp_path, capsys):
     run = imported(bert_folder(tmp_path / "bert", 32, head="similarity"), tmp_path)
     (tmp_path / "pairs.tsv").write_text("".join(f"the cat {a}\ta man {a}\n" for a in "abcdefghijklmnopqrst"))

@@ -6,7 +6,7 @@ import pytest
 
 from minitransformer import BERT, BERTConfig
 from minitransformer.pretrained import PretrainedError, load_pretrained, save_pretrained
-from minitransformer.pretrained.generation import needed_options, suggested_flags
+from minitransformer.pretrained.generation import flags, needed_options, suggested_options
 
 MODULE = "sentence_transformers.models."
 
@@ -65,7 +65,7 @@ def test_forced_and_suppressed_tokens_and_several_ends_are_needed():
 
 def test_the_decoding_of_the_authors_is_shown_as_flags():
     content = {"num_beams": 4, "length_penalty": 2.0, "no_repeat_ngram_size": 3, "early_stopping": True}
-    assert " ".join(suggested_flags(content)) == (
+    assert " ".join(flags(suggested_options(content))) == (
         "--num-beams 4 --length-penalty 2.0 --no-repeat-ngram-size 3 --early-stopping true"
     )
-    assert suggested_flags({"num_beams": 1, "length_penalty": 2.0}) == []
+    assert suggested_options({"num_beams": 1, "length_penalty": 2.0}) == {}
