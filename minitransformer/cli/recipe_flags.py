@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, make_dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -14,9 +15,11 @@ from tyro.conf import OmitArgPrefixes, arg
 
 from .. import recipes
 from ..errors import UserError, truncated_repr
+from ..files import printable
 from ..recipes import Recipe
 from ..runs.folder import read_config
 from ..runs.run import record_of
+from ..tasks import task_class
 from .arguments import DataFolder
 from .layout import wrap
 from .parsing import parse
@@ -73,7 +76,8 @@ def with_flags(recipe: Recipe, argv: Sequence[str], options: T, verb: str, about
     chosen = [last_flag(argv, name) for name in ("model-type", "preset")]
     if any(chosen):
         recipe = recipes.with_model(recipe, *chosen)
-    elif (source := last_flag(argv, "init-from")) and "--resume" not in argv:
+    source = last_flag(argv, "init-from")
+    if source and "--resume" not in argv and not chosen[1]:
         recipe = with_model_of(recipe, Path(source))
     parts = {"run": options, "data": recipe.data, "model": recipe.model, "training": recipe.training}
     keys = [(name, type(part), part) for name, part in parts.items()]
@@ -86,21 +90,32 @@ def with_flags(recipe: Recipe, argv: Sequence[str], options: T, verb: str, about
 def with_model_of(recipe: Recipe, folder: Path) -> Recipe:
     """The recipe with the model settings of a run of the same type, except those that the task sets."""
     source = read_config(folder, record_of(folder))
-    if source.model_type != recipe.model_type:  # an error, when the weights are read
-        return recipe
+    task = task_class(recipe.task)
+    if source.model_type != recipe.model_type:
+        can_train = source.model_type in task.model_types
+        fix = f"Add --model-type {source.model_type}" if can_train else "Choose a run of the same type"
+        raise UserError(
+            f"{printable(folder)} has a model of type {source.model_type}, expected {recipe.model_type}.\n"
+            f"{fix}, or leave --init-from out."
+        )
     kept = {name: getattr(recipe.model, name) for name in OF_TASK if hasattr(recipe.model, name)}
     model = replace(source.model, **kept)
     most = min((getattr(model, name) for name in POSITIONS if hasattr(model, name)), default=None)
-    lengths = {name: getattr(recipe.data, name) for name in LENGTHS if hasattr(recipe.data, name)}
-    shorter = {} if most is None else {name: min(length, most) for name, length in lengths.items()}
-    return replace(recipe, model=model, data=replace(recipe.data, **shorter))
+    data = recipe.data
+    for limit in () if most is None else range(most, max(most - 4, 1), -1):  # some tasks add tokens
+        lengths = {name: getattr(data, name) for name in LENGTHS if hasattr(data, name)}
+        data = replace(data, **{name: min(length, limit) for name, length in lengths.items()})
+        with suppress(UserError):
+            task.check(data, model)
+            break
+    return replace(recipe, model=model, data=data)
 
 
 def taken_settings(before: Recipe, recipe: Recipe, folder: Path) -> str:
     """The settings that a recipe has from a run, by `with_model_of`: "n_embd 768, n_layer 12"."""
+    if type(recipe.model) is not type(before.model):
+        return f"model_type {recipe.model_type} and its settings"
     taken = with_model_of(before, folder)
-    if type(taken.model) is not type(recipe.model):
-        return ""
     parts = (before.model, taken.model, recipe.model), (before.data, taken.data, recipe.data)
     return ", ".join(
         f"{field.name} {getattr(own, field.name)}"

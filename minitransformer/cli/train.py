@@ -373,7 +373,7 @@ def choose_tokenizer(
 def settings_lines(training: Training, source: Source) -> list[str]:
     """A line with the settings that come from the run of --init-from; none if all were so before."""
     options, original = training.options, training.original
-    if options.model_type or options.preset:  # settings of their own
+    if options.preset:  # settings of its own
         return []
     before = recipes.load_recipe(training.name) if original is None else original.recipe
     taken = taken_settings(before, training.recipe, source.folder)

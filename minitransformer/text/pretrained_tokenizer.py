@@ -17,7 +17,16 @@ from .tokenizer import Tokenizer, TokenizerError
 from .tokenizer_presets import CLS, END, MASK, PAD, SEP, START, UNK
 
 ROLES = ("pad", "unk", "start", "end", "cls", "sep", "mask")
-ROLE_OF = {PAD: "pad", UNK: "unk", START: "start", END: "end", CLS: "cls", SEP: "sep", MASK: "mask"}
+ROLE_OF = {
+    PAD: "pad",
+    UNK: "unk",
+    START: "start",
+    END: "end",
+    CLS: "cls",
+    SEP: "sep",
+    MASK: "mask",
+    "<MASK>": "mask",
+}
 MOST_TOKENS = 2**24  # a larger id, of a damaged file, would take memory for all ids before it
 KINDS = {"BPE": "bpe", "WordPiece": "wordpiece", "Unigram": "unigram", "WordLevel": "word"}
 

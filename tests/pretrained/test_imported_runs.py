@@ -254,6 +254,21 @@ def test_both_heads_of_pretraining_are_imported_as_the_one_that_fills_gaps(tmp_p
 
 
 @pytest.mark.parametrize("folder_of", [t5_folder, bart_folder])
+def test_a_translator_is_fine_tuned_on_pairs(folder_of, tmp_path, capsys):
+    run = imported(folder_of(tmp_path / "hub"), tmp_path)
+    kind = Run(run).model.model_type
+    (tmp_path / "pairs.tsv").write_text("".join(f"the cat {a}\ta man {a}\n" for a in "abcdefghijklmnopqrst"))
+    train = ["train", "phrasebook", "--data", str(tmp_path / "pairs.tsv"), "--init-from", str(run)]
+    train += ["--steps", "2", "--run-dir", str(tmp_path / "tuned")]
+    assert main(train) == 2
+    assert f"expected transformer.\nAdd --model-type {kind}" in capsys.readouterr().err
+    assert main([*train, "--model-type", kind]) == 0
+    assert f"model_type {kind} and its settings" in (err := capsys.readouterr().err)
+    assert "new:" not in err  # all weights are those of the run
+    assert main(["export", str(tmp_path / "tuned"), str(tmp_path / "back")]) == 0
+
+
+@pytest.mark.parametrize("folder_of", [t5_folder, bart_folder])
 def test_an_exported_translator_decodes_as_before(folder_of, tmp_path):
     run = imported(folder_of(tmp_path / "hub"), tmp_path)
     assert main(["export", str(run), str(tmp_path / "back")]) == 0

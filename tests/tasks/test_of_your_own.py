@@ -447,17 +447,15 @@ def test_a_run_of_which_nothing_fits_is_refused(here, capsys):
 
 
 @pytest.mark.needs("tasks")
-def test_a_run_of_another_type_of_model_is_refused_by_its_type_or_its_tokenizer(here, capsys):
+def test_a_run_of_another_type_of_model_is_refused_unless_that_type_is_chosen(here, capsys):
     flags = ["bert-classify", "--run-dir", "new", "--hidden-size", "16", "--num-attention-heads", "2"]
     assert train(*flags, "--init-from", "mine") == 2
-    err = capsys.readouterr().err
-    assert "the tokenizer of mine has no special token [CLS]" in err
-    assert "--init-from" in err
+    assert "of type transformer, expected bert.\nChoose a run of the same type" in capsys.readouterr().err
     llama = ["llama-char", "--data", "text.txt", "--block-size", "16", "--run-dir", "new"]
-    sizes = ["--hidden-size", "16"]  # so that the embedding would fit
-    assert train(*llama, *sizes, "--init-from", "play") == 2
-    assert "of type gpt2, expected llama" in capsys.readouterr().err
-    assert not (here / "new").exists()
+    assert train(*llama, "--init-from", "play") == 2
+    assert "of type gpt2, expected llama.\nAdd --model-type gpt2, or" in capsys.readouterr().err
+    assert train(*llama, "--model-type", "gpt2", "--init-from", "play", "--steps", "1") == 0
+    assert "settings from play: model_type gpt2 and its settings" in capsys.readouterr().err
 
 
 def test_runs_of_versions_without_model_types_load(here):
