@@ -199,7 +199,7 @@ def test_other_threads_make_modules_with_memory():
 
 
 def tokenizer_of(vocab_size):
-    return SimpleNamespace(vocab_size=vocab_size, pad_id=0, start_id=2, end_id=3)
+    return SimpleNamespace(vocab_size=vocab_size, pad_id=0, start_id=2, end_id=3, prefix=[])
 
 
 def with_settings(recipe, **settings):
