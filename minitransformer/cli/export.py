@@ -12,6 +12,7 @@ from ..files import one_line
 from ..pretrained import save_pretrained
 from ..pretrained.adapters import save_adapter
 from ..runs.run import Run
+from ..tasks.image_classification import image_processor
 from .arguments import Checkpoint, Flag, RunFolder
 from .parsing import run_command
 
@@ -48,7 +49,10 @@ def run(argv: list[str]) -> None:
         trained = Run(run, checkpoint)
         longest = getattr(trained.recipe.data, "max_length", None)
         generation = trained.generation | trained.record.imported.get("suggested", {})
-        save_pretrained(trained.model, folder, trained.tokenizer, trained.labels, longest, generation)
+        processor = image_processor(trained) if trained.model.model_type == "vit" else None
+        save_pretrained(
+            trained.model, folder, trained.tokenizer, trained.labels, longest, generation, processor
+        )
         names = ", ".join(sorted(path.name for path in folder.iterdir()))
         print(one_line(f"{folder}: {names}"))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,6 +19,7 @@ from ..files import printable, read_bytes
 from .batching import generator
 from .tables import LIMIT, DataError
 
+T = TypeVar("T")
 PIXELS = 2**24  # of an image; as floats of four channels they are 2**28 bytes
 IMAGES, WARPS = 9, 10  # random streams
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # weights of red, green and blue (ITU-R BT.601)
@@ -97,6 +98,19 @@ def read_images(path: str | Path, trained: PixelRange | None = None) -> Images:
     than those of the training images are a DataError. Floats are not changed.
     """
     where = printable(path)
+    images, labels = load_images(path)
+    pixels, found = _pixels(images, f"{where}: images", ("N", "H", "W"), trained)
+    if trained is not None and (problem := found.problem(trained)):
+        if found.integer_pixels:
+            raise _unit_error(where, problem, trained)
+        print(f"warning: {where} {problem}", file=sys.stderr)
+    pixels = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
+    return Images(np.ascontiguousarray(pixels), labels, found)
+
+
+def load_images(path: str | Path) -> tuple[np.ndarray, Int[np.ndarray, " N"]]:
+    """The arrays `images` and `labels` of an .npz file, with the images as they are stored."""
+    where = printable(path)
     content = read_bytes(path, LIMIT)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -108,19 +122,15 @@ def read_images(path: str | Path, trained: PixelRange | None = None) -> Images:
             f"{where} is not an .npz file with the arrays images and labels: {error!s:.200}.\n"
             f"Write it with numpy.savez(file, images=..., labels=...)."
         ) from None
-    pixels, found = _pixels(images, f"{where}: images", ("N", "H", "W"), trained)
-    if trained is not None and (problem := found.problem(trained)):
-        if found.integer_pixels:
-            raise _unit_error(where, problem, trained)
-        print(f"warning: {where} {problem}", file=sys.stderr)
+    if not images.ndim or not images.size:
+        raise DataError(f"{where}: images have the shape {images.shape}.\nSave at least one image.")
     integers = labels.shape == images.shape[:1] and labels.dtype.kind in "ui"
     if not integers or labels.min() < 0 or int(labels.max()) >= 2**63:
         raise DataError(
-            f"{where}: labels must be integers from 0 to 2**63 - 1 of shape ({len(images)},), one for each "
+            f"{where}: labels must be integers from 0 to 2**63 - 1 of shape {images.shape[:1]}, one for each "
             f"image, got {labels.dtype} {labels.shape}.\nSave one label for each image."
         )
-    pixels = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
-    return Images(np.ascontiguousarray(pixels), labels.astype(np.int64), found)
+    return images, labels.astype(np.int64)
 
 
 def read_image(
@@ -132,20 +142,14 @@ def read_image(
     than twice as large, in another unit, are a DataError. Colours become grey if there is one channel.
     """
     where = printable(path)
-    content = read_bytes(path, LIMIT)
-    try:
-        if Path(path).suffix.lower() == ".png":
-            width, height = import_module("PIL.PngImagePlugin").PngImageFile(io.BytesIO(content)).size
-            if width * height > PIXELS:  # a small file can hold a huge image
-                raise ValueError(f"it has {width:,} x {height:,} pixels, the limit is {PIXELS:,}")
-            image = import_module("matplotlib.image").imread(io.BytesIO(content), format="png")
-        else:
-            image = _read_array(lambda: io.BytesIO(content), "the image")
-    except Exception as error:  # what Pillow and NumPy's parser raise is not documented
-        raise DataError(
-            f"{where} is not an image: {error!s:.200}.\n"
-            f"Pass a .png file, or an array (H, W) or (H, W, C) that numpy.save wrote."
-        ) from None
+
+    def load(content: bytes) -> np.ndarray:
+        if Path(path).suffix.lower() != ".png":
+            return read_array(content, "the image")
+        open_image(content, "Png")
+        return import_module("matplotlib.image").imread(io.BytesIO(content), format="png")
+
+    image = decoded(path, load, ".png")
     pixels, found = _pixels(image, f"{where}: an image", ("H", "W"), trained)
     if trained is not None and (problem := found.problem(trained)):
         brighter = trained.integer_pixels and found.largest_pixel <= 2 * trained.largest_pixel
@@ -156,6 +160,37 @@ def read_image(
     if channels == 1 and pixels.shape[-1] in (3, 4):  # the last of four is opacity
         pixels = pixels[..., :3] @ LUMA[:, None]
     return np.ascontiguousarray(pixels[..., : max(channels, 3)].transpose(2, 0, 1))
+
+
+def decoded(path: str | Path, load: Callable[[bytes], T], kinds: str) -> T:
+    """What `load` makes of the content of an image file; a DataError if it raises an exception."""
+    content = read_bytes(path, LIMIT)
+    try:
+        return load(content)
+    except DataError:
+        raise
+    except Exception as error:  # what Pillow and NumPy's parser raise is not documented
+        raise DataError(
+            f"{printable(path)} is not an image: {error!s:.200}.\n"
+            f"Pass a {kinds} file, or an array (H, W) or (H, W, C) that numpy.save wrote."
+        ) from None
+
+
+def open_image(content: bytes, kind: str) -> Any:
+    """Pillow's image of a "Png" or "Jpeg" file; a ValueError for more than PIXELS pixels.
+
+    A small file can contain a huge image.
+    """
+    reader = getattr(import_module(f"PIL.{kind}ImagePlugin"), f"{kind}ImageFile")
+    image = reader(io.BytesIO(content))
+    if image.width * image.height > PIXELS:
+        raise ValueError(f"it has {image.width:,} x {image.height:,} pixels, the limit is {PIXELS:,}")
+    return image
+
+
+def read_array(content: bytes, name: str) -> np.ndarray:
+    """The array of an .npy file."""
+    return _read_array(lambda: io.BytesIO(content), name)
 
 
 def _unit_error(where: str, problem: str, trained: PixelRange) -> DataError:

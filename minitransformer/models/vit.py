@@ -96,7 +96,8 @@ class Patches(nn.Module):
                 f"Resize or reshape them, or build the model with their num_channels and image_size."
             )
         n = self.config.image_size // p
-        x = x.to(self.projection.weight.dtype).reshape(-1, c, n, p, n, p)
+        assert self.projection.bias is not None  # the weight may have 8 bits
+        x = x.to(self.projection.bias.dtype).reshape(-1, c, n, p, n, p)
         return self.projection(x.permute(0, 2, 4, 1, 3, 5).reshape(-1, n * n, c * p * p))  # (B, N, C P P)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from minigrad.core.devices import on_cpu
 from minigrad.io import save_file, temporary_name
 
+from ..data.image_processor import ImageProcessor
 from ..errors import UserError
 from ..files import printable, write_json
 from ..layers.quantized import check_not_quantized
@@ -22,6 +23,7 @@ from ..models.protocol import model_class
 from .errors import PretrainedError
 from .family import FAMILIES, Family, Settings, family
 from .generation import write_generation
+from .images import write_processor
 from .loading import widths_of
 from .names import find
 from .pooling import write_pooling
@@ -36,12 +38,14 @@ def save_pretrained(
     labels: Sequence[str] = (),
     max_length: int | None = None,
     generation: Mapping[str, Any] | None = None,
+    image_processor: ImageProcessor | None = None,
 ) -> None:
     """Write config.json and model.safetensors, and the tokenizer's files, to a new folder.
 
     `transformers` reads it with from_pretrained, and computes the same logits. `labels` are the names of the
     classes, `max_length` is the longest text of a sentence encoder, `generation` has options of decoding, for
-    generation_config.json. Raises a PretrainedError for a model that no class of transformers computes.
+    generation_config.json, `image_processor` prepares the images of a ViT. Raises a PretrainedError for a
+    model that no class of transformers computes.
 
         save_pretrained(model, "my-gpt2")
     """
@@ -64,6 +68,8 @@ def save_pretrained(
             write_pooling(partial, model.config, max_length)
         if generation:
             write_generation(partial, settings, generation)
+        if image_processor is not None:
+            write_processor(partial, image_processor)
         if tokenizer is not None:
             save_tokenizer(tokenizer, partial, model)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ from ..layers.quantized import quantize
 from ..pretrained import PretrainedError, load_pretrained
 from ..pretrained.family import architecture_of, family, label_names
 from ..pretrained.generation import needed_options, suggested_options
+from ..pretrained.images import read_processor
 from ..pretrained.pooling import max_length
 from ..pretrained.settings import read_optional, read_settings
 from ..pretrained.tokenizers import load_tokenizer
 from ..recipes import Recipe
 from ..tasks import task_class
+from ..tasks.image_classification import PROCESSOR
 from ..training.checkpoint import Checkpoints, check_finite
 from ..training.config import TrainConfig
 from ..training.run_files import lock
@@ -61,6 +63,8 @@ def import_run(
     recipe = recipe_of(folder, kind.model_type, model, tokenizer, max_length(source))
     lines = [f"{kind.model_type}, imported from {printable(source)}"]
     record = new_record(recipe, tokenizer, {}, Sources(), labels, None, command, lines)
+    if model.model_type == "vit":
+        record = replace(record, reading={PROCESSOR: asdict(read_processor(source, model.config))})
     decoding = read_optional(source / "generation_config.json") or settings
     vocab_size: int = getattr(model.config, "vocab_size", 0)
     tokens: int = getattr(model.config, "target_vocab_size", None) or vocab_size
@@ -114,7 +118,8 @@ def _data_settings(task: Any, model: Any, tokenizer: Any, longest: int | None) -
     """Settings of [data] from the model: the kind of the tokenizer, and the longest text."""
     found: dict[str, Any] = {} if tokenizer is None else {"tokenizer": tokenizer.kind}
     fields = task.Data.__dataclass_fields__
-    longest = longest or model.max_length or getattr(model.config, "max_position_embeddings", 512)
+    longest = longest or getattr(model, "max_length", None)
+    longest = longest or getattr(model.config, "max_position_embeddings", 512)
     for name in ("block_size", "max_length"):
         if name in fields:
             found[name] = longest

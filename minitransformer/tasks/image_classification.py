@@ -26,6 +26,7 @@ from ..data.digits import (
     read_images,
     warp_images,
 )
+from ..data.image_processor import BILINEAR, ImageProcessor
 from ..data.labels import check_labels
 from ..data.masking import row_generator
 from ..data.splits import Sources, Splits, example_line, user_splits
@@ -39,6 +40,7 @@ from .predictions import Prediction, class_prediction
 from .scores import accuracy, macro_f1
 
 Example = tuple[np.ndarray, int]
+PROCESSOR = "image_processor"  # in a run's `reading`
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,11 @@ class ImageClassification(ExampleTask):
 
     @classmethod
     def read_test_file(cls, run: Trained, path: Path) -> list[Example]:
-        examples = _examples(read_images(path, trained_pixels(run)))
-        check_labels(printable(path), cls.labels_in(examples), run.labels)
+        processor = own_processor(run)
+        found = processor.read_images(path) if processor else read_images(path, trained_pixels(run))
+        examples = _examples(found)
+        numbers = list(map(str, range(len(run.labels))))
+        check_labels(printable(path), cls.labels_in(examples), numbers)
         return examples
 
     @classmethod
@@ -160,7 +165,7 @@ class ImageClassification(ExampleTask):
     def predict(self, model: Any, examples: Sequence[Example]) -> list[tuple[str, str, str]]:
         rows = self.class_logits(model, examples)
         return [
-            (f"image {n}", str(label), str(row.argmax()))
+            (f"image {n}", label_name(label, self.label_names), label_name(row.argmax(), self.label_names))
             for n, ((_, label), row) in enumerate(zip(examples, rows, strict=True))
         ]
 
@@ -193,7 +198,7 @@ class ImageClassification(ExampleTask):
         examples = [read_input(run, texts, splits) for texts in inputs]
         rows = cls.of_run(run, examples).class_logits(run.model, examples)
         return [
-            add_label(class_prediction(row, run.labels, top), "" if label == IGNORE else str(label))
+            add_label(class_prediction(row, run.labels, top), label_name(label, run.labels))
             for row, (_, label) in zip(rows, examples, strict=True)
         ]
 
@@ -227,7 +232,10 @@ def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[
             f"there is no image {name[:60]!r}.\n"
             f"Pass a .png or .npy file, or test:0, the first image of the test split."
         )
-    image = read_image(name, getattr(run.recipe.model, "num_channels", 1), trained_pixels(run))
+    if processor := own_processor(run):
+        image = processor.read_image(name)
+    else:
+        image = read_image(name, getattr(run.recipe.model, "num_channels", 1), trained_pixels(run))
     if image.shape != (expected := expected_shape(run.recipe.model, image.shape)):
         raise UserError(
             f"{name} has shape {image.shape}, but this run reads {expected}: channels, height, width.\n"
@@ -239,6 +247,29 @@ def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[
 def trained_pixels(run: Trained) -> PixelRange | None:
     """The pixel range that the run was trained on; None if unknown."""
     return PixelRange(**run.reading) if run.reading else None
+
+
+def own_processor(run: Trained) -> ImageProcessor | None:
+    """The preparation of images that came with an imported model."""
+    return ImageProcessor(**run.reading[PROCESSOR]) if PROCESSOR in run.reading else None
+
+
+def image_processor(run: Trained) -> ImageProcessor | None:
+    """The preparation of images for the run's model; None if it needs others than that can do."""
+    if found := own_processor(run):
+        return found
+    pixels = trained_pixels(run)
+    size, channels = run.recipe.model.image_size, run.recipe.model.num_channels
+    if pixels is None or not pixels.integer_pixels or channels not in (1, 3):
+        return None
+    return ImageProcessor((size, size), BILINEAR, 1 / pixels.divisor(), [0.0] * channels, [1.0] * channels)
+
+
+def label_name(label: int, names: Sequence[str]) -> str:
+    """The name of a class; its number if it is not one of the model's, "" if it is unknown."""
+    if label == IGNORE:
+        return ""
+    return names[label] if label < len(names) else str(label)
 
 
 def add_label(prediction: Prediction, label: str) -> Prediction:

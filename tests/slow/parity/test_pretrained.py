@@ -12,9 +12,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import minigrad as mg
-from minitransformer import generate, load_pretrained, save_pretrained
+from minitransformer import ViTConfig, generate, load_pretrained, save_pretrained
 from minitransformer.pretrained import PretrainedError, PretrainedWarning
 from minitransformer.pretrained.generation import needed_options
+from minitransformer.pretrained.images import read_processor, write_processor
 
 from .from_transformers import assert_close, assert_same_gradients, transformers
 
@@ -356,3 +357,33 @@ def test_the_papers_transformer_is_a_marian(options, tmp_path):
     texts = theirs.generate(source, max_new_tokens=8, num_beams=1, do_sample=False).numpy()[:, 1:].tolist()
     cut = [row[: row.index(3)] if 3 in row else row for row in texts]
     assert generate(ours, IDS.tolist(), 8) == cut
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"resample": 3, "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]},
+        {"do_normalize": False},
+        {"do_rescale": False},
+    ],
+    ids=str,
+)
+def test_images_are_prepared_as_by_transformers(name, options, tmp_path):
+    from PIL import Image
+    from transformers import AutoImageProcessor, ViTImageProcessorPil
+
+    ViTImageProcessorPil(size={"height": 24, "width": 24}, **options).save_pretrained(tmp_path)
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
+    Image.fromarray(np.kron(pixels, np.ones((9, 8, 1), np.uint8))).save(tmp_path / name)
+    processor = read_processor(tmp_path, ViTConfig(image_size=24, patch_size=4))
+    theirs = AutoImageProcessor.from_pretrained(tmp_path)
+    expected = theirs(Image.open(tmp_path / name), return_tensors="np")["pixel_values"]
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(processor.read_image(tmp_path / name)[None], expected, atol=1e-6 * scale)
+
+    write_processor(tmp_path, processor)
+    again = AutoImageProcessor.from_pretrained(tmp_path)
+    found = again(Image.open(tmp_path / name), return_tensors="np")["pixel_values"]
+    np.testing.assert_allclose(found, expected, atol=1e-6 * scale)

@@ -1,0 +1,85 @@
+"""Images as a pretrained model reads them: resized, rescaled and normalized."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ..base_config import Config
+from ..errors import counted
+from ..files import printable
+from .digits import Images, decoded, load_images, open_image, read_array
+from .tables import LIMIT, DataError
+
+BILINEAR = 2  # Pillow's number
+KINDS = {".png": "Png", ".jpg": "Jpeg", ".jpeg": "Jpeg"}
+
+
+@dataclass(frozen=True)
+class ImageProcessor(Config):
+    """How images become the input of a model. The keys and the steps are those of ViTImageProcessor.
+
+    Pixels are integers from 0 to 255. They are resized by Pillow, which rounds them, and multiplied by
+    `rescale_factor`; then the mean of each channel is subtracted, and its standard deviation divides them.
+    """
+
+    size: tuple[int, int] | None  # height and width; None for images that have the model's
+    resample: int  # Pillow's number of a filter, such as BILINEAR
+    rescale_factor: float
+    image_mean: list[float]
+    image_std: list[float]
+
+    def read_image(self, path: str | Path) -> Float[np.ndarray, "C H W"]:
+        """The image of a .png or .jpg file, or of an .npy file: uint8, (H, W) or (H, W, C)."""
+
+        def load(content: bytes) -> Any:
+            if (kind := KINDS.get(Path(path).suffix.lower())) is None:
+                return _opened(read_array(content, "the image"))
+            return import_module("PIL.ImageOps").exif_transpose(open_image(content, kind)).convert("RGB")
+
+        return self.prepare(decoded(path, load, ".png or .jpg"))
+
+    def read_images(self, path: str | Path) -> Images:
+        """The arrays `images`, uint8, (N, H, W) or (N, H, W, C), and `labels` (N,) of an .npz file."""
+        images, labels = load_images(path)
+        if len(images) * self.bytes_of(images.shape[1:]) > LIMIT:
+            raise DataError(
+                f"{printable(path)} has {counted(len(images), 'image')}, which are more than {LIMIT:,} bytes "
+                f"when they are resized.\nSplit it into smaller files."
+            )
+        try:
+            return Images(np.stack([self.prepare(_opened(image)) for image in images]), labels)
+        except ValueError as error:
+            raise DataError(f"{printable(path)}: {error}.\nSave such arrays.") from None
+
+    def bytes_of(self, shape: tuple[int, ...]) -> int:
+        """The size of a prepared image."""
+        height, width = self.size or shape[:2]
+        return 4 * len(self.image_mean) * height * width
+
+    def prepare(self, image: Any) -> Float[np.ndarray, "C H W"]:
+        """The input of the model, from an image of Pillow."""
+        image = image.convert("RGB" if len(self.image_mean) == 3 else "L")
+        if self.size is not None:
+            height, width = self.size
+            image = image.resize((width, height), self.resample)
+        pixels = np.asarray(image, np.float32).reshape(image.height, image.width, -1)
+        pixels = pixels * np.float32(self.rescale_factor)
+        normal = (pixels - np.array(self.image_mean, np.float32)) / np.array(self.image_std, np.float32)
+        return np.ascontiguousarray(normal.transpose(2, 0, 1))
+
+
+def _opened(array: np.ndarray) -> Any:
+    """An array as an image of Pillow."""
+    channels = array.shape[2:]
+    if array.dtype != np.uint8 or array.ndim not in (2, 3) or channels not in ((), (1,), (3,), (4,)):
+        raise ValueError(
+            f"an image must be uint8, from 0 to 255, of shape (H, W) or (H, W, 3), got {array.dtype} "
+            f"{array.shape}"
+        )
+    return import_module("PIL.Image").fromarray(array[..., 0] if channels == (1,) else array)
