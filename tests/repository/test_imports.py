@@ -103,7 +103,7 @@ ORDERS = {
         "torch_names",
     ),
     "minitransformer": (
-        "layers", "models", "inspection", "text", "pretrained", "data", "generation", "tasks", "training",
+        "layers", "models", "inspection", "text", "data", "pretrained", "generation", "tasks", "training",
         "recipes", "runs", "plots", "explain", "claims", "cli",
     ),
 }  # fmt: skip
