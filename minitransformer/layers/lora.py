@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+import minigrad as mg
 from minigrad import Tensor, nn, no_grad
 from minigrad.nn import functional as F
 from minigrad.ops.shaping import cat
@@ -39,8 +40,8 @@ class Adapter(nn.Module):
         super().__init__()
         outputs, inputs = weight.shape
         self.factor = alpha / rank
-        self.lora_A = nn.Parameter(np.empty((rank, inputs), weight.array.dtype))
-        self.lora_B = nn.Parameter(np.zeros((outputs, rank), weight.array.dtype))
+        self.lora_A = nn.Parameter(mg.empty(rank, inputs, dtype=weight.dtype, device=weight.device))
+        self.lora_B = nn.Parameter(mg.zeros(outputs, rank, dtype=weight.dtype, device=weight.device))
         nn.init.kaiming_uniform_(self.lora_A, a=math.sqrt(5))  # as in peft
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:

@@ -44,6 +44,11 @@ def read_config(content: Settings) -> Settings:
     """Since transformers 5, the rotary positions have a table of their own."""
     found = _read(content)
     rotary = content.get("rope_parameters") or content.get("rope_scaling") or {}
+    if not isinstance(rotary, dict):
+        raise PretrainedError(
+            f"config.json has {printable(repr(rotary)):.60} as the settings of rotary positions; they are an "
+            f"object such as {{'rope_type': 'default'}}.\nDownload it again."
+        )
     kind = rotary.get("rope_type", rotary.get("type", "default"))
     if kind not in SCALING:
         raise PretrainedError(

@@ -12,10 +12,20 @@ from .errors import PretrainedError
 
 def read_settings(folder: Path) -> dict[str, Any]:
     """The content of config.json."""
+    if folder.is_file():
+        raise PretrainedError(
+            f"{printable(folder)} is a file.\n"
+            f"Pass the folder with the model's config.json, model.safetensors and tokenizer files."
+        )
     if not folder.is_dir():
         raise PretrainedError(
             f"there is no folder {printable(folder)}.\n"
             f"Download the model's config.json, model.safetensors and tokenizer files into one."
+        )
+    if (folder / "adapter_config.json").is_file():
+        raise PretrainedError(
+            f"{printable(folder)} has adapters without their model.\n"
+            f"Merge them with peft: model.merge_and_unload().save_pretrained(FOLDER)."
         )
     if not (folder / "config.json").is_file():
         raise PretrainedError(

@@ -39,6 +39,10 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
     generation_config.json.
     """
     folder = Path(folder)
+    if not folder.is_dir():
+        raise PretrainedError(
+            f"there is no folder {printable(folder)}.\nPass the folder with the model's tokenizer files."
+        )
     settings = read_optional(folder / "special_tokens_map.json")
     settings |= read_optional(folder / "tokenizer_config.json")
     config = read_optional(folder / "generation_config.json") | read_optional(folder / "config.json")
@@ -54,7 +58,7 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
         path = folder / "tokenizer.json"
         backend = backend_of(read_object(path), printable(path))
     elif has("vocab.json", "merges.txt"):
-        backend = _byte_level(folder)
+        backend = _byte_level(folder, settings.get("add_prefix_space") is True)
     elif has("vocab.txt"):
         backend = _word_piece(folder / "vocab.txt", settings)
     elif has("sentencepiece.bpe.model"):
@@ -141,7 +145,7 @@ def _marian(folder: Path, settings: Mapping[str, Any], config: Mapping[str, Any]
     return SentencePieceTokenizer(source, roles, config.get("vocab_size"), target, vocab, where=where)
 
 
-def _byte_level(folder: Path) -> hf.Tokenizer:
+def _byte_level(folder: Path, add_prefix_space: bool) -> hf.Tokenizer:
     """GPT-2's and BART's: pairs of bytes (Radford et al. 2019, 2.2)."""
     vocab = read_optional(folder / "vocab.json")
     lines = read_text(folder / "merges.txt").split("\n")
@@ -152,12 +156,12 @@ def _byte_level(folder: Path) -> hf.Tokenizer:
         "model": {"type": "BPE", "vocab": vocab, "merges": merges},
     }  # fmt: skip
     backend = backend_of(content, printable(folder / "vocab.json"))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
     backend.decoder = decoders.ByteLevel()
     backend.post_processor = processors.ByteLevel(trim_offsets=False)
     if "<s>" in vocab and "</s>" in vocab:  # RoBERTa's and BART's
         pair = ("</s>", vocab["</s>"]), ("<s>", vocab["<s>"])
-        backend.post_processor = processors.RobertaProcessing(*pair, add_prefix_space=False)
+        backend.post_processor = processors.RobertaProcessing(*pair, add_prefix_space=add_prefix_space)
     special = [
         token for token in ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>") if token in vocab
     ]

@@ -58,7 +58,11 @@ def header_of(path: Path) -> dict[str, StoredTensor]:
             for name, each in slices.items():  # in the order of their bytes, without gaps
                 dtype = DTYPES.get(each.get_dtype(), "")
                 if not dtype:
-                    raise SafetensorError(f"{name} has the dtype {each.get_dtype()}")
+                    raise PretrainedError(
+                        f"{printable(path)}: {printable(name)} has the dtype {each.get_dtype()}, which is "
+                        f"not supported.\n"
+                        f"Load a model with weights in float32, float16 or bfloat16."
+                    )
                 shape = tuple(each.get_shape())
                 found[name] = StoredTensor(path, dtype, shape, position)
                 position += int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize

@@ -153,6 +153,9 @@ def record_of(folder: Path) -> Record:
             f"there is no run folder {folder}.{did_you_mean(str(folder), known_runs(folder))}\n"
             f"Train one with `{shell_command(['minitransformer', 'train', 'RECIPE', '--run-dir', folder])}`."
         )
+    if not (folder / "run.json").exists() and (folder / "config.json").exists():
+        command = shell_command(["minitransformer", "import", folder, "--run-dir", f"runs/{folder.name}"])
+        raise RunError(f"{folder} is a pretrained model, not a run folder.\nImport it first: `{command}`.")
     for name in ("run.json", "config.toml"):
         if not (folder / name).exists():
             raise _not_a_run(folder, f"it has no {name}")

@@ -298,6 +298,32 @@ def test_settings_that_cannot_be_read_are_named(settings, message, tmp_path):
         load_pretrained(folder)
 
 
+@pytest.mark.parametrize("scaling", ["llama3", ["linear"]])
+def test_settings_of_rotary_positions_that_are_no_object_are_named(scaling, tmp_path):
+    folder = written(llama(), tmp_path / "model")
+    change(folder, rope_parameters=scaling)
+    with pytest.raises(PretrainedError, match="as the settings of rotary positions"):
+        load_pretrained(folder)
+
+
+def test_weights_of_another_dtype_are_named_with_it(tmp_path):
+    folder = written(gpt(), tmp_path / "model")
+    path = folder / "model.safetensors"
+    header = json.dumps({"wte.weight": {"dtype": "F8_E4M3", "shape": [2], "data_offsets": [0, 2]}}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + b"\0\0")
+    with pytest.raises(PretrainedError, match=r"wte\.weight has the dtype F8_E4M3, which is not supported"):
+        load_pretrained(folder)
+
+
+def test_what_is_no_folder_of_a_model_is_named(tmp_path):
+    (tmp_path / "text.txt").write_text("a text")
+    with pytest.raises(PretrainedError, match=r"text\.txt is a file"):
+        load_pretrained(tmp_path / "text.txt")
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(PretrainedError, match=r"has adapters without their model.\n.*merge_and_unload"):
+        load_pretrained(tmp_path)
+
+
 def test_a_model_that_transformers_cannot_compute_is_refused_by_name(tmp_path):
     with pytest.raises(PretrainedError, match="positions = 'rotary'"):
         save_pretrained(gpt(positions="rotary"), tmp_path / "model")

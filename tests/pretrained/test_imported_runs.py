@@ -81,6 +81,11 @@ def gpt2(tmp_path):
     return tmp_path / "gpt2"
 
 
+def test_verbs_that_get_the_folder_of_a_model_say_how_to_import_it(gpt2, capsys):
+    assert main(["generate", str(gpt2), "--prompt", "the"]) == 2
+    assert f"minitransformer import {gpt2} --run-dir runs/gpt2" in capsys.readouterr().err
+
+
 def bert_folder(folder, positions=16, **options):
     backend = word_piece()
     config = BERTConfig(

@@ -49,6 +49,23 @@ def sentencepiece(folder, name="tokenizer.model"):
 # ---------------------------------------------------------------- settings
 
 
+@pytest.mark.parametrize("adds", [False, True])
+def test_byte_level_pairs_start_with_a_space_if_the_settings_say_so(adds, tmp_path):
+    vocab = ["a", "Ġ", "Ġa", "b"]
+    write(
+        tmp_path,
+        vocab={token: i for i, token in enumerate(vocab)},
+        tokenizer_config={"add_prefix_space": adds},
+    )
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nĠ a\n")
+    assert load_tokenizer(tmp_path).encode("a b") == ([2, 1, 3] if adds else [0, 1, 3])
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"there is no folder .*nowhere"):
+        load_tokenizer(tmp_path / "nowhere")
+
+
 def test_a_special_token_is_text_or_an_object_with_its_content(tmp_path):
     ours = bert(tmp_path, unk_token={"__type": "AddedToken", "content": "[UNK]"}, pad_token="[PAD]")
     assert (ours.unk_id, ours.pad_id) == (1, 0)
