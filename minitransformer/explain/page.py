@@ -26,6 +26,7 @@ from ..errors import UserError
 from ..files import printable
 from .model import model_script
 from .structure import structure
+from .tokenizers import tokenizer_data
 
 SHARED = ("dom.js", "answers.js")  # with the graph page
 SCRIPTS = (  # concatenated into one script, after the model's and those
@@ -156,26 +157,6 @@ def base85(content: bytes) -> str:
         digits = np.stack([block // 85**power % 85 for power in (4, 3, 2, 1, 0)], -1)
         found[start : start + 1_000_000] = digits + 35 + (digits >= 25)
     return found.tobytes().decode("ascii")
-
-
-def tokenizer_data(tokenizer: Any) -> dict[str, Any] | None:
-    """What JavaScript needs to tokenize a text; None for a run without text."""
-    if tokenizer is None:
-        return None
-    own = getattr(tokenizer, "bert_settings", None)  # of a pretrained BERT
-    model = {} if own else json.loads(tokenizer.to_bytes())["model"]
-    merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model.get("merges", [])]
-    return {
-        "layout": "wordpiece" if own else tokenizer.layout,
-        "bert": own,
-        "tokens": [tokenizer.id_to_token[i] for i in range(tokenizer.vocab_size)],
-        "merges": merges,
-        "special": sorted(tokenizer._special),
-        "pad_id": tokenizer.pad_id,
-        "unk_id": tokenizer.unk_id,
-        "start_id": tokenizer.start_id,
-        "end_id": tokenizer.end_id,
-    }
 
 
 def _json(content: Any) -> str:

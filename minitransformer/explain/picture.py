@@ -19,6 +19,7 @@ from minigrad.palette import POSITIVE
 from ..files import printable
 from ..generation import generate
 from .record import Record, record
+from .tokenizers import shown_tokens
 
 ABOUT = "attention weights: the last layer, mean of its heads"
 CROSSED = "cross-attention weights: the last layer, mean of its heads"
@@ -40,8 +41,9 @@ def static_picture(
     """The picture of a model on token ids; or of a ViT on the pixels of an image (C, H, W)."""
     if tokenizer is None:
         return _image(model, source, labels)
-    words = [*labels] or [tokenizer.id_to_token[i] for i in range(tokenizer.vocab_size)]
-    tokens = lambda ids: [tokenizer.id_to_token[i] for i in ids]
+    shown = shown_tokens(tokenizer) or tokenizer.id_to_token
+    words = [*labels] or [shown[i] for i in range(tokenizer.vocab_size)]
+    tokens = lambda ids: [shown[i] for i in ids]
     if getattr(model.config, "head", None) is not None:
         return _encoder(model, tokens(source), source, words, marks)
     if model.is_encoder_decoder:

@@ -14,9 +14,9 @@ from ..errors import UserError
 from ..layers.quantized import bytes_of, dequantize, is_quantized, stored_rows
 from ..runs.run import Run
 from ..tasks.inputs import check_length, inputs_of_run, marked_ids, warn_of_unknown, word_ids
-from ..text.pretrained_tokenizer import PretrainedTokenizer
 from .page import Explanation, to_html
 from .picture import static_picture
+from .tokenizers import UnknownPart, tokenizer_data
 
 MOST_BYTES = 130_000_000  # of weights: 162 MB as text
 FAMILIES = (  # implemented in assets/model
@@ -135,14 +135,13 @@ def check_supported(run: Any) -> None:
             f"the walk-through does not support a model of type {kind}.\n"
             f"It supports {supported}; `minitransformer graph {run.folder}` draws this one."
         )
-    tokenizer = run.tokenizer
-    is_foreign = isinstance(tokenizer, PretrainedTokenizer) and tokenizer.bert_settings is None
-    if is_foreign or getattr(tokenizer, "layout", "") == "unigram":
+    try:
+        tokenizer_data(run.tokenizer)
+    except UnknownPart as error:
         raise UserError(
-            f"the walk-through does not split texts as the tokenizer of {run.folder} does.\n"
-            f"It does words, byte pairs, word pieces and characters; look inside this one with "
-            f"record_attention, or draw it with `minitransformer graph {run.folder}`."
-        )
+            f"the walk-through does not split texts as the tokenizer of {run.folder} does: it has {error}.\n"
+            f"Look inside this model with record_attention, or draw it with `minitransformer graph {run.folder}`."
+        ) from None
     config = model.config
     for name, known in COMPUTED.items():
         if (value := getattr(config, name, known[0])) not in known:

@@ -140,7 +140,7 @@ function targetForm(e) {
 
 /** Words of the answer that the model does not know. */
 function unknownNote(e) {
-  const { unknown, pieces } = e.target ? e.model.tokenize(e.target) : { unknown: [] };
+  const { unknown, pieces } = e.target ? e.model.tokenizeTarget(e.target) : { unknown: [] };
   return unknown.length
     ? h("span", { class: "note" }, `Not in the vocabulary: ${unknown.map(i => pieces[i]).join(", ")}`)
     : null;

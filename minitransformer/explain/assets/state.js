@@ -129,7 +129,7 @@ class Explanation {
       const whole = isChanged(this)
         ? model.generate(this.twin ? model.sourceIds(this.twin) : source, {}, {})
         : answer;
-      right = this.target ? { ...model.tokenize(this.target), stopped: true } : whole;
+      right = this.target ? { ...model.tokenizeTarget(this.target), stopped: true } : whole;
       labels = right.stopped ? [...right.ids, this.data.tokenizer.end_id] : right.ids;
       target = [this.startId(), ...labels.slice(0, -1)];
       this.record = model.run({ source, target }, options);
@@ -258,7 +258,8 @@ class Explanation {
   }
 
   tokenOf(id) {
-    return this.data.tokenizer?.tokens[id] ?? String(id);
+    const { tokenizer } = this.data;
+    return (tokenizer?.shown ?? tokenizer?.tokens)?.[id] ?? String(id);
   }
 
   wordOf(id) {

@@ -36,6 +36,11 @@ class Model {
     return this.tokenizer.encode(this.input.strip ? strip(text) : text);
   }
 
+  /** The same of a target, such as a translation. */
+  tokenizeTarget(text) {
+    return this.tokenizer.encodeTarget(this.input.strip ? strip(text) : text);
+  }
+
   decode(ids) {
     return this.tokenizer.decode(ids);
   }

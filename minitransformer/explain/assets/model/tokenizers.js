@@ -1,8 +1,9 @@
 // Text to token ids and back, as minitransformer/text does with Hugging Face's library.
 //
-// A tokenizer has a layout ("word", "spaced word", "bpe", "byte bpe", "wordpiece" or "char"): how a text is
-// normalized, how it is split into words, how a word becomes tokens, and how tokens become text again. The
-// ids are Python's for any text of Unicode 16; the library does not know the letters of later ones.
+// A tokenizer has a layout ("word", "spaced word", "bpe", "byte bpe", "wordpiece", "char" or, if it is a
+// pretrained one, "parts"): how a text is normalized, how it is split into words, how a word becomes tokens, and
+// how tokens become text again. The ids are Python's for any text of Unicode 16; the library does not know the
+// letters of later ones.
 
 /** \s of the library, and what Python's `strip` takes away. */
 const SPACE = "\\p{White_Space}";
@@ -60,39 +61,84 @@ function joinWords(words) {
 
 // ---------------------------------------------------------------- pieces of words
 
-/** Merges neighbours, those of the earliest merge first, until no pair has one (Sennrich et al. 2016). */
-function mergePairs(symbols, ranks) {
+/**
+ * Merges neighbours, those with the lowest rank first, until no pair has one (Sennrich et al. 2016). `rankOf` is
+ * the rank of a pair: the number of its merge.
+ */
+function mergePairs(symbols, rankOf) {
   const parts = [...symbols];
+  const rankAt = i => (i >= 0 && i + 1 < parts.length ? rankOf(parts[i], parts[i + 1]) : Infinity);
+  const ranks = parts.map((_, i) => rankAt(i));
   while (true) {
     let best = Infinity;
     let place = -1;
-    for (let i = 0; i + 1 < parts.length; i++) {
-      const rank = ranks.get(pairKey(parts[i], parts[i + 1])) ?? Infinity;
-      if (rank < best) [best, place] = [rank, i];
-    }
+    for (let i = 0; i < ranks.length; i++) if (ranks[i] < best) [best, place] = [ranks[i], i];
     if (place < 0) return parts;
     parts.splice(place, 2, parts[place] + parts[place + 1]);
+    ranks.splice(place, 2, rankAt(place));
+    if (place > 0) ranks[place - 1] = rankAt(place - 1);
   }
 }
 
-function pairKey(first, second) {
-  return JSON.stringify([first, second]);
+/** The rank of each pair of a list of merges. */
+function ranksOf(merges) {
+  const key = (first, second) => `${first.length} ${first}${second}`;
+  const ranks = new Map(merges.map(([first, second], rank) => [key(first, second), rank]));
+  return (first, second) => ranks.get(key(first, second)) ?? Infinity;
 }
 
 /** The longest known piece of a word first, "##" before a piece that does not start it (Wu et al. 2016). */
-function longestPieces(word, vocabulary, unknown) {
+function longestPieces(word, vocabulary, unknown, { prefix = "##", longest = 100 } = {}) {
   const characters = [...word];
-  if (characters.length > 100) return [unknown];
+  if (characters.length > longest) return [unknown];
   const pieces = [];
   for (let from = 0; from < characters.length;) {
     let to = characters.length;
-    const piece = () => (from ? "##" : "") + characters.slice(from, to).join("");
+    const piece = () => (from ? prefix : "") + characters.slice(from, to).join("");
     while (to > from && !vocabulary.has(piece())) to--;
     if (to === from) return [unknown];
     pieces.push(piece());
     from = to;
   }
   return pieces;
+}
+
+/**
+ * The pieces with the largest sum of log-probabilities (Kudo 2018): for each end, the best path that leads there.
+ * A character that is no piece is unknown, and so is a run of them.
+ */
+function likeliestPieces(word, { pieces, longest, unknown, penalty, round }) {
+  const characters = [...word];
+  const best = [{ score: 0, from: 0, isUnknown: false }];
+  for (let from = 0; from < characters.length; from++) {
+    const reach = (to, score, isUnknown) => {
+      const sum = round(score + best[from].score);
+      if (!best[to] || sum > best[to].score) best[to] = { score: sum, from, isUnknown };
+    };
+    let piece = "";
+    for (let to = from + 1; to <= Math.min(from + longest, characters.length); to++) {
+      piece += characters[to - 1];
+      const score = pieces.get(piece);
+      if (score !== undefined) reach(to, score, piece === unknown);
+      else if (to === from + 1) reach(to, penalty, true);
+    }
+  }
+  const found = [];
+  let isAfterUnknown = false;
+  for (let to = characters.length; to > 0; to = best[to].from) {
+    const { from, isUnknown } = best[to];
+    const piece = characters.slice(from, to).join("");
+    if (isUnknown && isAfterUnknown) found[0] = piece + found[0];
+    else found.unshift(piece);
+    isAfterUnknown = isUnknown;
+  }
+  return found;
+}
+
+/** The pieces of a text's bytes, <0x00> to <0xFF>. */
+function bytePieces(text) {
+  const hex = byte => byte.toString(16).toUpperCase().padStart(2, "0");
+  return Array.from(new TextEncoder().encode(text), byte => `<0x${hex(byte)}>`);
 }
 
 /** GPT-2's character for each byte: itself if it is a visible one, else one from U+0100 on. */
@@ -109,7 +155,21 @@ function bytesAsCharacters(text) {
 }
 
 function charactersAsText(characters) {
-  return new TextDecoder().decode(Uint8Array.from(characters, c => BYTE_OF.get(c)));
+  return textOfBytes(Array.from(characters, c => BYTE_OF.get(c)));
+}
+
+/** The text of bytes; with U+FFFD for those that are no characters, or with `fatal` null if there are any. */
+function textOfBytes(bytes, fatal = false) {
+  try {
+    return new TextDecoder("utf-8", { ignoreBOM: true, fatal }).decode(Uint8Array.from(bytes));
+  } catch {
+    return null;
+  }
+}
+
+/** The number of bytes of a character, from its first. */
+function bytesOfCharacter(first) {
+  return first < 128 ? 1 : first < 224 ? 2 : first < 240 ? 3 : 4;
 }
 
 /** English contractions and marks without the space before them, as the library's decoder of word pieces. */
@@ -135,11 +195,264 @@ function bertNormal(text, { lowercase, stripAccents, chinese }) {
   const clean = text.replace(/[\0\ufffd]|(?![\t\n\r])\p{C}/gu, "");
   const spaced = chinese ? clean.replace(CHINESE, " $& ") : clean;
   const plain = stripAccents ? spaced.normalize("NFD").replace(/\p{Mn}/gu, "") : spaced;
-  return lowercase ? [...plain].map(character => character.toLowerCase()).join("") : plain;
+  return lowercase ? lowerCase(plain) : plain;
 }
 
 const CHINESE =
   /[\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/gu;
+
+// ---------------------------------------------------------------- the parts of a pretrained tokenizer
+
+/** What a step of the normalizer makes of a text. Steps have the names and the settings of a tokenizer.json. */
+const NORMALIZERS = {
+  NFC: text => text.normalize("NFC"),
+  NFD: text => text.normalize("NFD"),
+  NFKC: text => text.normalize("NFKC"),
+  NFKD: text => text.normalize("NFKD"),
+  Lowercase: text => lowerCase(text),
+  StripAccents: text => text.replace(/\p{Mn}/gu, ""),
+  Prepend: (text, { prepend }) => text && prepend + text,
+  Replace: (text, { pattern, content }) => text.replace(pattern, () => content),
+  Strip: (text, { strip_left, strip_right }) => {
+    const start = strip_left ? text.replace(/^\p{White_Space}+/u, "") : text;
+    return strip_right ? start.replace(/\p{White_Space}+$/u, "") : start;
+  },
+  BertNormalizer: bertNormal,
+  Precompiled: replaceGraphemes,
+  SentencePiece: sentencePieceNormal,
+};
+
+/** What a step makes of the words of a text: at first, the whole text. */
+const SPLITTERS = {
+  Split: (words, { pattern, behavior, invert }) => words.flatMap(word => splitAt(word, pattern, behavior, invert)),
+  Punctuation: words => words.flatMap(word => word.match(BETWEEN_PUNCTUATION) ?? []),
+  PrefixSpace: words => words.map(word => (word.startsWith(" ") ? word : ` ${word}`)),
+  ByteLevel: words => words.map(word => bytesAsCharacters(word).join("")),
+  Metaspace: (words, { replacement, prepend_scheme, split }) =>
+    words.flatMap((word, i) => {
+      const spaced = word.replaceAll(" ", replacement);
+      const isPrefixed = prepend_scheme === "always" || (prepend_scheme === "first" && i === 0);
+      const text = isPrefixed && !spaced.startsWith(replacement) ? replacement + spaced : spaced;
+      return split === false ? text : text.split(new RegExp(`(?=${replacement})`, "u"));
+    }),
+};
+
+/** The pieces of a word. What is not in the vocabulary is a piece, too, which is unknown. */
+const MODELS = {
+  BPE: (word, { vocabulary, rankOf, ...model }) => {
+    if (model.ignore_merges && vocabulary.has(word)) return [word];
+    const symbols = [];
+    let isAfterUnknown = false;
+    for (const character of word) {
+      const isKnown = vocabulary.has(character);
+      const bytes = !isKnown && model.byte_fallback ? bytePieces(character) : [null];
+      const known = isKnown ? [character] : bytes.every(byte => vocabulary.has(byte)) ? bytes : null;
+      if (known) symbols.push(...known);
+      else if (model.unknown === null) continue;
+      else if (model.fuse_unk && isAfterUnknown) symbols[symbols.length - 1] += character;
+      else symbols.push(character);
+      isAfterUnknown = !known;
+    }
+    return mergePairs(symbols, rankOf);
+  },
+  SentencePieceBPE: (word, { pieces, byte_fallback }) => {
+    const found = mergePairs([...word], (first, second) => -(pieces.get(first + second) ?? -Infinity));
+    const isKnown = piece => pieces.has(piece);
+    return runsOfUnknown(found, isKnown).flatMap(run => (isKnown(run) || !byte_fallback ? run : bytePieces(run)));
+  },
+  Unigram: (word, model) => {
+    const { pieces, vocabulary, byte_fallback, refused = [], unknown } = model;
+    const bytesOf = piece => {
+      const bytes = bytePieces(piece);
+      return bytes.every(byte => vocabulary.has(byte)) ? bytes : [unknown];
+    };
+    const isByBytes = piece => refused.includes(piece) || (byte_fallback && !pieces.has(piece));
+    return likeliestPieces(word, model).flatMap(piece => (isByBytes(piece) ? bytesOf(piece) : piece));
+  },
+  WordPiece: (word, { vocabulary, unknown, ...model }) => longestPieces(word, vocabulary, unknown, model),
+};
+
+/** What a step makes of tokens on the way to a text: at the end, they are joined. */
+const DECODERS = {
+  ByteLevel: tokens => {
+    const encoder = new TextEncoder();
+    const bytes = token => {
+      const found = Array.from(token, c => BYTE_OF.get(c));
+      return found.includes(undefined) ? [...encoder.encode(token)] : found;
+    };
+    return [textOfBytes(tokens.flatMap(bytes))];
+  },
+  Metaspace: (tokens, { replacement, prepend_scheme }) =>
+    tokens.map((token, i) => token.replaceAll(replacement, i === 0 && prepend_scheme !== "never" ? "" : " ")),
+  WordPiece: (tokens, { prefix, cleanup }) =>
+    tokens.map((token, i) => {
+      const spaced = i === 0 ? token : token.startsWith(prefix) ? token.slice(prefix.length) : ` ${token}`;
+      return cleanup ? cleanedUp(spaced) : spaced;
+    }),
+  ByteFallback: tokens =>
+    joinBytes(tokens, bytes => textOfBytes(bytes, true) ?? "\ufffd".repeat(bytes.length)),
+  Fuse: tokens => [tokens.join("")],
+  Replace: (tokens, { pattern, content }) => tokens.map(token => token.replace(pattern, () => content)),
+  Strip: (tokens, { content, start, stop }) =>
+    tokens.map(token => {
+      const characters = [...token];
+      for (let i = 0; i < start && characters[0] === content; i++) characters.shift();
+      for (let i = 0; i < stop && characters.at(-1) === content; i++) characters.pop();
+      return characters.join("");
+    }),
+  SentencePiece: (tokens, { strips, all }) => {
+    let text = "";
+    let isStart = strips;
+    for (const token of joinBytes(tokens, textOfEach)) {
+      const hasSpace = isStart && token.startsWith("▁");
+      text += (hasSpace ? token.slice(1) : token).replaceAll("▁", " ");
+      isStart &&= text === "" && (all || !hasSpace);
+    }
+    return [text];
+  },
+};
+
+/** Runs of tokens such as <0xE2>, as the text of their bytes. */
+function joinBytes(tokens, textOf) {
+  const found = [];
+  let bytes = [];
+  const end = () => {
+    if (bytes.length) found.push(textOf(bytes));
+    bytes = [];
+  };
+  for (const token of tokens) {
+    const byte = /^<0x([0-9A-F]{2})>$/.exec(token);
+    if (byte) bytes.push(parseInt(byte[1], 16));
+    else {
+      end();
+      found.push(token);
+    }
+  }
+  end();
+  return found;
+}
+
+/** The text of bytes, with U+FFFD for each byte that is not of a character. */
+function textOfEach(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length;) {
+    const size = bytesOfCharacter(bytes[at]);
+    const character = textOfBytes(bytes.slice(at, at + size), true);
+    text += character ?? "\ufffd";
+    at += character === null ? 1 : size;
+  }
+  return text;
+}
+
+/** Pieces, where unknown ones that are neighbours are one. */
+function runsOfUnknown(pieces, isKnown) {
+  return pieces.reduce((found, piece, i) => {
+    if (i && !isKnown(piece) && !isKnown(pieces[i - 1])) found.push(found.pop() + piece);
+    else found.push(piece);
+    return found;
+  }, []);
+}
+
+/** What is between the matches of a pattern, and the matches too if they are isolated. */
+function splitAt(word, pattern, behavior, invert) {
+  const found = [];
+  const add = (from, to, isMatch) => {
+    if (to > from && (behavior === "Isolated" || isMatch === invert)) found.push(word.slice(from, to));
+  };
+  let at = 0;
+  for (const { 0: match, index } of word.matchAll(pattern)) {
+    add(at, index, false);
+    add(index, index + match.length, true);
+    at = index + match.length;
+  }
+  add(at, word.length, false);
+  return found;
+}
+
+/** Each character in lower case by itself. */
+function lowerCase(text) {
+  return [...text].map(character => character.toLowerCase()).join("");
+}
+
+/** A table of replacements, a trie of bytes: what replaces the longest, or the shortest, start of some bytes. */
+function readCharsmap(base64) {
+  const bytes = Uint8Array.from(atob(base64), c => c.charCodeAt(0));
+  if (!bytes.length) return () => null;
+  const view = new DataView(bytes.buffer);
+  const size = view.getUint32(0, true);
+  const unit = i => (4 * i < size ? view.getUint32(4 + 4 * i, true) : 0);
+  const childrenOf = unit => ((unit >>> 10) << ((unit & 512) >>> 6)) >>> 0;
+  const textAt = from => textOfBytes(bytes.subarray(from, bytes.indexOf(0, from)));
+  return (text, shortest = false) => {
+    let place = childrenOf(unit(0));
+    let found = null;
+    for (let i = 0; i < text.length; i++) {
+      place ^= text[i];
+      const next = unit(place);
+      if ((next & 0x800000ff) >>> 0 !== text[i]) break;
+      place ^= childrenOf(next);
+      if (!((next >>> 8) & 1)) continue;
+      found = { length: i + 1, text: textAt(4 + size + (unit(place) & 0x7fffffff)) };
+      if (shortest) break;
+    }
+    return found;
+  };
+}
+
+/** As in the library: a grapheme of up to 5 bytes is replaced by what stands for its start; of others, each character. */
+function replaceGraphemes(text, { replacement }) {
+  const encoder = new TextEncoder();
+  const replaced = part => replacement(encoder.encode(part), true)?.text;
+  const each = character => replaced(character) ?? character;
+  const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" }).segment(text);
+  return Array.from(graphemes, ({ segment }) => {
+    const isShort = encoder.encode(segment).length < 6;
+    return (isShort ? replaced(segment) : null) ?? [...segment].map(each).join("");
+  }).join("");
+}
+
+/** SentencePiece's text: longest replacements first, one space between words, and ▁ for each and before the text. */
+function sentencePieceNormal(text, { replacement, adds, removes }) {
+  const bytes = new TextEncoder().encode(text);
+  const parts = [];
+  for (let at = 0; at < bytes.length;) {
+    const size = bytesOfCharacter(bytes[at]);
+    const found = replacement(bytes.subarray(at));
+    parts.push(found ? found.text : textOfBytes(bytes.subarray(at, at + size)));
+    at += found ? found.length : size;
+  }
+  if (removes) while (parts[0] === " ") parts.shift();
+  if (!parts.length) return "";
+  const spaced = parts.join("");
+  const joined = removes ? spaced.replace(/ +/g, " ").replace(/^ | $/g, "") : spaced;
+  const marked = joined.replaceAll(" ", "▁");
+  return adds && (marked || !removes) ? `▁${marked}` : marked;
+}
+
+/** The steps of a tokenizer, with their patterns and tables, and its model with what it looks up. */
+function readParts({ normalizer, pre_tokenizer, decoder, model }, ids) {
+  const ready = step => ({
+    ...step,
+    pattern: step.pattern === undefined ? null : new RegExp(step.pattern, "gu"),
+    replacement:
+      step.precompiled_charsmap === undefined ? step.replacement : readCharsmap(step.precompiled_charsmap),
+  });
+  const pieces = new Map(Object.entries(model.pieces ?? {}));
+  let longest = 1;
+  let lowest = Infinity;
+  for (const [piece, score] of pieces) {
+    longest = Math.max(longest, [...piece].length);
+    lowest = Math.min(lowest, score);
+  }
+  const round = model.precision === 32 ? Math.fround : x => x;
+  const tables = { vocabulary: ids, pieces, penalty: round(lowest - 10), round, rankOf: ranksOf(model.merges ?? []) };
+  return {
+    normalizer: normalizer.map(ready),
+    splitter: pre_tokenizer.map(ready),
+    decoder: decoder.map(ready),
+    model: { longest, ...model, ...tables },
+  };
+}
 
 // ---------------------------------------------------------------- layouts
 
@@ -173,50 +486,59 @@ const LAYOUTS = {
     tokens: (word, t) =>
       mergePairs(
         [...word].map(c => (t.ids.has(c) ? c : t.unknown)),
-        t.ranks,
+        t.rankOf,
       ),
     text: ([first = "", ...others]) => [first.replaceAll("▁", ""), ...others].join("").replaceAll("▁", " "),
   },
   "byte bpe": {
     words: text => (text && ` ${text}`).match(SPACED_RUN) ?? [],
-    tokens: (word, t) => mergePairs(bytesAsCharacters(word), t.ranks),
+    tokens: (word, t) => mergePairs(bytesAsCharacters(word), t.rankOf),
     text: tokens => charactersAsText(tokens.join("")).replace(/^ /, ""),
   },
   wordpiece: {
-    words: (text, { bert }) => {
-      const words = (bert ? bertNormal(text, bert) : text.normalize("NFC")).match(/\P{White_Space}+/gu) ?? [];
+    words: text => {
+      const words = text.normalize("NFC").match(/\P{White_Space}+/gu) ?? [];
       return words.flatMap(word => word.match(BETWEEN_PUNCTUATION));
     },
     tokens: (word, t) => longestPieces(word, t.ids, t.unknown),
-    text: tokens => {
-      const [first = "", ...others] = tokens;
-      const spaced = others.map(piece => (piece.startsWith("##") ? piece.slice(2) : ` ${piece}`));
-      return [first, ...spaced].map(cleanedUp).join("");
-    },
+    text: tokens => DECODERS.WordPiece(tokens, { prefix: "##", cleanup: true }).join(""),
   },
   char: {
     words: text => [...text],
     tokens: word => [word],
     text: tokens => tokens.join(""),
   },
+  parts: {
+    words: (text, { parts: { normalizer, splitter } }) => {
+      const normal = normalizer.reduce((text, step) => NORMALIZERS[step.type](text, step), text);
+      if (!normal) return [];
+      return splitter.reduce((words, step) => SPLITTERS[step.type](words, step), [normal]);
+    },
+    tokens: (word, { parts: { model } }) => MODELS[model.type](word, model),
+    text: (tokens, { parts: { decoder } }) =>
+      decoder.reduce((tokens, step) => DECODERS[step.type](tokens, step), tokens).join(""),
+  },
 };
 
 // ---------------------------------------------------------------- the tokenizer
 
-/** A tokenizer of a layout, a list of tokens by id, and merges. `special` are the ids that `decode` skips. */
-function createTokenizer({ layout, tokens, merges = [], special, unk_id, bert = null }) {
+/**
+ * A tokenizer of a layout, a list of tokens by id, and merges or parts. `special` are the ids that `decode` skips,
+ * `eaten` the special tokens that take the spaces beside them.
+ */
+function createTokenizer(data) {
+  const { layout, tokens, special, unk_id, eaten = {}, languageCodes = false, strips = false, target } = data;
   if (!(layout in LAYOUTS)) {
     const known = Object.keys(LAYOUTS).join(", ");
     throw new Error(`A tokenizer of the layout ${layout} does not run in the page.\nThese do: ${known}.`);
   }
   const { words: wordsOf, tokens: split, text } = LAYOUTS[layout];
   const words = text => wordsOf(text, t);
-  const t = {
-    bert, // how a pretrained BERT reads a text
-    ids: new Map(tokens.map((token, id) => [token, id])),
-    ranks: new Map(merges.map(([first, second], rank) => [pairKey(first, second), rank])),
-    unknown: tokens[unk_id],
-  };
+  const ids = new Map(tokens.map((token, id) => [token, id]));
+  const parts = layout === "parts" ? readParts(data, ids) : null;
+  const unknown = parts ? parts.model.unknown : tokens[unk_id];
+  const t = { ids, parts, rankOf: ranksOf(data.merges ?? []), unknown };
+  const unknownId = ids.get(unknown) ?? unk_id;
   const skipped = new Set(special);
 
   /** The tokens of a word: the id of each, and the text that it stands for. */
@@ -224,25 +546,36 @@ function createTokenizer({ layout, tokens, merges = [], special, unk_id, bert = 
     const pieces = split(word, t);
     const texts = textsOf(word, pieces, t);
     return pieces.map((piece, i) => ({
-      id: t.ids.get(piece) ?? unk_id ?? refuse(piece, tokens),
+      id: t.ids.get(piece) ?? unknownId ?? refuse(piece, tokens),
       text: texts[i],
     }));
+  };
+
+  /** The tokens of a text; some of SentencePiece's start with the language of the translation, >>fr<<. */
+  const textTokens = text => {
+    const [code] = (languageCodes && /^>>.*?<</s.exec(text)) || [""];
+    const first = code ? [{ id: ids.get(code) ?? unknownId, text: code }] : [];
+    return [...first, ...words(text.slice(code.length)).flatMap(wordTokens)];
+  };
+
+  /** Ids and tokens of a text, what stands for each in the text (`pieces`), and which are `unknown`. */
+  const encode = given => {
+    const found = textTokens(given);
+    const ids = found.map(({ id }) => id);
+    const unknown = [...ids.keys()].filter(i => ids[i] === unk_id);
+    return { ids, tokens: ids.map(id => tokens[id]), pieces: found.map(each => each.text), unknown };
   };
   return {
     layout,
     idOf: token => t.ids.get(token),
+    encode,
 
-    /** Ids and tokens of a text, what stands for each in the text (`pieces`), and which are `unknown`. */
-    encode: given => {
-      const found = words(given).flatMap(wordTokens);
-      const ids = found.map(({ id }) => id);
-      const unknown = [...ids.keys()].filter(i => ids[i] === unk_id);
-      return { ids, tokens: ids.map(id => tokens[id]), pieces: found.map(each => each.text), unknown };
-    },
+    /** The same of a target, for which some tokenizers have parts of their own. */
+    encodeTarget: target ? createTokenizer({ ...data, ...target, target: null }).encode : encode,
 
     /** The tokens of a word by itself; one without tokens is unknown. */
     encodeWord: word => {
-      const found = words(word).flatMap(wordTokens);
+      const found = textTokens(word);
       return found.length ? found : [{ id: unk_id, text: word }];
     },
 
@@ -251,7 +584,14 @@ function createTokenizer({ layout, tokens, merges = [], special, unk_id, bert = 
       const special = mark => ({ id: t.ids.get(mark), text: mark });
       const marks = parts.filter((_, i) => i % 2).map(special);
       const texts = parts.filter((_, i) => i % 2 === 0);
-      if (!marks.length) return words(texts[0]).flatMap(wordTokens);
+      if (!marks.length) return textTokens(texts[0]);
+      if (layout === "parts") {
+        const beside = (part, i) => {
+          const [left, right] = [eaten[parts[i - 1]]?.rstrip, eaten[parts[i + 1]]?.lstrip];
+          return strips ? strip(part) : NORMALIZERS.Strip(part, { strip_left: left, strip_right: right });
+        };
+        return parts.flatMap((part, i) => (i % 2 ? [special(part)] : textTokens(beside(part, i))));
+      }
       if (layout === "char")
         return parts.flatMap((part, i) => (i % 2 ? [special(part)] : words(part).flatMap(wordTokens)));
       const isWord = layout.endsWith("word");
@@ -270,7 +610,11 @@ function createTokenizer({ layout, tokens, merges = [], special, unk_id, bert = 
       });
     },
 
-    decode: ids => text([...ids].filter(id => !skipped.has(id)).map(id => tokens[id])),
+    decode: ids =>
+      text(
+        [...ids].filter(id => !skipped.has(id)).map(id => tokens[id]),
+        t,
+      ),
   };
 }
 
@@ -280,7 +624,7 @@ function textsOf(word, pieces, t) {
   if (pieces.length === 1) return [isUnknown(pieces[0]) ? word.replace(/^[▁ ]/, "") || word : pieces[0]];
   const characters = [...word];
   return pieces.map(piece => {
-    const own = characters.splice(0, isUnknown(piece) ? 1 : [...piece].length).join("");
+    const own = characters.splice(0, piece === t.unknown ? 1 : [...piece].length).join("");
     return isUnknown(piece) ? own : piece;
   });
 }

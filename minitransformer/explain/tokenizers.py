@@ -1,0 +1,288 @@
+"""What JavaScript needs to read a text as a tokenizer does.
+
+Our own layouts are in `assets/model/tokenizers.js`, by their names. A pretrained tokenizer is described by its
+parts, as in its tokenizer.json: steps that normalize a text, that split it into words, and that make a text of
+tokens, and a model, which splits a word. Steps that others can do are written as those.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from ..errors import UserError
+from ..text.pretrained_tokenizer import PretrainedTokenizer
+from ..text.sentencepiece_file import NORMAL, USER_DEFINED, read_sentencepiece
+from ..text.sentencepiece_tokenizer import SentencePieceTokenizer
+
+Step = dict[str, Any]  # with a "type"
+
+STEPS = {  # implemented in assets/model/tokenizers.js
+    "normalizer": (
+        "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Prepend", "Replace", "Strip",
+        "BertNormalizer", "Precompiled", "SentencePiece",
+    ),
+    "pre_tokenizer": ("Split", "Punctuation", "PrefixSpace", "ByteLevel", "Metaspace"),
+    "decoder": (
+        "ByteLevel", "Metaspace", "WordPiece", "ByteFallback", "Fuse", "Replace", "Strip", "SentencePiece",
+    ),
+}  # fmt: skip
+MODELS = ("BPE", "SentencePieceBPE", "Unigram", "WordPiece")
+GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+
+class UnknownPart(UserError):
+    """Raised for a part of a tokenizer that the page does not implement."""
+
+
+def tokenizer_data(tokenizer: Any) -> dict[str, Any] | None:
+    """What JavaScript needs to tokenize a text; None for a run without text.
+
+    An UnknownPart names a part that the page does not implement.
+    """
+    if tokenizer is None:
+        return None
+    return {
+        "tokens": [tokenizer.id_to_token[i] for i in range(tokenizer.vocab_size)],
+        "shown": shown_tokens(tokenizer),
+        "special": sorted({*tokenizer._special, *getattr(tokenizer, "_unused", ())}),
+        "pad_id": tokenizer.pad_id,
+        "unk_id": tokenizer.unk_id,
+        "start_id": tokenizer.start_id,
+        "end_id": tokenizer.end_id,
+        **_reading(tokenizer),
+    }
+
+
+def _reading(tokenizer: Any) -> dict[str, Any]:
+    """How a text is split into tokens, and joined again."""
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        return _of_sentencepiece(tokenizer)
+    content = json.loads(tokenizer.to_bytes())
+    if isinstance(tokenizer, PretrainedTokenizer):
+        return _of_parts(content["tokenizer"], tokenizer)
+    if tokenizer.layout == "unigram":
+        return _of_parts(content, tokenizer)
+    return {"layout": tokenizer.layout, "merges": _merges(content["model"])}
+
+
+def shown_tokens(tokenizer: Any) -> list[str] | None:
+    """Each token as it is shown, if not as it is: with spaces for "▁" and "Ġ", and with the text of bytes."""
+    tokens = [tokenizer.id_to_token[i] for i in range(tokenizer.vocab_size)]
+    decoder = "▁"
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        decoder = json.dumps(json.loads(tokenizer._backend.to_str())["decoder"], ensure_ascii=False)
+    if "ByteLevel" in decoder:
+        return [_text_of_bytes(token) for token in tokens]
+    return [token.replace("▁", " ") for token in tokens] if "▁" in decoder else None
+
+
+def _text_of_bytes(token: str) -> str:
+    """The text of a token of bytes; bytes that are no characters are shown as \\xe2."""
+    if not set(token) <= BYTE_OF.keys():  # an added token
+        return token
+    return bytes(BYTE_OF[character] for character in token).decode(errors="backslashreplace")
+
+
+def _byte_characters() -> Iterator[tuple[str, int]]:
+    """GPT-2's character for each byte: itself if it is visible, and one from U+0100 on if it is not."""
+    others = 0
+    for byte in range(256):
+        is_visible = 33 <= byte <= 126 or 161 <= byte <= 255 and byte != 173
+        yield chr(byte if is_visible else 256 + others), byte
+        others += not is_visible
+
+
+BYTE_OF = dict(_byte_characters())
+
+
+# ---------------------------------------------------------------- the parts of a tokenizer.json
+
+
+def _of_parts(content: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
+    """The parts of a tokenizer.json."""
+    own = [token["content"] for token in content["added_tokens"] if not token["special"]]
+    if own:
+        raise UnknownPart(f"added tokens that are not special, such as {own[0]!r:.40}")
+    found = {name: list(_steps(name, content[name])) for name in STEPS}
+    model = _model(content["model"])
+    if model["type"] == "Unigram":  # it would find them in a text
+        unknown = tokenizer.unk_id
+        model["refused"] = [tokenizer.id_to_token[i] for i in sorted(tokenizer._special) if i != unknown]
+    around = ("lstrip", "rstrip")
+    eaten = {token["content"]: {name: token[name] for name in around} for token in content["added_tokens"]
+             if any(token[name] for name in around)}  # fmt: skip
+    return {"layout": "parts", **found, "model": model, "eaten": eaten}
+
+
+def _steps(name: str, part: Any) -> Iterator[Step]:
+    """The steps of a normalizer, a pre-tokenizer or a decoder, without sequences."""
+    if part is None:
+        if name == "decoder":
+            raise UnknownPart("no decoder")
+        return
+    if part["type"] == "Sequence":
+        for each in next(part[key] for key in ("normalizers", "pretokenizers", "decoders") if key in part):
+            yield from _steps(name, each)
+        return
+    for step in LOWERED.get((name, part["type"]), lambda part: [part])(part):
+        if step["type"] not in STEPS[name]:
+            raise UnknownPart(f"the {name} {step['type']}")
+        yield step
+
+
+def _replace(part: Step) -> Iterable[Step]:
+    yield {**part, "pattern": _regex(part["pattern"])}
+
+
+def _split(part: Step) -> Iterable[Step]:
+    if part["behavior"] not in ("Isolated", "Removed"):
+        raise UnknownPart(f"the pre_tokenizer Split with the behavior {part['behavior']}")
+    yield {**part, "pattern": _regex(part["pattern"])}
+
+
+def _split_at(pattern: str, behavior: str) -> Step:
+    return {"type": "Split", "pattern": pattern, "behavior": behavior, "invert": False}
+
+
+def _byte_level(part: Step) -> Iterable[Step]:
+    if part["add_prefix_space"]:
+        yield {"type": "PrefixSpace"}
+    if part.get("use_regex", True):
+        yield _split_at(_regex({"Regex": GPT2_WORDS}), "Isolated")
+    yield {"type": "ByteLevel"}
+
+
+def _punctuation(part: Step) -> Iterable[Step]:
+    if part["behavior"] != "Isolated":
+        raise UnknownPart(f"the pre_tokenizer Punctuation with the behavior {part['behavior']}")
+    yield {"type": "Punctuation"}
+
+
+def _bert_words(part: Step) -> Iterable[Step]:
+    return [_split_at(r"\p{White_Space}+", "Removed"), {"type": "Punctuation"}]
+
+
+def _bert_normalizer(part: Step) -> Iterable[Step]:
+    if not part["clean_text"]:
+        raise UnknownPart("the normalizer BertNormalizer without clean_text")
+    strip = part["strip_accents"]
+    yield {
+        "type": "BertNormalizer",
+        "lowercase": part["lowercase"],
+        "stripAccents": part["lowercase"] if strip is None else strip,
+        "chinese": part["handle_chinese_chars"],
+    }
+
+
+LOWERED: dict[tuple[str, str], Callable[[Step], Iterable[Step]]] = {  # what stands for a step
+    ("normalizer", "Replace"): _replace,
+    ("normalizer", "BertNormalizer"): _bert_normalizer,
+    ("pre_tokenizer", "Split"): _split,
+    ("pre_tokenizer", "ByteLevel"): _byte_level,
+    ("pre_tokenizer", "Punctuation"): _punctuation,
+    ("pre_tokenizer", "BertPreTokenizer"): _bert_words,
+    ("pre_tokenizer", "WhitespaceSplit"): lambda part: [_split_at(r"\p{White_Space}+", "Removed")],
+    ("pre_tokenizer", "Digits"): lambda part: [
+        _split_at(r"\p{N}" if part["individual_digits"] else r"\p{N}+", "Isolated")
+    ],
+    ("decoder", "Replace"): _replace,
+}
+
+SAME_IN_JAVASCRIPT = re.compile(
+    r"\\[pP]\{\^?\w+\}|\\u[0-9a-fA-F]{4}|\\[rntfv]|\\[sSd]|\\[^\w\s]"  # characters, and classes of them
+    r"|\(\?(?:[:=!]|i:)|\((?!\?)|\)|\[\^?|\]|\|"
+    r"|(?:[*+?]|\{\d+(?:,\d*)?\})(?!\+)|[^\\()\[\]{}*+?|.^$&]"
+)
+
+
+def _regex(pattern: dict[str, str]) -> str:
+    """A pattern in JavaScript's syntax, for its flag u."""
+    if "String" in pattern:
+        return re.sub(r"[.*+?^${}()|\[\]\\/]", r"\\\g<0>", pattern["String"])
+    text = pattern["Regex"]
+    if SAME_IN_JAVASCRIPT.sub("", text) or "[[" in text:
+        raise UnknownPart(f"the regular expression {text!r:.60}")
+    text = re.sub(r"\(\?i:([^()]*)\)", lambda found: f"(?:{_in_both_cases(found[1])})", text)
+    classes = {"s": r"\p{White_Space}", "S": r"\P{White_Space}", "d": r"\p{Nd}"}
+    named = lambda found: classes.get(found[1]) or (found[0] if found[1] in r"^$\.*+?()[]{}|/-" else found[1])
+    return re.sub(r"\\([sSd]|[^\w\s])", named, text)
+
+
+def _in_both_cases(text: str) -> str:
+    """A pattern of letters that matches them in upper case, too; ſ is an s, and K, the sign of kelvin, a k."""
+    others = {"s": "ſ", "k": "\u212a"}
+    both = lambda found: f"[{found[0].lower()}{found[0].upper()}{others.get(found[0].lower(), '')}]"
+    return re.sub("[a-zA-Z]", both, text)
+
+
+def _model(part: dict[str, Any]) -> dict[str, Any]:
+    """The model of a tokenizer.json."""
+    kind = part.get("type")
+    unknown = part.get("unk_token")
+    if kind == "BPE":
+        for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
+            if part.get(name):
+                raise UnknownPart(f"BPE with {name}")
+        names = ("byte_fallback", "fuse_unk", "ignore_merges")
+        settings = {name: bool(part.get(name)) for name in names}
+        return {"type": kind, "unknown": unknown, "merges": _merges(part), **settings}
+    if kind == "Unigram":
+        number = part.get("unk_id")
+        unknown = None if number is None else part["vocab"][number][0]
+        names = {"unknown": unknown, "byte_fallback": bool(part.get("byte_fallback"))}
+        return {"type": kind, "pieces": dict(part["vocab"]), "precision": 64, **names}
+    if kind == "WordPiece":
+        found = {"prefix": part["continuing_subword_prefix"], "longest": part["max_input_chars_per_word"]}
+        return {"type": kind, "unknown": unknown, **found}
+    raise UnknownPart(f"the model {kind}")
+
+
+def _merges(model: dict[str, Any]) -> list[Sequence[str]]:
+    """The merges as pairs; older files have "a b" instead of ["a", "b"]."""
+    return [merge.split(" ") if isinstance(merge, str) else merge for merge in model.get("merges", [])]
+
+
+# ---------------------------------------------------------------- SentencePiece
+
+
+def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
+    """SentencePiece's files; of two, targets are read with the second, which also makes texts."""
+    source, *others = (_of_file(content) for content in tokenizer._content.values())
+    unknown = tokenizer.id_to_token.get(tokenizer.unk_id or 0)
+    is_named = tokenizer._vocab is not None  # ids are those of a vocab.json, in which pieces are looked up
+    if is_named:
+        for each in (source, *others):
+            each["model"]["unknown"] = unknown
+    data = {"layout": "parts", **source, "languageCodes": is_named, "strips": True, "eaten": {}}
+    return {**data, "decoder": others[0]["decoder"], "target": others[0]} if others else data
+
+
+def _of_file(content: bytes) -> dict[str, Any]:
+    """The parts of a SentencePiece model."""
+    file = read_sentencepiece(content)
+    if file.kind not in ("unigram", "bpe"):
+        raise UnknownPart(f"a SentencePiece model of the kind {file.kind}")
+    for name in ("space_is_suffix", "denormalizes"):
+        if getattr(file, name):
+            raise UnknownPart(f"a SentencePiece model with the setting {name}")
+    if not file.escapes_spaces or any(kind == USER_DEFINED for _, _, kind in file.pieces):
+        raise UnknownPart("a SentencePiece model with pieces that a user defined")
+    normalizer = {
+        "type": "SentencePiece",
+        "precompiled_charsmap": base64.b64encode(file.charsmap).decode(),
+        "adds": file.adds_prefix,
+        "removes": file.removes_spaces,
+    }
+    model = {
+        "type": "Unigram" if file.kind == "unigram" else "SentencePieceBPE",
+        "pieces": {piece: score for piece, score, kind in file.pieces if kind == NORMAL},
+        "precision": 32,
+        "unknown": next(piece for piece, _, kind in file.pieces if kind == 2),
+        "byte_fallback": file.byte_fallback,
+    }
+    decoder = {"type": "SentencePiece", "strips": file.adds_prefix or file.removes_spaces, "all": file.removes_spaces}
+    return {"normalizer": [normalizer], "pre_tokenizer": [], "decoder": [decoder], "model": model}
