@@ -136,7 +136,7 @@ class _Pass:
         x = self.keep(f"{stack}.embedded", F.embedding(mg.tensor(np.asarray(ids)), embedding.weight))
         if embedding.factor is not None:
             x = self.keep(f"{stack}.scaled", x * embedding.factor)
-        if hasattr(model, "token_types"):  # BERT: all tokens are in the first segment
+        if getattr(model, "token_types", None) is not None:  # BERT: all tokens are in the first segment
             segments = model.token_types.weight[0].expand(*x.shape)
             x = x + self.keep(f"{stack}.segments", segments)
         x = self.with_positions(stack, x)
@@ -169,9 +169,7 @@ class _Pass:
 
     def embedding_norm(self, stack: str) -> Any:
         """The norm that BERT and BART have after their embeddings."""
-        if hasattr(self.model, "token_types"):
-            return self.model.norm
-        return getattr(self.model, f"{stack}_norm", None)
+        return getattr(self.model, "norm" if hasattr(self.model, "norm") else f"{stack}_norm", None)
 
     def positions_of(self, stack: str) -> Positions:
         if hasattr(self.model, f"{stack}_positions"):
@@ -248,8 +246,8 @@ class _Pass:
         k, v = split(k, kv_heads), split(v, kv_heads)
         if module.rope_theta is not None:
             q, k = (keep(f"{name}_unrotated", x) for name, x in (("q", q), ("k", k)))
-            rotate = _rotate if self.switches.positions else lambda x, theta: x * 1.0
-            q, k = (rotate(x, module.rope_theta) for x in (q, k))
+            if self.switches.positions:
+                q, k = (_rotate(x, module) for x in (q, k))
         q = keep("q", q)
         k = keep("k", k)
         v = keep("v", v)
@@ -311,9 +309,9 @@ class _Pass:
             return model.head(self.keep("head.first", states[:1]))
         if hasattr(model, "head"):  # BERT's
             return self.head(model.head, states)
-        if model.model_type == "t5" and model.output is None:
+        if model.model_type == "t5" and model.config.scales_outputs:
             x = self.keep("head.scaled", states * model.config.d_model**-0.5)
-            return model.embedding.logits(x[None])[0]
+            return model.embedding.logits(x[None])[0] if model.output is None else model.output(x)
         return model.logits(states[None])[0]
 
     def head(self, head: Any, states: Tensor) -> Tensor:
@@ -329,7 +327,7 @@ class _Pass:
             return self.keep("head.unit", x) @ head.candidates.transpose(0, 1)
         if hasattr(head, "pooler"):
             x = self.keep("head.linear", head.pooler(self.keep("head.first", states[:1])))
-            states = self.keep("head.pooled", x.tanh())
+            states = self.keep("head.pooled", head.activation(x))
         return head.classifier(states) if hasattr(head, "classifier") else head.next_sentence(states)
 
 
@@ -363,10 +361,13 @@ def _gru_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States:
     return keep("hidden", keep("kept", z * h) + keep("added", (1 - z) * n)), c
 
 
-def _rotate(x: Tensor, theta: float) -> Tensor:
-    """Each pair (a_i, b_i) of a head, rotated by its position times theta^(-2 i / d)."""
+def _rotate(x: Tensor, attention: MultiHeadAttention) -> Tensor:
+    """Each pair (a_i, b_i) of a head, rotated by its position times its frequency."""
     _, length, d = x.shape
-    angle = np.arange(length)[:, None] * theta ** -(np.arange(0, d, 2) / d)
+    frequencies = attention.rope_theta ** -(np.arange(0, d, 2) / d)
+    if attention.rope_scaling is not None:
+        frequencies = attention.rope_scaling(frequencies)
+    angle = np.arange(length)[:, None] * frequencies
     cos = mg.tensor(np.cos(angle).astype(np.float32))
     sin = mg.tensor(np.sin(angle).astype(np.float32))
     a, b = x.chunk(2, -1)

@@ -22,12 +22,6 @@ MOST_BYTES = 130_000_000  # of weights: 162 MB as text
 FAMILIES = (  # implemented in assets/model
     "transformer", "gpt2", "llama", "bert", "t5", "bart", "vit", "recurrent",
 )  # fmt: skip
-COMPUTED = {  # settings of which assets/model computes only these values
-    "positions": ("learned", "sinusoidal", "none", "rotary", "alibi", "t5"),
-    "pooler_hidden_act": ("tanh",),
-    "scale_decoder_outputs": (None,),
-    "rope_type": ("default",),
-}
 BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification", "similarity")
 OTHERS = ["The weather is nice today.", "She plays the violin.", "He is driving a car."]
 SCALE = 20.0  # of cosines (tasks/similarity.py)
@@ -140,15 +134,8 @@ def check_supported(run: Any) -> None:
     except UnknownPart as error:
         raise UserError(
             f"the walk-through does not split texts as the tokenizer of {run.folder} does: it has {error}.\n"
-            f"Look inside this model with record_attention, or draw it with `minitransformer graph {run.folder}`."
+            f"Look inside it with record_attention, or draw it with `minitransformer graph {run.folder}`."
         ) from None
-    config = model.config
-    for name, known in COMPUTED.items():
-        if (value := getattr(config, name, known[0])) not in known:
-            raise UserError(
-                f"the walk-through does not support {name} = {value!r}.\n"
-                f"`minitransformer graph {run.folder}` draws this model."
-            )
     size = bytes_of(model)
     if size > MOST_BYTES:
         fix = f"Draw it with `minitransformer graph {run.folder}`."

@@ -42,6 +42,7 @@ def _recurrent_stack(model: Any) -> dict[str, Any]:
         "segments": False,
         "embeddingNorm": None,
         "positions": "none",
+        "halves": False,
         "concatenate": False,
     }
 
@@ -73,17 +74,18 @@ def _stack(model: Any, name: str) -> dict[str, Any]:
         "width": attention.d_model,
         "embedding": f"{embedding}.weight" if hasattr(model, embedding) else None,
         "factor": getattr(getattr(model, embedding, None), "factor", None),
-        "segments": hasattr(model, "token_types"),
+        "segments": getattr(model, "token_types", None) is not None,
         "embeddingNorm": _embedding_norm(model, name),
         "positions": _positions(positions),
         "positionWeight": f"{_position_path(model, name)}.weight",
+        "halves": getattr(positions, "halves", False),
         "concatenate": getattr(positions, "concatenate", False),
     }
 
 
 def _embedding_norm(model: Any, name: str) -> str | None:
     """The norm before the layers, which BERT and BART have."""
-    if hasattr(model, "token_types"):
+    if hasattr(model, "norm"):
         return "norm"
     return f"{name}_norm" if hasattr(model, f"{name}_norm") else None
 
@@ -120,10 +122,10 @@ def _output(model: Any) -> dict[str, Any]:
     if hasattr(model, "head"):  # of BERT or ViT
         kind = getattr(model.config, "head", "image_classification")
         if kind == "similarity":  # runs.py gives it sentences to compare with
-            return {"head": kind, "weight": "head.candidates", "bias": None, "pooler": False, "factor": None}
+            return {"head": kind, "weight": "head.candidates", "bias": None, "pooler": None, "factor": None}
         matrix = "embedding.weight" if kind == "masked_lm" else _classifier(names)
         bias = "head.words.bias" if kind == "masked_lm" else matrix.replace("weight", "bias")
-        pooler = "head.pooler.weight" in names
+        pooler = model.config.pooler_hidden_act if "head.pooler.weight" in names else None
         return {"head": kind, "weight": matrix, "bias": bias, "pooler": pooler, "factor": None}
     own = "target_embedding" if getattr(model, "target_embedding", None) is not None else "embedding"
     tied = "output.weight" not in names
@@ -131,7 +133,8 @@ def _output(model: Any) -> dict[str, Any]:
     bias = f"{own}.output_bias" if tied else "output.bias"
     if "final_logits_bias" in model.state_dict():  # BART's
         bias = "final_logits_bias"
-    factor = model.config.d_model**-0.5 if tied and model.model_type == "t5" else None
+    is_scaled = getattr(model.config, "scales_outputs", False)  # T5's
+    factor = model.config.d_model**-0.5 if is_scaled else None
     return {
         "head": None,
         "weight": matrix,

@@ -1,8 +1,8 @@
 """What JavaScript needs to read a text as a tokenizer does.
 
-Our own layouts are in `assets/model/tokenizers.js`, by their names. A pretrained tokenizer is described by its
-parts, as in its tokenizer.json: steps that normalize a text, that split it into words, and that make a text of
-tokens, and a model, which splits a word. Steps that others can do are written as those.
+Our own layouts are in `assets/model/tokenizers.js`, by their names. A pretrained tokenizer is described by
+the parts of its tokenizer.json: steps that normalize a text, steps that split it into words, a model that splits
+words into tokens, and steps that make a text of tokens. A step that others can express is written as those.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..text.pretrained_tokenizer import PretrainedTokenizer
-from ..text.sentencepiece_file import NORMAL, USER_DEFINED, read_sentencepiece
-from ..text.sentencepiece_tokenizer import SentencePieceTokenizer
+from ..text.sentencepiece_tokenizer import SentencePieceTokenizer, model_message
 
 Step = dict[str, Any]  # with a "type"
 
@@ -91,7 +90,7 @@ def _byte_characters() -> Iterator[tuple[str, int]]:
     """GPT-2's character for each byte: itself if it is visible, and one from U+0100 on if it is not."""
     others = 0
     for byte in range(256):
-        is_visible = 33 <= byte <= 126 or 161 <= byte <= 255 and byte != 173
+        is_visible = 33 <= byte <= 126 or (161 <= byte <= 255 and byte != 173)
         yield chr(byte if is_visible else 256 + others), byte
         others += not is_visible
 
@@ -213,7 +212,7 @@ def _regex(pattern: dict[str, str]) -> str:
 
 
 def _in_both_cases(text: str) -> str:
-    """A pattern of letters that matches them in upper case, too; ſ is an s, and K, the sign of kelvin, a k."""
+    """A pattern of letters for both cases; ſ counts as an s, and the kelvin sign as a k."""
     others = {"s": "ſ", "k": "\u212a"}
     both = lambda found: f"[{found[0].lower()}{found[0].upper()}{others.get(found[0].lower(), '')}]"
     return re.sub("[a-zA-Z]", both, text)
@@ -263,26 +262,30 @@ def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
 
 def _of_file(content: bytes) -> dict[str, Any]:
     """The parts of a SentencePiece model."""
-    file = read_sentencepiece(content)
-    if file.kind not in ("unigram", "bpe"):
-        raise UnknownPart(f"a SentencePiece model of the kind {file.kind}")
-    for name in ("space_is_suffix", "denormalizes"):
-        if getattr(file, name):
-            raise UnknownPart(f"a SentencePiece model with the setting {name}")
-    if not file.escapes_spaces or any(kind == USER_DEFINED for _, _, kind in file.pieces):
+    file = model_message(content)
+    kind = {1: "Unigram", 2: "SentencePieceBPE"}.get(file.trainer_spec.model_type)
+    settings = file.normalizer_spec
+    if kind is None:
+        raise UnknownPart("a SentencePiece model of words or characters")
+    if file.trainer_spec.treat_whitespace_as_suffix or not settings.escape_whitespaces:
+        raise UnknownPart("a SentencePiece model with spaces elsewhere than before words")
+    if file.denormalizer_spec.precompiled_charsmap:
+        raise UnknownPart("a SentencePiece model that changes texts again")
+    if any(piece.type == piece.USER_DEFINED for piece in file.pieces):
         raise UnknownPart("a SentencePiece model with pieces that a user defined")
     normalizer = {
         "type": "SentencePiece",
-        "precompiled_charsmap": base64.b64encode(file.charsmap).decode(),
-        "adds": file.adds_prefix,
-        "removes": file.removes_spaces,
+        "precompiled_charsmap": base64.b64encode(settings.precompiled_charsmap).decode(),
+        "adds": settings.add_dummy_prefix,
+        "removes": settings.remove_extra_whitespaces,
     }
     model = {
-        "type": "Unigram" if file.kind == "unigram" else "SentencePieceBPE",
-        "pieces": {piece: score for piece, score, kind in file.pieces if kind == NORMAL},
+        "type": kind,
+        "pieces": {each.piece: each.score for each in file.pieces if each.type == each.NORMAL},
         "precision": 32,
-        "unknown": next(piece for piece, _, kind in file.pieces if kind == 2),
-        "byte_fallback": file.byte_fallback,
+        "unknown": next(each.piece for each in file.pieces if each.type == each.UNKNOWN),
+        "byte_fallback": file.trainer_spec.byte_fallback,
     }
-    decoder = {"type": "SentencePiece", "strips": file.adds_prefix or file.removes_spaces, "all": file.removes_spaces}
+    strips = settings.add_dummy_prefix or settings.remove_extra_whitespaces
+    decoder = {"type": "SentencePiece", "strips": strips, "all": settings.remove_extra_whitespaces}
     return {"normalizer": [normalizer], "pre_tokenizer": [], "decoder": [decoder], "model": model}

@@ -163,22 +163,6 @@ class PretrainedTokenizer(Tokenizer):
             dict.fromkeys(text[a:b] for i, (a, b) in self.encode_with_offsets(text) if i == self.unk_id)
         )
 
-    @property
-    def bert_settings(self) -> dict[str, bool] | None:
-        """How a BERT's tokenizer normalizes a text; None if this is not one."""
-        content = json.loads(self._backend.to_str())
-        normalizer, splitter = (content.get(key) or {} for key in ("normalizer", "pre_tokenizer"))
-        kinds = (self.kind, normalizer.get("type"), splitter.get("type"))
-        if kinds != ("wordpiece", "BertNormalizer", "BertPreTokenizer"):
-            return None
-        lowercase = normalizer["lowercase"]
-        strip = normalizer["strip_accents"]
-        return {
-            "lowercase": lowercase,
-            "stripAccents": lowercase if strip is None else strip,
-            "chinese": normalizer["handle_chinese_chars"],
-        }
-
     # ------------------------------------------------------------ files
 
     def to_bytes(self) -> bytes:

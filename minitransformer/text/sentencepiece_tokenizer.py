@@ -85,11 +85,6 @@ class SentencePieceTokenizer(PretrainedTokenizer):
             ids += [self.special_id(part)] if k % 2 else self.encode(part.strip() if len(parts) > 1 else part)
         return ids
 
-    @property
-    def bert_settings(self) -> None:
-        """None: this is not a BERT's tokenizer."""
-        return None
-
     def _text_of(self, ids: list[int]) -> str:
         return self._target.decode_pieces([self.id_to_token[i] for i in ids])
 
@@ -141,15 +136,21 @@ class SentencePieceTokenizer(PretrainedTokenizer):
             raise TokenizerError(f"{where} is damaged: {problem}.\nImport the model again.") from None
 
 
+def model_message(content: bytes) -> Any:
+    """The pieces and the settings of a .model file, as the library's protocol buffer."""
+    try:
+        from sentencepiece.sentencepiece_model_pb2 import ModelProto
+    except Exception:  # also for an older protobuf than sentencepiece was made with
+        raise _missing("reading the settings of a SentencePiece model", "protobuf") from None
+    return ModelProto.FromString(content)
+
+
 def _processor(model: bytes, where: str) -> Any:
     """The library's processor of a model."""
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError:
-        raise TokenizerError(
-            f"{where} needs the package sentencepiece.\n"
-            f"Install it: pip install 'minitransformer[pretrained]', or pip install sentencepiece."
-        ) from None
+        raise _missing(where, "sentencepiece") from None
     try:
         processor = SentencePieceProcessor(model_proto=model)
         processor.id_to_piece(list(range(processor.get_piece_size())))  # all are UTF-8
@@ -159,6 +160,13 @@ def _processor(model: bytes, where: str) -> Any:
         raise TokenizerError(
             f"{where} is not a SentencePiece model: {problem:.200}.\nDownload it again."
         ) from None
+
+
+def _missing(what: str, package: str) -> TokenizerError:
+    return TokenizerError(
+        f"{what} needs the package {package}.\n"
+        f"Install it: pip install 'minitransformer[pretrained]', or pip install -U {package}."
+    )
 
 
 def _check_text(text: str) -> None:

@@ -1,6 +1,7 @@
 """The walk-through's numbers are the engine's: the record, the static picture, the page of a run."""
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -49,6 +50,8 @@ def models():
         num_key_value_heads=2,
     )  # fmt: skip
     yield "llama", Llama(llama).eval()
+    slow = {"rope_type": "llama3", "rope_factor": 8.0, "original_max_position_embeddings": 8}
+    yield "llama 3", Llama(replace(llama, **slow)).eval()
     t5 = T5Config(
         vocab_size=11, d_model=8, d_kv=4, d_ff=12, num_layers=1, num_heads=2,
         feed_forward_proj="gated-gelu", tie_word_embeddings=False,
@@ -58,8 +61,12 @@ def models():
     yield "bert", BERT(BERTConfig(vocab_size=11, **sizes)).eval()
     for head in ("classification", "token_classification", "next_sentence"):
         yield head, BERT(BERTConfig(vocab_size=11, head=head, **sizes)).eval()
+    distil = {"type_vocab_size": 0, "pooler_hidden_act": "relu", "head": "classification"}
+    yield "distilbert", BERT(BERTConfig(vocab_size=11, **distil, **sizes)).eval()
     tied = {"d_model": 8, "d_kv": 4, "d_ff": 12, "num_layers": 1, "num_heads": 2}
     yield "tied t5", T5(T5Config(vocab_size=11, **tied)).eval()
+    yield "tied t5, not scaled", T5(T5Config(vocab_size=11, scale_decoder_outputs=False, **tied)).eval()
+    yield "marian", transformer(positions="sinusoidal_halves", activation="silu", output_bias=True)
     bart = {
         "encoder_layers": 1, "encoder_ffn_dim": 12, "encoder_attention_heads": 2, "decoder_layers": 1,
         "decoder_ffn_dim": 12, "decoder_attention_heads": 2, "max_position_embeddings": 9,

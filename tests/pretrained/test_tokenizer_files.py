@@ -1,6 +1,7 @@
 """Tokenizer files as they are on the hub: settings in their several forms, and damaged files."""
 
 import json
+import sys
 
 import pytest
 import tokenizers as hf
@@ -8,6 +9,7 @@ from tokenizers import models, pre_tokenizers
 
 from minitransformer.errors import UserError
 from minitransformer.pretrained.tokenizers import load_tokenizer
+from minitransformer.text.sentencepiece_tokenizer import model_message
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s"]
 
@@ -120,9 +122,16 @@ def test_pieces_have_their_places_in_the_text(tmp_path):
     assert ours.unknown_words(text) == ["🙂"]
 
 
-def test_a_sentencepiece_model_is_not_berts(tmp_path):
-    sentencepiece(tmp_path)
-    assert load_tokenizer(tmp_path).bert_settings is None
+def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch):
+    content = sentencepiece(tmp_path).read_bytes()
+    assert model_message(content).pieces[0].piece == "<unk>"
+    monkeypatch.setitem(sys.modules, "sentencepiece.sentencepiece_model_pb2", None)
+    with pytest.raises(UserError, match="needs the package protobuf") as raised:
+        model_message(content)
+    assert "pip install -U protobuf" in str(raised.value)
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(UserError, match="needs the package sentencepiece"):
+        load_tokenizer(tmp_path)
 
 
 def test_a_model_whose_ids_are_shifted_is_refused_with_the_command_that_converts_it(tmp_path):

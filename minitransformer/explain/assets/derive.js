@@ -91,18 +91,14 @@ const DERIVATIONS = {
     const [, width] = c.record.arrays[node.name].shape;
     if (c.options.positions === false)
       return { equation: "Positions are switched off: 0 is added.", value: 0 };
-    const pair = j - (j % 2);
-    const angle = t / 10000 ** (pair / width);
-    const f = j % 2 ? "cos" : "sin";
+    const { f, pair, scale } = c.model.wave(j, width, node.halves);
+    const angle = t / scale;
+    const column = positionColumns(node.halves)[f];
     return {
-      equation: `PE(pos, ${j % 2 ? "2i+1" : "2i"}) = ${f}(pos / 10000^(2i/d)), pos = ${t}, 2i = ${pair}, d = ${width}`,
+      equation: `PE(pos, ${column}) = ${f}(pos / 10000^(2i/d)), pos = ${t}, 2i = ${2 * pair}, d = ${width}`,
       lines: [
-        [
-          "wavelength",
-          `2π · ${brief(10000 ** (pair / width))} positions`,
-          2 * Math.PI * 10000 ** (pair / width),
-        ],
-        [`pos / 10000^(${pair}/${width})`, `${t} / ${brief(10000 ** (pair / width))}`, angle],
+        ["wavelength", `2π · ${brief(scale)} positions`, 2 * Math.PI * scale],
+        [`pos / 10000^(${2 * pair}/${width})`, `${t} / ${brief(scale)}`, angle],
         [`${f} of it`, `${f}(${brief(angle)})`, Math[f](angle)],
       ],
       value: Math[f](angle),
@@ -273,7 +269,7 @@ const DERIVATIONS = {
     const b = placed(c, node.from[0], [head, t, i + half]);
     const [ca, cb] = j < half ? [Math.cos(angle), -Math.sin(angle)] : [Math.sin(angle), Math.cos(angle)];
     return productSum(
-      `The pair (${i}, ${i + half}) is rotated by ${brief(angle)} radians: ${c.options.positions === false ? "positions are switched off" : `position ${t} times ${brief(node.theta ** (-i / half))}`}.`,
+      `The pair (${i}, ${i + half}) is rotated by ${brief(angle)} radians: ${c.options.positions === false ? "positions are switched off" : `position ${t} times ${brief(c.model.rotaryFrequencies(2 * half)[i])}`}.`,
       ["column", "x", j < half ? "cos, −sin" : "sin, cos"],
       [
         [`${i}`, a, { value: ca }],
@@ -495,6 +491,11 @@ const DERIVATIONS = {
   },
 };
 
+/** The columns of the sines and cosines of pair i. */
+function positionColumns(halves) {
+  return halves ? { sin: "i", cos: "d/2+i" } : { sin: "2i", cos: "2i+1" };
+}
+
 /** What a step multiplies by, which may be switched off. */
 function factorOf(c, node) {
   return node.switch && c.options[node.switch] === false
@@ -504,8 +505,8 @@ function factorOf(c, node) {
 
 /** The angle of pair i at position t. */
 function rotation(c, node, t, i) {
-  const half = c.record.arrays[node.name].shape[2] / 2;
-  return c.options.positions === false ? 0 : t * node.theta ** (-i / half);
+  const width = c.record.arrays[node.name].shape[2];
+  return c.options.positions === false ? 0 : t * c.model.rotaryFrequencies(width)[i];
 }
 
 /** The formulas of the activations and of their slopes, which the model computes. */

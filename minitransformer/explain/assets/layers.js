@@ -296,8 +296,8 @@ function outputHeadScreen(e) {
     thought:
       thoughts[head] ??
       (pooler
-        ? "The last state of [CLS] stands for the whole text. A linear layer and tanh turn it into the vector that is classified."
-        : "The output layer is E, the matrix of the token vectors. So that the logits do not become too large, the last states are first multiplied by 1/√d."),
+        ? `The last state of [CLS] stands for the whole text. A linear layer and ${pooler} turn it into the vector that is classified.`
+        : "So that the logits do not become too large, the last states are multiplied by 1/√d before the output layer."),
     body: [
       equation(
         e,

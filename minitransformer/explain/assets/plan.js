@@ -103,7 +103,7 @@ function planEmbedding(add, stack, side) {
   if (stack.segments) parts.push(add(name("segments"), "segment", [], { weight: "token_types.weight" }));
   if (stack.positions !== "none") {
     const kind = stack.positions === "sinusoidal" ? "sinusoid" : "position";
-    parts.push(add(name("positions"), kind, [], { weight: stack.positionWeight, side }));
+    parts.push(add(name("positions"), kind, [], { weight: stack.positionWeight, halves: stack.halves, side }));
   }
   if (stack.embeddingNorm) {
     add(name("embedding_sum"), "add", parts, { side });
@@ -158,7 +158,7 @@ function planAttention(add, stack, path, x, memory, causal) {
   project(`k${suffix}`, memory, q, kvHeads);
   if (turned)
     for (const part of ["q", "k"])
-      add(name(part), "rotate", [name(`${part}_unrotated`)], { theta: stack.rotary });
+      add(name(part), "rotate", [name(`${part}_unrotated`)]);
   project("v", memory, q + kv, kvHeads);
   add(name("scores"), "scores", [name("q"), name("k")], { groups: heads / kvHeads });
   add(name("scaled"), "scale", [name("scores")], {
@@ -213,7 +213,7 @@ function planOutput(add, structure, states) {
     x = add("head.first", "first", [x]);
     if (structure.output.pooler) {
       x = add("head.linear", "linear", [x], { weight: "head.pooler.weight", bias: "head.pooler.bias" });
-      x = add("head.pooled", "activate", [x], { activation: "tanh" });
+      x = add("head.pooled", "activate", [x], { activation: structure.output.pooler });
     }
   }
   if (structure.output.factor)

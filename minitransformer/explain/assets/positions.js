@@ -118,6 +118,7 @@ function positionsScreen(e) {
 
 function positionVectors(e, stack) {
   const learned = stack.positions === "learned";
+  const columns = positionColumns(stack.halves);
   const added = stack.concatenate
     ? `which stands beside the vector of the ${unitOf(e)}`
     : `which is added to the vector of the ${unitOf(e)}`;
@@ -131,9 +132,9 @@ function positionVectors(e, stack) {
         : h(
             "p",
             { class: "formula" },
-            "PE(pos, 2i) = sin(pos / 10000",
+            `PE(pos, ${columns.sin}) = sin(pos / 10000`,
             h("sup", {}, "2i/d"),
-            "),  PE(pos, 2i+1) = cos(pos / 10000",
+            `),  PE(pos, ${columns.cos}) = cos(pos / 10000`,
             h("sup", {}, "2i/d"),
             ")",
           ),
@@ -151,6 +152,9 @@ function rotations(e) {
   const head = letter === "q" ? e.head : sharedHead(e);
   const { rotary: theta, headWidth } = e.stackOf(e.path);
   const half = headWidth / 2;
+  const frequencies = e.model.rotaryFrequencies(headWidth);
+  const { rope_type, rope_factor } = e.data.config;
+  const slowed = { linear: ` / ${rope_factor}`, llama3: ` (slow pairs: divided by up to ${rope_factor})` };
   const words = { q: "queries", k: "keys" };
   const rows = e.tokensOf(e.sideOfRows(partOf(e, "q")));
   return {
@@ -172,7 +176,7 @@ function rotations(e) {
               "(a, b) → (a cos α − b sin α, b cos α + a sin α),  α = position · ",
               `${theta.toLocaleString("en")}`,
               h("sup", {}, "−2i/d"),
-              `,  d = ${headWidth}`,
+              `${slowed[rope_type] ?? ""},  d = ${headWidth}`,
             ),
             matrix(e, partOf(e, `${letter}_unrotated`), {
               title: `${words[letter]} before the rotation`,
@@ -192,7 +196,7 @@ function rotations(e) {
                 title: "Angles",
                 rows,
                 columns: range(half, i => `${i}, ${i + half}`),
-                value: (t, i) => (e.options.positions ? t * theta ** (-i / half) : 0),
+                value: (t, i) => (e.options.positions ? t * frequencies[i] : 0),
                 text: x => inTable(x, 2),
                 look: { largest: Math.max(1, rows.length - 1) },
               }),
@@ -332,14 +336,12 @@ function wavelengthsScreen(e) {
   const width = e.record.arrays[`${stack.name}.positions`].shape[1];
   const { look } = e;
   const pair = Math.min(look.pair, Math.floor(width / 2) - 1);
-  const scale = 10000 ** ((2 * pair) / width);
+  const all = range(width, j => e.model.wave(j, width, stack.halves));
+  const columns = [...all.keys()].filter(j => all[j].pair === pair);
+  const { scale } = all[columns[0]];
   const wavelength = 2 * Math.PI * scale;
-  const encode = pos =>
-    Float64Array.from({ length: width }, (_, j) =>
-      Math[j % 2 ? "cos" : "sin"](pos / 10000 ** ((j - (j % 2)) / width)),
-    );
   const positions = POSITIONS_SHOWN;
-  const rows = range(positions, encode);
+  const rows = range(positions, pos => Float64Array.from(all, each => Math[each.f](pos / each.scale)));
   return {
     thought:
       "Each pair of columns is a wave. The first pair changes quickly from position to position, the last very slowly: like the last and the first digit of a number that counts up.",
@@ -349,13 +351,13 @@ function wavelengthsScreen(e) {
       h(
         "div",
         {},
-        positionsPicture(rows, width, look.position, pair),
+        positionsPicture(rows, width, look.position, columns),
         slider("Columns", {
           min: 0,
           max: Math.floor(width / 2) - 1,
           step: 1,
           value: pair,
-          text: `${2 * pair} and ${2 * pair + 1}: wavelength ${brief(wavelength)}`,
+          text: `${columns.join(" and ")}: wavelength ${brief(wavelength)}`,
           oninput: value => e.set({ look: { ...look, pair: value } }),
         }),
         waves(scale, positions, look.position),
@@ -396,7 +398,7 @@ function wavelengthsScreen(e) {
   };
 }
 
-function positionsPicture(rows, width, position, pair) {
+function positionsPicture(rows, width, position, columns) {
   const unit = Math.max(2, Math.floor(640 / width));
   const canvas = h("canvas", {
     class: "strip",
@@ -413,16 +415,19 @@ function positionsPicture(rows, width, position, pair) {
       pen.fillRect(j * unit, t * 3, unit, 3);
     }),
   );
-  const frame = h("div", { class: "strip-window" });
-  frame.style.left = `${(200 * pair) / width}%`;
-  frame.style.width = `${200 / width}%`;
+  const frames = columns.map(column => {
+    const frame = h("div", { class: "strip-window" });
+    frame.style.left = `${(100 * column) / width}%`;
+    frame.style.width = `${100 / width}%`;
+    return frame;
+  });
   const line = h("div", { class: "strip-row" });
   line.style.top = `${(100 * position) / rows.length}%`;
   return h(
     "figure",
     {},
     h("figcaption", {}, `${rows.length} positions (down) × ${width} columns`),
-    h("div", { class: "strip-box" }, canvas, frame, line),
+    h("div", { class: "strip-box" }, canvas, ...frames, line),
   );
 }
 

@@ -53,6 +53,14 @@ LLAMA = {
 }  # fmt: skip
 
 
+LLAMA3 = LLAMA | {
+    "rope_type": "llama3", "rope_factor": 8.0, "original_max_position_embeddings": 10, "rope_theta": 10.0,
+    "head_dim": 6,
+}  # fmt: skip
+
+MARIAN = TRANSFORMER | {"positions": "sinusoidal_halves", "activation": "silu", "output_bias": True}
+
+
 T5 = {
     "vocab_size": 11, "d_model": 8, "d_kv": 3, "d_ff": 12, "num_layers": 2, "num_heads": 2,
     "relative_attention_num_buckets": 8, "relative_attention_max_distance": 10,
@@ -123,7 +131,17 @@ RECORDED = {  # each option of each family occurs
     ),
     "Llama": ("llama", LLAMA | {"num_key_value_heads": 2}, {}),
     "a tied Llama": ("llama", LLAMA | {"tie_word_embeddings": True, "hidden_act": "gelu_new"}, {}),
+    "Llama, slower rotations": ("llama", LLAMA | {"rope_type": "linear", "rope_factor": 4.0}, {}),
+    "Llama 3, slow rotations slower": ("llama", LLAMA3, {}),
     "T5": ("t5", T5 | {"tie_word_embeddings": False, "feed_forward_proj": "gated-gelu"}, {}),
+    "a tied T5 without scaling": ("t5", T5 | {"scale_decoder_outputs": False}, {}),
+    "an untied T5 with scaling": (
+        "t5",
+        T5 | {"tie_word_embeddings": False, "scale_decoder_outputs": True},
+        {},
+    ),
+    "Marian": ("transformer", MARIAN, {}),
+    "halves side by side": ("transformer", MARIAN | {"concatenate_positions": True}, {}),
     "a tied T5": ("t5", T5 | {"feed_forward_proj": "relu"}, {}),
     "BART": ("bart", BART | {"scale_embedding": True}, {}),
     "ViT": ("vit", VIT, {}),
@@ -133,6 +151,12 @@ RECORDED = {  # each option of each family occurs
     "GRU": ("recurrent", RECURRENT | {"rnn_type": "gru"}, {}),
     "RNN": ("recurrent", RECURRENT | {"rnn_type": "rnn"}, {}),
     "a class of a text": ("bert", BERT | {"head": "classification", "num_labels": 3}, {}),
+    "DistilBERT": ("bert", BERT | {"type_vocab_size": 0}, {}),
+    "a class of a text, DistilBERT": (
+        "bert",
+        BERT | {"type_vocab_size": 0, "pooler_hidden_act": "relu", "head": "classification"},
+        {},
+    ),
     "a class of each token": ("bert", BERT | {"head": "token_classification", "num_labels": 3}, {}),
     "the nearest sentence": ("bert", BERT | {"head": "similarity"}, {}),
     "the next sentence": ("bert", BERT | {"head": "next_sentence"}, {"positions": False}),

@@ -2,7 +2,6 @@
 
 # ruff: noqa: F811 (a fixture that is imported)
 
-import base64
 import json
 
 import pytest
@@ -11,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from minitransformer.explain.tokenizers import UnknownPart, shown_tokens, tokenizer_data
+from minitransformer.explain.tokenizers import tokenizer_data
 from minitransformer.text.pretrained_tokenizer import PretrainedTokenizer
-from minitransformer.text.sentencepiece_file import read_sentencepiece
-from minitransformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from minitransformer.text.sentencepiece_tokenizer import SentencePieceTokenizer, model_message
 from minitransformer.text.tokenizer import Tokenizer
 from tests.explain.test_model import GPT, load, make, page  # noqa: F401 (a fixture)
 
@@ -26,11 +24,13 @@ TEXTS = [
     "Thank you for inviting me to your party last week", "hello hello   world\n\ttabs",
 ]  # fmt: skip
 STRANGE = [
-    "", " ", "  two  spaces ", "\n", "\r\n\n x", "tab\there", "Hello, World", "ÇA VA?", "DON'T you're it'ſ I'Ll",
-    "🙂 emoji 👩‍👩‍👧 👍🏽", "x" * 150, "ﬁne ½ ① Ⅻ", "e\u0301 cafe\u0301 n\u0303\u0323", "\u200bzero\u00a0width\u3000x",
-    "a</s>b", "<unk>", "<s> <pad> <|endoftext|>", "北京abc", ">>fr<< hello", ">>fr<<", ">> <<x", "a<<b", "¡Olé!",
-    "▁a ▁▁b", "\ufeffbom", "\x00\x01\x7f", "שלום العربية ไทย हिन्दी", "  \u2028 \u0085 ", "12345 1,234.5", "<0x41>",
-    "\u1112\u1161\u11ab한", "İı ß Σς", "  leading", "trailing  ", "a\u0300\u0301\u0302", "[MASK] [CLS] <mask>",
+    "", " ", "  two  spaces ", "\n", "\r\n\n x", "tab\there", "Hello, World", "ÇA VA?",
+    "DON'T you're it'ſ I'Ll", "🙂 emoji 👩‍👩‍👧 👍🏽", "x" * 150, "ﬁne ½ ① Ⅻ",
+    "e\u0301 cafe\u0301 n\u0303\u0323", "\u200bzero\u00a0width\u3000x", "a</s>b", "<unk>",
+    "<s> <pad> <|endoftext|>", "北京abc", ">>fr<< hello", ">>fr<<", ">> <<x", "a<<b", "¡Olé!",
+    "▁a ▁▁b", "\ufeffbom", "\x00\x01\x7f", "שלום العربية ไทย हिन्दी", "  \u2028 \u0085 ",
+    "12345 1,234.5", "<0x41>", "\u1112\u1161\u11ab한", "İı ß Σς", "  leading", "trailing  ",
+    "a\u0300\u0301\u0302", "[MASK] [CLS] <mask>",
 ]  # fmt: skip
 LETTERS = st.characters(exclude_categories=("Cs", "Cn"))  # Python's Unicode is older than the browser's
 PARTS = [*"  aetThc'.,1\n▁é京🙂ﬁ\u00a0\u0301", "<0x41>", "the ", "</s>"]
@@ -76,9 +76,9 @@ def llama3():
 
 def llama2():
     """Byte pairs of SentencePiece as a tokenizer.json."""
-    file = read_sentencepiece(sentencepiece(vocab_size=420, model_type="bpe", byte_fallback=True))
-    vocab = {piece: i for i, (piece, _, _) in enumerate(file.pieces)}
-    pairs = [(score, piece[:i], piece[i:]) for piece, score, _ in file.pieces for i in range(1, len(piece))]
+    pieces = scores(sentencepiece(vocab_size=420, model_type="bpe", byte_fallback=True))
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    pairs = [(score, piece[:i], piece[i:]) for piece, score in pieces.items() for i in range(1, len(piece))]
     merges = [(a, b) for _, a, b in sorted(pairs, key=lambda each: -each[0]) if a in vocab and b in vocab]
     backend = hf.Tokenizer(models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
@@ -91,10 +91,10 @@ def llama2():
 
 def t5_json(scheme="always"):
     """Pieces of SentencePiece as a tokenizer.json, with its normalizer."""
-    file = read_sentencepiece(sentencepiece(pad_id=0, eos_id=1, unk_id=2, bos_id=-1))
-    pieces = [(piece, score) for piece, score, _ in file.pieces] + [("<extra_id_0>", 0.0)]
+    content = sentencepiece(pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    pieces = [*scores(content).items(), ("<extra_id_0>", 0.0)]
     backend = hf.Tokenizer(models.Unigram(pieces, 2, byte_fallback=False))
-    backend.normalizer = normalizers.Precompiled(file.charsmap)
+    backend.normalizer = normalizers.Precompiled(model_message(content).normalizer_spec.precompiled_charsmap)
     split = pre_tokenizers.Metaspace(prepend_scheme=scheme)
     words = [pre_tokenizers.WhitespaceSplit(), split] if scheme == "always" else [split]
     backend.pre_tokenizer = pre_tokenizers.Sequence(words)
@@ -142,6 +142,11 @@ def sentencepiece(**options):
     return found.getvalue()
 
 
+def scores(content):
+    """The pieces of a SentencePiece model, with their scores."""
+    return {each.piece: each.score for each in model_message(content).pieces}
+
+
 def spiece(**options):
     content = sentencepiece(pad_id=0, eos_id=1, unk_id=2, bos_id=-1, **options)
     return SentencePieceTokenizer(
@@ -158,10 +163,11 @@ def llama_model(**options):
 
 def marian():
     source, target = sentencepiece(vocab_size=140), sentencepiece(vocab_size=150)
-    pieces = dict.fromkeys(p for content in (source, target) for p, _, _ in read_sentencepiece(content).pieces)
+    pieces = scores(source) | scores(target)
     known = [piece for piece in list(pieces)[:-5] if piece not in ("</s>", "<unk>", "<s>")]
     vocab = {token: i for i, token in enumerate(["</s>", "<unk>", ">>fr<<", *known, "<pad>"])}
-    return SentencePieceTokenizer(source, {"end": "</s>", "unk": "<unk>", "pad": "<pad>"}, None, target, vocab)
+    roles = {"end": "</s>", "unk": "<unk>", "pad": "<pad>"}
+    return SentencePieceTokenizer(source, roles, None, target, vocab)
 
 
 KINDS = {
@@ -176,7 +182,9 @@ KINDS = {
     "T5, tokenizer.json": t5_json,
     "T5, a space before the first word": lambda: t5_json("first"),
     "T5, spiece.model": spiece,
-    "T5, lower case": lambda: spiece(normalization_rule_name="nmt_nfkc_cf", byte_fallback=True, vocab_size=420),
+    "T5, lower case": lambda: spiece(
+        normalization_rule_name="nmt_nfkc_cf", byte_fallback=True, vocab_size=420
+    ),
     "Marian": marian,
     "unigrams and bytes": with_bytes,
     "our unigrams": lambda: Tokenizer.train_unigram(TEXTS * 4, 400),

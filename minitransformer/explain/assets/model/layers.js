@@ -119,7 +119,7 @@ function project(at, x, memory, c) {
   let v = splitHeads(cut(kv, forValues - offset, end - offset), K);
   if (!memory && c.positions === "rotary") {
     const start = cached ? cached.k.shape[1] : 0;
-    const rotate = x => (at.options.positions ? rotary(x, c.rope_theta, start) : alias(x));
+    const rotate = x => (at.options.positions ? rotary(x, rotaryFrequencies(c, d), start) : alias(x));
     q = rotate(at.keep("q_unrotated", q));
     k = rotate(at.keep("k_unrotated", k));
   }
@@ -192,14 +192,34 @@ function pastOf(at) {
 // ---------------------------------------------------------------- positions
 
 /** PE(pos, 2i) = sin(pos / 10000^(2i / d)), PE(pos, 2i + 1) = cos(the same) (section 3.5). */
-function sinusoids(start, length, width) {
+function sinusoids(start, length, width, halves) {
   const data = new Float32Array(length * width);
   for (let i = 0; i < data.length; i++) {
-    const [position, j] = [start + Math.floor(i / width), i % width];
-    const angle = position / 10000 ** ((j - (j % 2)) / width);
-    data[i] = j % 2 ? Math.cos(angle) : Math.sin(angle);
+    const { f, scale } = wave(i % width, width, halves);
+    data[i] = Math[f]((start + Math.floor(i / width)) / scale);
   }
   return new Tensor([length, width], data);
+}
+
+/** Column j of the sinusoids: f(pos / scale). With `halves`, all sines come first, then all cosines. */
+function wave(j, width, halves) {
+  const sines = Math.ceil(width / 2);
+  const isCosine = halves ? j >= sines : j % 2 === 1;
+  const pair = halves ? j % sines : Math.floor(j / 2);
+  return { f: isCosine ? "cos" : "sin", pair, scale: 10000 ** ((2 * pair) / width) };
+}
+
+/** θ^(-2i / d) for each pair i of a head of width d; lower if they are scaled, as in RotaryScaling. */
+function rotaryFrequencies(c, d) {
+  const frequencies = Array.from({ length: d / 2 }, (_, i) => c.rope_theta ** ((-2 * i) / d));
+  if (c.rope_type === "linear") return frequencies.map(f => f / c.rope_factor);
+  if (c.rope_type !== "llama3") return frequencies;
+  const [low, high] = [c.low_freq_factor, c.high_freq_factor];
+  return frequencies.map(f => {
+    const turns = (c.original_max_position_embeddings * f) / (2 * Math.PI);
+    const kept = Math.min(Math.max((turns - low) / (high - low), 0), 1);
+    return kept * f + ((1 - kept) * f) / c.rope_factor;
+  });
 }
 
 /** What a stack adds to the scores of all its layers, (H, T, S), for the last T of S positions; or null. */

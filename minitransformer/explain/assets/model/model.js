@@ -153,6 +153,16 @@ class Model {
     return bucket(distance, t5Layer(this.config, 0), !isCausal);
   }
 
+  /** The frequency of each pair of a head's columns, of rotary positions. */
+  rotaryFrequencies(width) {
+    return rotaryFrequencies({ ...LAYER, ...this.config }, width);
+  }
+
+  /** What a column of sinusoidal positions is: the function, its pair, and what positions are divided by. */
+  wave(column, width, halves) {
+    return wave(column, width, halves);
+  }
+
   /** ALiBi's slopes. */
   slopes(heads) {
     return alibiSlopes(heads);

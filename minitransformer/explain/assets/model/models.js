@@ -54,6 +54,7 @@ const FAMILIES = {
       const gates = { silu: "swiglu", gelu: "geglu", gelu_tanh: "geglu_tanh", gelu_new: "geglu_tanh" };
       const layer = {
         ...LAYER,
+        ...c,
         num_layers: c.num_hidden_layers,
         num_heads: c.num_attention_heads,
         activation: gates[c.hidden_act],
@@ -63,7 +64,6 @@ const FAMILIES = {
         num_kv_heads: c.num_key_value_heads,
         head_dim: c.head_dim,
         positions: "rotary",
-        rope_theta: c.rope_theta,
       };
       return encoderStack(at, embedded(at, "embedding", ids), layer, everyToken, true);
     },
@@ -84,8 +84,9 @@ const FAMILIES = {
       return decoderStack(at, embedded(at, "embedding", target), memory, layer, isReal(c, source));
     },
     logits: (run, c, states) => {
-      if (!c.tie_word_embeddings) return wordLogits(run, states, null);
-      return wordLogits(run, run.at("head").keep("scaled", scale(states, c.d_model ** -0.5)), "embedding");
+      const isScaled = c.scale_decoder_outputs ?? c.tie_word_embeddings;
+      const x = isScaled ? run.at("head").keep("scaled", scale(states, c.d_model ** -0.5)) : states;
+      return wordLogits(run, x, c.tie_word_embeddings ? "embedding" : null);
     },
   },
 
@@ -122,9 +123,9 @@ const FAMILIES = {
         norm_first: c.norm_first,
         layer_norm_eps: c.layer_norm_eps,
       };
-      const words = lookup(run.weights.get("embedding.weight"), ids);
-      const kinds = lookup(run.weights.get("token_types.weight"), segments);
-      const x = add(at.keep("embedded", words), at.keep("segments", kinds));
+      const words = embedded(at, "embedding", ids);
+      const kinds = run.weights.get("token_types.weight"); // DistilBERT has none
+      const x = kinds ? add(words, at.keep("segments", lookup(kinds, segments))) : words;
       const sum = at.keep("embedding_sum", withPositions(at, x, c, "positions", c.hidden_size, 0));
       return encoderStack(at, embeddingNorm(at, "norm", sum, layer), layer, isReal(c, ids));
     },
@@ -175,8 +176,8 @@ const BERT_HEADS = {
     const norm = normAt(words.in("norm"), at.keep("hidden", hidden), c, at.in("norm"));
     return linear(norm, at.run.weights.get("embedding.weight"), words.weight("bias"));
   },
-  next_sentence: (at, states) => linearAt(at.in("next_sentence"), pooled(at, states)),
-  classification: (at, states) => linearAt(at.in("classifier"), pooled(at, states)),
+  next_sentence: (at, states, c) => linearAt(at.in("next_sentence"), pooled(at, states, c)),
+  classification: (at, states, c) => linearAt(at.in("classifier"), pooled(at, states, c)),
   token_classification: (at, states) => linearAt(at.in("classifier"), states),
   similarity: (at, states) => {
     const vector = at.keep("unit", toUnitLength(at.keep("average", meanOfTokens(states))));
@@ -184,10 +185,10 @@ const BERT_HEADS = {
   },
 };
 
-/** tanh(W x + b) of the first token's state, which stands for the whole input. */
-function pooled(at, states) {
+/** tanh(W x + b) of the first token's state, which stands for the whole input; DistilBERT has relu instead. */
+function pooled(at, states, c) {
   const first = at.keep("first", slice(states, 0, 1));
-  return at.keep("pooled", ACTIVATIONS.tanh(at.keep("linear", linearAt(at.in("pooler"), first))));
+  return at.keep("pooled", ACTIVATIONS[c.pooler_hidden_act](at.keep("linear", linearAt(at.in("pooler"), first))));
 }
 
 // ---------------------------------------------------------------- what families share
@@ -211,16 +212,20 @@ function embedded(at, table, ids, factor = 1) {
 
 /** x with absolute positions: their sum, or side by side. */
 function withPositions(at, x, c, path, d_model, start) {
-  if (c.positions !== "sinusoidal" && c.positions !== "learned") return x;
+  if (!isSinusoidal(c) && c.positions !== "learned") return x;
   const T = x.shape[0];
   const width = c.concatenate_positions ? Math.floor(d_model / 2) : d_model;
   const p = at.keep("positions", positionVectors(at, c, path, start, T, width));
   return c.concatenate_positions ? beside(x, p) : add(x, p);
 }
 
+function isSinusoidal({ positions }) {
+  return positions === "sinusoidal" || positions === "sinusoidal_halves";
+}
+
 function positionVectors(at, c, path, start, T, width) {
   if (!at.options.positions) return new Tensor([T, width], new Float32Array(T * width));
-  if (c.positions === "sinusoidal") return sinusoids(start, T, width);
+  if (isSinusoidal(c)) return sinusoids(start, T, width, c.positions === "sinusoidal_halves");
   const table = at.run.weights.get(`${path}.weight`);
   if (start + T > table.shape[0]) {
     throw new Error(

@@ -694,16 +694,16 @@ function maximum(x) {
 }
 
 /**
- * Each pair (a_i, b_i) of a head (a, b), rotated by the angle pos θ^(-2i / d) (Su et al. 2021). x (H, T, d);
+ * Each pair (a_i, b_i) of a head (a, b), rotated by its position times its frequency (Su et al. 2021). x (H, T, d);
  * the first position is `start`. The gradient is rotated by the negative angle.
  */
-function rotary(x, theta, start) {
+function rotary(x, frequencies, start) {
   const [, T, d] = x.shape;
   const turned = (x, sign) => {
     const y = new Float32Array(x.length);
     for (let row = 0; row < x.length / d; row++) {
       for (let i = 0; i < d / 2; i++) {
-        const angle = (start + (row % T)) * theta ** ((-2 * i) / d);
+        const angle = (start + (row % T)) * frequencies[i];
         const [cos, sin] = [Math.cos(angle), sign * Math.sin(angle)];
         const [a, b] = [x[row * d + i], x[row * d + d / 2 + i]];
         y[row * d + i] = a * cos - b * sin;
