@@ -1,8 +1,9 @@
 """What JavaScript needs to read a text as a tokenizer does.
 
 Our own layouts are in `assets/model/tokenizers.js`, by their names. A pretrained tokenizer is described by
-the parts of its tokenizer.json: steps that normalize a text, steps that split it into words, a model that splits
-words into tokens, and steps that make a text of tokens. A step that others can express is written as those.
+the parts of its tokenizer.json: steps that normalize a text, steps that split it into words, a model that
+splits words into tokens, and steps that make a text of tokens. A step that others can express is written as
+those.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 // Each head off: how the loss of the right answer changes if one head alone gives 0. That is a forward pass a head,
-// in slices of time, so that the page stays responsive.
+// in slices of time, so that the page stays responsive; of a large model, only if the reader asks for it.
 
 const [SLICE, PAUSE] = [12, 150]; // milliseconds: of passes at once, and after a keystroke until the first
 
@@ -30,7 +30,7 @@ function headMeasures(e) {
       shown,
     };
   }
-  if (e.measures.left.length && !e.measures.timer)
+  if (e.measures.left.length && !e.measures.timer && (!e.isLarge || e.measures.isWanted))
     e.measures.timer = setTimeout(measureHeads, PAUSE, e, e.measures);
   return e.measures;
 }
@@ -98,8 +98,14 @@ function eachHead(e) {
   return h("figure", { class: "each-head" }, eachHeadParts(e));
 }
 
+function measureAll(e, measures) {
+  measures.isWanted = true;
+  update(document.querySelector(".each-head"), eachHeadParts(e));
+}
+
 function eachHeadParts(e) {
   const measures = headMeasures(e);
+  const isWaiting = measures.left.length > 0 && !measures.timer;
   const { losses, whole, left, count } = measures.left.length && measures.shown ? measures.shown : measures;
   const change = (path, i) => losses[`${path}:${i}`] - whole;
   const all = Object.keys(losses).sort((a, b) => losses[a] - losses[b]);
@@ -144,9 +150,15 @@ function eachHeadParts(e) {
       h(
         "p",
         { role: "status" },
-        left.length
-          ? `Measuring: ${count - left.length} of ${count} heads.`
-          : harmSentence(e, all, { losses, whole }),
+        isWaiting
+          ? h(
+              "button",
+              { type: "button", "data-key": "measure-heads", onclick: () => measureAll(e, measures) },
+              `Measure all ${count} heads`,
+            )
+          : left.length
+            ? `Measuring: ${count - left.length} of ${count} heads.`
+            : harmSentence(e, all, { losses, whole }),
       ),
     ),
     h(

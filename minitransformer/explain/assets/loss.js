@@ -200,8 +200,7 @@ function pullsOf(e, inputs, predictions) {
   if (e.pulls?.record !== e.record || String(e.pulls.labels) !== String(labels))
     e.pulls = { record: e.record, labels, found: new Map() };
   const { found } = e.pulls;
-  const weights = Object.values(e.weights).reduce((sum, { data }) => sum + data.length, 0);
-  const atOnce = Math.max(1, Math.floor(PULLS_AT_ONCE / (weights * e.record.source.length)));
+  const atOnce = Math.max(1, Math.floor(PULLS_AT_ONCE / (e.size * e.record.source.length)));
   const missing = predictions.filter(t => !found.has(t));
   for (const t of missing.slice(0, atOnce)) {
     const { activations } = e.model.backward(e.record, { labels, positions: [t] });

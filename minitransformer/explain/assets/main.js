@@ -12,6 +12,15 @@ function load() {
   }
 }
 
+const PAUSE_OF_TYPING = 700; // milliseconds
+
+/** Runs the model on a text, or after a pause in which no other one is typed. */
+function readTyped(e, text, pause = 0) {
+  clearTimeout(e.typing);
+  if (pause) e.typing = setTimeout(readTyped, pause, e, text);
+  else if (text !== e.text) e.set({ text, target: null });
+}
+
 function renderToolbar(e) {
   const bar = document.getElementById("toolbar");
   const isOpen = name => bar.querySelector(`details.${name}`)?.open ?? false;
@@ -33,7 +42,8 @@ function renderToolbar(e) {
               autocomplete: "off",
               spellcheck: "false",
               maxlength: 2000,
-              oninput: event => e.set({ text: event.target.value, target: null }),
+              oninput: event => readTyped(e, event.target.value, e.isLarge ? PAUSE_OF_TYPING : 0),
+              onchange: event => readTyped(e, event.target.value),
             }),
           ),
       h(

@@ -103,7 +103,9 @@ function planEmbedding(add, stack, side) {
   if (stack.segments) parts.push(add(name("segments"), "segment", [], { weight: "token_types.weight" }));
   if (stack.positions !== "none") {
     const kind = stack.positions === "sinusoidal" ? "sinusoid" : "position";
-    parts.push(add(name("positions"), kind, [], { weight: stack.positionWeight, halves: stack.halves, side }));
+    parts.push(
+      add(name("positions"), kind, [], { weight: stack.positionWeight, halves: stack.halves, side }),
+    );
   }
   if (stack.embeddingNorm) {
     add(name("embedding_sum"), "add", parts, { side });
@@ -156,9 +158,7 @@ function planAttention(add, stack, path, x, memory, causal) {
   const suffix = turned ? "_unrotated" : "";
   project(`q${suffix}`, x, 0, heads);
   project(`k${suffix}`, memory, q, kvHeads);
-  if (turned)
-    for (const part of ["q", "k"])
-      add(name(part), "rotate", [name(`${part}_unrotated`)]);
+  if (turned) for (const part of ["q", "k"]) add(name(part), "rotate", [name(`${part}_unrotated`)]);
   project("v", memory, q + kv, kvHeads);
   add(name("scores"), "scores", [name("q"), name("k")], { groups: heads / kvHeads });
   add(name("scaled"), "scale", [name("scores")], {

@@ -154,7 +154,10 @@ function rotations(e) {
   const half = headWidth / 2;
   const frequencies = e.model.rotaryFrequencies(headWidth);
   const { rope_type, rope_factor } = e.data.config;
-  const slowed = { linear: ` / ${rope_factor}`, llama3: ` (slow pairs: divided by up to ${rope_factor})` };
+  const slowed = {
+    linear: `For longer texts, all pairs turn ${rope_factor} times slower.`,
+    llama3: `For longer texts, pairs that turn slowly turn up to ${rope_factor} times slower still.`,
+  }[rope_type];
   const words = { q: "queries", k: "keys" };
   const rows = e.tokensOf(e.sideOfRows(partOf(e, "q")));
   return {
@@ -176,8 +179,9 @@ function rotations(e) {
               "(a, b) → (a cos α − b sin α, b cos α + a sin α),  α = position · ",
               `${theta.toLocaleString("en")}`,
               h("sup", {}, "−2i/d"),
-              `${slowed[rope_type] ?? ""},  d = ${headWidth}`,
+              `,  d = ${headWidth}`,
             ),
+            slowed ? h("p", { class: "hint" }, slowed) : null,
             matrix(e, partOf(e, `${letter}_unrotated`), {
               title: `${words[letter]} before the rotation`,
               head,

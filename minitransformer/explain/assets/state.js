@@ -45,6 +45,8 @@ function fromBase85(text) {
   return bits;
 }
 
+const LARGE = 50e6; // weights: of such a model, a reader waits for a pass
+
 /** Everything that the views ask of: the record and its labels, and gradients when they are needed. */
 class Explanation {
   constructor(data) {
@@ -53,6 +55,8 @@ class Explanation {
     this.weights = data.weights;
     this.model = createModel(data);
     this.plan = makePlan(data.structure);
+    this.size = Object.values(data.weights).reduce((sum, { data }) => sum + data.length, 0);
+    this.isLarge = this.size > LARGE; // then it does not run at every keystroke
     this.text = data.text; // in the sentence box
     this.textRead = data.text; // of the record
     this.target = this.isImage ? null : data.target; // the right answer; null: the whole model's own

@@ -131,3 +131,20 @@ def test_the_table_follows_the_sentence_and_rests_where_it_is_not_shown(open_pag
     page.page.evaluate("() => go('heads')")
     page.page.locator(".each-head table:not(.stale)").wait_for()
     assert page.violations() == []
+
+
+def test_a_large_model_is_run_when_the_reader_pauses_and_its_heads_are_measured_when_asked_for(open_page):
+    text, *_ = of_gpt()
+    page = open_page(exposed(text), bypass_csp=True)
+    page.page.evaluate("() => { page.isLarge = true; go('heads'); }")
+    page.page.wait_for_timeout(300)
+    assert page.page.evaluate("() => page.measures.left.length") == 6
+    page.page.get_by_text("Measure all 6 heads").click()
+    page.page.locator(".each-head b").wait_for()
+    page.page.locator("#sentence").fill("the")
+    page.page.locator("#sentence").fill("the cat")
+    assert page.page.evaluate("() => page.text") == "I love you"
+    page.page.wait_for_function("() => page.text === 'the cat'")
+    page.page.locator("#sentence").fill("the mat")
+    page.press("Enter")
+    assert page.page.evaluate("() => page.text") == "the mat"

@@ -188,7 +188,10 @@ const BERT_HEADS = {
 /** tanh(W x + b) of the first token's state, which stands for the whole input; DistilBERT has relu instead. */
 function pooled(at, states, c) {
   const first = at.keep("first", slice(states, 0, 1));
-  return at.keep("pooled", ACTIVATIONS[c.pooler_hidden_act](at.keep("linear", linearAt(at.in("pooler"), first))));
+  return at.keep(
+    "pooled",
+    ACTIVATIONS[c.pooler_hidden_act](at.keep("linear", linearAt(at.in("pooler"), first))),
+  );
 }
 
 // ---------------------------------------------------------------- what families share

@@ -224,7 +224,8 @@ const NORMALIZERS = {
 
 /** What a step makes of the words of a text: at first, the whole text. */
 const SPLITTERS = {
-  Split: (words, { pattern, behavior, invert }) => words.flatMap(word => splitAt(word, pattern, behavior, invert)),
+  Split: (words, { pattern, behavior, invert }) =>
+    words.flatMap(word => splitAt(word, pattern, behavior, invert)),
   Punctuation: words => words.flatMap(word => word.match(BETWEEN_PUNCTUATION) ?? []),
   PrefixSpace: words => words.map(word => (word.startsWith(" ") ? word : ` ${word}`)),
   ByteLevel: words => words.map(word => bytesAsCharacters(word).join("")),
@@ -258,7 +259,9 @@ const MODELS = {
   SentencePieceBPE: (word, { pieces, byte_fallback }) => {
     const found = mergePairs([...word], (first, second) => -(pieces.get(first + second) ?? -Infinity));
     const isKnown = piece => pieces.has(piece);
-    return runsOfUnknown(found, isKnown).flatMap(run => (isKnown(run) || !byte_fallback ? run : bytePieces(run)));
+    return runsOfUnknown(found, isKnown).flatMap(run =>
+      isKnown(run) || !byte_fallback ? run : bytePieces(run),
+    );
   },
   Unigram: (word, model) => {
     const { pieces, vocabulary, byte_fallback, refused = [], unknown } = model;
@@ -445,7 +448,13 @@ function readParts({ normalizer, pre_tokenizer, decoder, model }, ids) {
     lowest = Math.min(lowest, score);
   }
   const round = model.precision === 32 ? Math.fround : x => x;
-  const tables = { vocabulary: ids, pieces, penalty: round(lowest - 10), round, rankOf: ranksOf(model.merges ?? []) };
+  const tables = {
+    vocabulary: ids,
+    pieces,
+    penalty: round(lowest - 10),
+    round,
+    rankOf: ranksOf(model.merges ?? []),
+  };
   return {
     normalizer: normalizer.map(ready),
     splitter: pre_tokenizer.map(ready),
