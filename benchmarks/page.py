@@ -42,6 +42,7 @@ CHANGED = """async ([selector, value, isFrame]) => {
   if (value === null) element.dispatchEvent(new KeyboardEvent("keydown", { key: " ", bubbles: true }));
   else element.value = value;
   element.dispatchEvent(new Event("input", { bubbles: true }));
+  element.dispatchEvent(new Event("change", { bubbles: true })); // a large model does not run before
   if (!isFrame) await frame(); // of the new numbers
   await new Promise(resolve => setTimeout(resolve));
   return performance.now() - start;
