@@ -75,12 +75,14 @@ def to_html(
     target: str | None = None,
     inputs: Mapping[str, Any] | None = None, labels: Sequence[str] = (), max_length: int | None = None,
     documents: Mapping[str, Any] | None = None, image: Any = None, matrices: Matrices | None = None,
+    generation: Mapping[str, Any] | None = None,
 ) -> str:  # fmt: skip
     """The page for a model on a sentence; backward starts at the loss of the `target`.
 
     `run` is the name of the run that trained the model: the heading, since a reader changes the text.
     `picture` is the SVG that is shown if scripts do not run. `documents` has numbers that are shown beside
     the model's own. `matrices` are weights that are stored as 8-bit integers, with a scale for each row.
+    `generation` has the options of `generate` that an imported model needs.
     """
     shared = [(files("minigrad.graph") / "assets" / name).read_text(encoding="utf-8") for name in SHARED]
     script = "\n".join([model_script(), *shared, *map(_asset, SCRIPTS)])
@@ -92,6 +94,7 @@ def to_html(
         "target": target,
         "input": inputs or {},
         "start": getattr(model, "decoder_start_token_id", None),
+        "generation": generation or {},
         "model_type": model.model_type,
         "config": asdict(model.config),
         "structure": structure(model, labels),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,13 @@ FINEST = 32  # squares in a row of an image
 
 
 def static_picture(
-    model: Any, tokenizer: Any, source: Sequence[Any], labels: Sequence[str] = (), marks: Sequence[str] = ()
-) -> str:
-    """The picture of a model on token ids; or of a ViT on the pixels of an image (C, H, W)."""
+    model: Any, tokenizer: Any, source: Sequence[Any], labels: Sequence[str] = (), marks: Sequence[str] = (),
+    generation: Mapping[str, Any] | None = None,
+) -> str:  # fmt: skip
+    """The picture of a model on token ids; or of a ViT on the pixels of an image (C, H, W).
+
+    `generation` has options of `generate`.
+    """
     if tokenizer is None:
         return _image(model, source, labels)
     shown = shown_tokens(tokenizer) or tokenizer.id_to_token
@@ -46,13 +50,14 @@ def static_picture(
     tokens = lambda ids: [shown[i] for i in ids]
     if getattr(model.config, "head", None) is not None:
         return _encoder(model, tokens(source), source, words, marks)
+    options = generation or {}
     if model.is_encoder_decoder:
-        (answer,) = generate(model, [source], MOST)
+        (answer,) = generate(model, [source], MOST, **options)
         written = [*answer, tokenizer.end_id][:MOST]
         found = record(model, source, [model.decoder_start_token_id, *written[:-1]])
         shares = found.arrays["probabilities"][np.arange(len(written)), written]
         return draw(_weights(found), shares, tokens(source), tokens(written))
-    written = generate(model, [source], CONTINUED)[0] or [tokenizer.end_id]
+    written = generate(model, [source], CONTINUED, **options)[0] or [tokenizer.end_id]
     read = [*source, *written[:-1]][-(model.max_length or 0) :]
     found = record(model, read)
     first = len(read) - len(written)  # row t predicts token t + 1

@@ -22,6 +22,7 @@ MOST_BYTES = 130_000_000  # of weights: 162 MB as text
 FAMILIES = (  # implemented in assets/model
     "transformer", "gpt2", "llama", "bert", "t5", "bart", "vit", "recurrent",
 )  # fmt: skip
+GENERATION = ("forced_bos_token_id", "suppress_tokens", "eos_token_id")  # options that assets/model has
 BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification", "similarity")
 OTHERS = ["The weather is nice today.", "She plays the violin.", "He is driving a car."]
 SCALE = 20.0  # of cosines (tasks/similarity.py)
@@ -64,10 +65,12 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
     title = f"{run.folder.name}: {text}" if text else run.folder.name
     labels = candidates_of(run, target) if is_similarity(model) else run.labels
     with compared_with(run, model, labels) if is_similarity(model) else nullcontext():
-        picture = static_picture(model, tokenizer, source, labels, inputs.get("marks", ()))
+        options = {name: value for name, value in run.generation.items() if name in GENERATION}
+        picture = static_picture(model, tokenizer, source, labels, inputs.get("marks", ()), options)
         page = to_html(
             model, tokenizer, text, title=title, run=run.folder.name, target=target, inputs=inputs,
             labels=labels, max_length=limit, picture=picture, image=image, matrices=stored_rows(run.model),
+            generation=options,
         )  # fmt: skip
     return Explanation(page, picture, title)
 

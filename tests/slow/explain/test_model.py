@@ -243,6 +243,24 @@ def test_greedy_and_beam_search_find_what_generate_finds(page, name):
         assert_same_tree(found["steps"], expected.beams[0])
 
 
+@pytest.mark.parametrize("model_type", ["bart", "transformer"])
+def test_forced_and_suppressed_tokens_and_ends_are_those_of_generate(page, model_type):
+    model = make(model_type, **{"bart": BART, "transformer": TRANSFORMER}[model_type])
+    source = ids(5)
+    (free,) = generate(model, [source], 8)
+    options = {"forced_bos_token_id": 4, "suppress_tokens": [free[0], free[1]], "eos_token_id": [3, 9]}
+    load(page, model, generation=options)
+    expected = generate(model, [source], 8, return_dict=True, **options)
+    found = page.evaluate("source => model.generate(source, { maxNew: 8 })", source)
+    assert found == {"ids": expected.ids[0], "stopped": expected.finish_reasons[0] == "eos"}
+    assert found["ids"][0] == 4
+    assert found["ids"] != free
+    beams = generate(model, [source], 8, num_beams=3, num_return_sequences=3, return_dict=True, **options)
+    found = page.evaluate("source => model.beams(source, { beams: 3, maxNew: 8 })", source)
+    assert [text["ids"] for text in found["texts"]] == beams.ids
+    assert [text["score"] for text in found["texts"]] == pytest.approx(beams.scores, rel=1e-5)
+
+
 def assert_same_tree(found, expected):
     assert len(found) == len(expected)
     for nodes, step in zip(found, expected, strict=True):

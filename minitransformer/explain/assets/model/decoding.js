@@ -49,6 +49,12 @@ function logSoftmax(x) {
   return Float32Array.from(x, value => value - offset);
 }
 
+/** Scores with -∞ for the tokens that a decoder must not write next: all others if one is forced. */
+function allowed(scores, { forced, suppressed }) {
+  if (forced !== null) return scores.map((_, i) => (i === forced ? 0 : -Infinity));
+  return suppressed.length ? scores.map((score, i) => (suppressed.includes(i) ? -Infinity : score)) : scores;
+}
+
 function argmax(x) {
   return x.indexOf(maximum(x));
 }
@@ -81,7 +87,7 @@ function continuation(decoder, ends, limit, { sample = false, seed = 0, ...setti
   const next = uniforms(seed);
   const ids = [];
   while (ids.length < limit) {
-    const logits = decoder.logits();
+    const logits = allowed(decoder.logits(), decoder);
     const token = sample ? draw(distributionOf(logits, settings), next()) : argmax(logits);
     if (ends.includes(token)) return { ids, stopped: true };
     ids.push(token);
@@ -130,7 +136,7 @@ function beamSearch(decoder, ends, limit, options) {
 /** The best continuations of all hypotheses by a token, best first. */
 function bestCandidates(hypotheses, width) {
   const found = hypotheses.flatMap(parent => {
-    const logProbabilities = logSoftmax(parent.decoder.logits());
+    const logProbabilities = allowed(logSoftmax(parent.decoder.logits()), parent.decoder);
     const best = descending(logProbabilities).slice(0, width);
     return best.map(token => {
       const logProbability = logProbabilities[token];

@@ -18,11 +18,21 @@ function checkSupported({ model_type, config }) {
 }
 
 class Model {
-  constructor({ model_type, config, tokenizer, weights, start = null, input = {}, max_length = null }) {
+  constructor({
+    model_type,
+    config,
+    tokenizer,
+    weights,
+    start = null,
+    input = {},
+    max_length = null,
+    generation,
+  }) {
     this.family = FAMILIES[model_type];
     this.config = config;
     this.start = start; // the first token of every target
     this.limit = max_length; // of tokens on a side
+    this.generation = generation ?? {}; // options of `generate`, of an imported model
     this.input = { before: [], after: [], marks: [], strip: true, reading: "text", ...input };
     this.tokenizer = tokenizer ? createTokenizer(tokenizer) : null;
     const tensors = Object.entries(weights).map(([name, w]) => [name, new Weight(w.shape, w.data)]);
@@ -181,7 +191,7 @@ class Model {
 
   /** The tokens that end a text. */
   get ends() {
-    return [this.config.eos_token_id ?? []].flat();
+    return [this.generation.eos_token_id ?? this.config.eos_token_id ?? []].flat();
   }
 
   /** The most tokens of a text: a model that has learned little may never end it. */
@@ -228,6 +238,16 @@ class Decoder {
       ? family.decode(run, config, ids, memory, source, start)
       : family.states(run, config, ids, start);
     return family.logits(run, config, detached(states, states.shape[0] - 1)).data;
+  }
+
+  /** The first token of a text, if the model must start with one. */
+  get forced() {
+    return this.past.length ? null : (this.model.generation.forced_bos_token_id ?? null);
+  }
+
+  /** The tokens that the model must not write. */
+  get suppressed() {
+    return this.model.generation.suppress_tokens ?? [];
   }
 
   /** The text with one more token. */
