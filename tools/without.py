@@ -75,7 +75,7 @@ LEAVES = {
         "tools/animation.py",
         "tools/screenshots.py",
     ),
-    "claims": ("minitransformer/cli/claims.py", "tools/claims.py", "tests/claims"),
+    "claims": ("minitransformer/cli/claims.py", "tools/claims.py", "tools/site", "tests/claims"),
     "plots": (
         "minitransformer/cli/pictures.py", "minitransformer/claims/figure.py", "tools/claims.py",
         "tests/plots",
@@ -83,7 +83,7 @@ LEAVES = {
     "learn": ("minitransformer/cli/learn.py", "tests/learn"),
     "inspection": (
         "minitransformer/generation/attentions.py", "minitransformer/training/diagnostics.py",
-        "tests/layers/test_recording.py", "benchmarks/recording.py", "benchmarks/__main__.py",
+        "tests/layers/test_recording.py", "benchmarks/recording.py", "benchmarks/__main__.py", "tools/site",
     ),
     "cli": (
         "minitransformer/__main__.py", "minitransformer/startup.py", "benchmarks/__main__.py",

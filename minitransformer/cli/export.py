@@ -8,11 +8,11 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from ..data.image_processor import image_processor
 from ..files import one_line
 from ..pretrained import save_pretrained
 from ..pretrained.adapters import save_adapter
 from ..runs.run import Run
-from ..tasks.image_classification import image_processor
 from .arguments import Checkpoint, Flag, RunFolder
 from .parsing import run_command
 
@@ -49,7 +49,8 @@ def run(argv: list[str]) -> None:
         trained = Run(run, checkpoint)
         longest = getattr(trained.recipe.data, "max_length", None)
         generation = trained.generation | trained.record.imported.get("suggested", {})
-        processor = image_processor(trained) if trained.model.model_type == "vit" else None
+        is_vit = trained.model.model_type == "vit"
+        processor = image_processor(trained.reading, trained.model.config) if is_vit else None
         save_pretrained(
             trained.model, folder, trained.tokenizer, trained.labels, longest, generation, processor
         )

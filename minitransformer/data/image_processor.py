@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -13,9 +14,10 @@ from jaxtyping import Float
 from ..base_config import Config
 from ..errors import counted
 from ..files import printable
-from .digits import Images, decoded, load_images, open_image, read_array
+from .digits import Images, PixelRange, decoded, load_images, open_image, read_array
 from .tables import LIMIT, DataError
 
+PROCESSOR = "image_processor"  # in the `reading` of an imported run
 BILINEAR = 2  # Pillow's number
 KINDS = {".png": "Png", ".jpg": "Jpeg", ".jpeg": "Jpeg"}
 
@@ -83,3 +85,19 @@ def _opened(array: np.ndarray) -> Any:
             f"{array.shape}"
         )
     return import_module("PIL.Image").fromarray(array[..., 0] if channels == (1,) else array)
+
+
+def own_processor(reading: Mapping[str, Any]) -> ImageProcessor | None:
+    """The preparation of images that came with the model, in a run's `reading`; None if there is none."""
+    return ImageProcessor(**reading[PROCESSOR]) if PROCESSOR in reading else None
+
+
+def image_processor(reading: Mapping[str, Any], config: Any) -> ImageProcessor | None:
+    """The preparation of images for a ViT of a run with this `reading`; None if it needs another kind."""
+    if not reading or PROCESSOR in reading:
+        return own_processor(reading)
+    pixels = PixelRange(**reading)
+    size, channels = config.image_size, config.num_channels
+    if not pixels.integer_pixels or channels not in (1, 3):
+        return None
+    return ImageProcessor((size, size), BILINEAR, 1 / pixels.divisor(), [0.0] * channels, [1.0] * channels)

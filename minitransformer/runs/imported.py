@@ -8,6 +8,7 @@ from typing import Any
 
 from minigrad import optim
 
+from ..data.image_processor import PROCESSOR
 from ..data.splits import Sources
 from ..files import check_name, printable
 from ..layers.quantized import quantize
@@ -20,7 +21,6 @@ from ..pretrained.settings import read_optional, read_settings
 from ..pretrained.tokenizers import load_tokenizer
 from ..recipes import Recipe
 from ..tasks import task_class
-from ..tasks.image_classification import PROCESSOR
 from ..training.checkpoint import Checkpoints, check_finite
 from ..training.config import TrainConfig
 from ..training.run_files import lock

@@ -26,7 +26,7 @@ from ..data.digits import (
     read_images,
     warp_images,
 )
-from ..data.image_processor import BILINEAR, ImageProcessor
+from ..data.image_processor import own_processor
 from ..data.labels import check_labels
 from ..data.masking import row_generator
 from ..data.splits import Sources, Splits, example_line, user_splits
@@ -40,7 +40,6 @@ from .predictions import Prediction, class_prediction
 from .scores import accuracy, macro_f1
 
 Example = tuple[np.ndarray, int]
-PROCESSOR = "image_processor"  # in a run's `reading`
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class ImageClassification(ExampleTask):
 
     @classmethod
     def read_test_file(cls, run: Trained, path: Path) -> list[Example]:
-        processor = own_processor(run)
+        processor = own_processor(run.reading)
         found = processor.read_images(path) if processor else read_images(path, trained_pixels(run))
         examples = _examples(found)
         numbers = list(map(str, range(len(run.labels))))
@@ -232,7 +231,7 @@ def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[
             f"there is no image {name[:60]!r}.\n"
             f"Pass a .png or .npy file, or test:0, the first image of the test split."
         )
-    if processor := own_processor(run):
+    if processor := own_processor(run.reading):
         image = processor.read_image(name)
     else:
         image = read_image(name, getattr(run.recipe.model, "num_channels", 1), trained_pixels(run))
@@ -247,22 +246,6 @@ def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[
 def trained_pixels(run: Trained) -> PixelRange | None:
     """The pixel range that the run was trained on; None if unknown."""
     return PixelRange(**run.reading) if run.reading else None
-
-
-def own_processor(run: Trained) -> ImageProcessor | None:
-    """The preparation of images that came with an imported model."""
-    return ImageProcessor(**run.reading[PROCESSOR]) if PROCESSOR in run.reading else None
-
-
-def image_processor(run: Trained) -> ImageProcessor | None:
-    """The preparation of images for the run's model; None if it needs others than that can do."""
-    if found := own_processor(run):
-        return found
-    pixels = trained_pixels(run)
-    size, channels = run.recipe.model.image_size, run.recipe.model.num_channels
-    if pixels is None or not pixels.integer_pixels or channels not in (1, 3):
-        return None
-    return ImageProcessor((size, size), BILINEAR, 1 / pixels.divisor(), [0.0] * channels, [1.0] * channels)
 
 
 def label_name(label: int, names: Sequence[str]) -> str:
