@@ -49,20 +49,17 @@ class ImageProcessor(Config):
     def read_images(self, path: str | Path) -> Images:
         """The arrays `images`, uint8, (N, H, W) or (N, H, W, C), and `labels` (N,) of an .npz file."""
         images, labels = load_images(path)
-        if len(images) * self.bytes_of(images.shape[1:]) > LIMIT:
+        try:
+            opened = list(map(_opened, images))
+        except ValueError as error:
+            raise DataError(f"{printable(path)}: {error}.\nSave such arrays.") from None
+        height, width = self.size or images.shape[1:3]
+        if len(images) * len(self.image_mean) * height * width * 4 > LIMIT:
             raise DataError(
                 f"{printable(path)} has {counted(len(images), 'image')}, which are more than {LIMIT:,} bytes "
                 f"when they are resized.\nSplit it into smaller files."
             )
-        try:
-            return Images(np.stack([self.prepare(_opened(image)) for image in images]), labels)
-        except ValueError as error:
-            raise DataError(f"{printable(path)}: {error}.\nSave such arrays.") from None
-
-    def bytes_of(self, shape: tuple[int, ...]) -> int:
-        """The size of a prepared image."""
-        height, width = self.size or shape[:2]
-        return 4 * len(self.image_mean) * height * width
+        return Images(np.stack(list(map(self.prepare, opened))), labels)
 
     def prepare(self, image: Any) -> Float[np.ndarray, "C H W"]:
         """The input of the model, from an image of Pillow."""

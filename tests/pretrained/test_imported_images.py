@@ -146,6 +146,7 @@ def test_a_file_that_is_no_image_is_refused(run, capsys, name, content, message)
         (PIXELS[None] / 255, [0], "must be uint8"),
         (PIXELS[:0, None], [], r"images have the shape \(0, 1, 4, 3\)"),
         (np.uint8(1), [0], r"images have the shape \(\)"),
+        (np.zeros(2, np.uint8), [0, 1], r"must be uint8.*, got uint8 \(\)"),
     ],
 )
 def test_a_file_of_images_that_cannot_be_read_is_refused(run, capsys, images, labels, message):
