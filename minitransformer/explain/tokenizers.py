@@ -30,7 +30,6 @@ STEPS = {  # implemented in assets/model/tokenizers.js
         "ByteLevel", "Metaspace", "WordPiece", "ByteFallback", "Fuse", "Replace", "Strip", "SentencePiece",
     ),
 }  # fmt: skip
-MODELS = ("BPE", "SentencePieceBPE", "Unigram", "WordPiece")
 GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
@@ -109,13 +108,10 @@ def _of_parts(content: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
         raise UnknownPart(f"added tokens that are not special, such as {own[0]!r:.40}")
     found = {name: list(_steps(name, content[name])) for name in STEPS}
     model = _model(content["model"])
-    if model["type"] == "Unigram":  # it would find them in a text
+    if model["type"] == "Unigram":  # special tokens are pieces, too, but in a text they are ordinary text
         unknown = tokenizer.unk_id
         model["refused"] = [tokenizer.id_to_token[i] for i in sorted(tokenizer._special) if i != unknown]
-    around = ("lstrip", "rstrip")
-    eaten = {token["content"]: {name: token[name] for name in around} for token in content["added_tokens"]
-             if any(token[name] for name in around)}  # fmt: skip
-    return {"layout": "parts", **found, "model": model, "eaten": eaten}
+    return {"layout": "parts", **found, "model": model}
 
 
 def _steps(name: str, part: Any) -> Iterator[Step]:
@@ -128,7 +124,7 @@ def _steps(name: str, part: Any) -> Iterator[Step]:
         for each in next(part[key] for key in ("normalizers", "pretokenizers", "decoders") if key in part):
             yield from _steps(name, each)
         return
-    for step in LOWERED.get((name, part["type"]), lambda part: [part])(part):
+    for step in REWRITTEN.get((name, part["type"]), lambda part: [part])(part):
         if step["type"] not in STEPS[name]:
             raise UnknownPart(f"the {name} {step['type']}")
         yield step
@@ -178,7 +174,7 @@ def _bert_normalizer(part: Step) -> Iterable[Step]:
     }
 
 
-LOWERED: dict[tuple[str, str], Callable[[Step], Iterable[Step]]] = {  # what stands for a step
+REWRITTEN: dict[tuple[str, str], Callable[[Step], Iterable[Step]]] = {  # a step as other ones, or checked
     ("normalizer", "Replace"): _replace,
     ("normalizer", "BertNormalizer"): _bert_normalizer,
     ("pre_tokenizer", "Split"): _split,
@@ -257,7 +253,7 @@ def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
     if is_named:
         for each in (source, *others):
             each["model"]["unknown"] = unknown
-    data = {"layout": "parts", **source, "languageCodes": is_named, "strips": True, "eaten": {}}
+    data = {"layout": "parts", **source, "languageCodes": is_named}
     return {**data, "decoder": others[0]["decoder"], "target": others[0]} if others else data
 
 
@@ -283,7 +279,7 @@ def _of_file(content: bytes) -> dict[str, Any]:
     model = {
         "type": kind,
         "pieces": {each.piece: each.score for each in file.pieces if each.type == each.NORMAL},
-        "precision": 32,
+        "precision": 32,  # of the sums of scores: equal ones decide
         "unknown": next(each.piece for each in file.pieces if each.type == each.UNKNOWN),
         "byte_fallback": file.trainer_spec.byte_fallback,
     }

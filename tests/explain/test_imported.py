@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tokenizers as hf
 
 from minitransformer import (
     BERT,
@@ -16,9 +17,12 @@ from minitransformer import (
     TransformerConfig,
     save_pretrained,
 )
+from minitransformer.errors import UserError
 from minitransformer.explain import explain
+from minitransformer.explain.tokenizers import UnknownPart, tokenizer_data
 from minitransformer.runs.imported import import_run
 from minitransformer.runs.run import Run
+from minitransformer.text.pretrained_tokenizer import PretrainedTokenizer
 from tests.explain.test_page import exposed, scaled
 from tests.pretrained.test_imported_runs import (
     TEXTS,
@@ -112,3 +116,46 @@ def test_the_page_of_an_imported_model_reads_texts_and_computes_logits_as_the_mo
         assert source[: len(ids)] == ids
         own = run.model([source], [target]) if target else run.model([source])
         np.testing.assert_allclose(logits, own.numpy().ravel(), rtol=0, atol=1e-5 * np.abs(logits).max())
+
+
+SPLIT = {"type": "Split", "behavior": "Isolated", "invert": False}
+REFUSED = {
+    "the normalizer Nmt": {"normalizer": {"type": "Nmt"}},
+    "the pre_tokenizer UnicodeScripts": {"pre_tokenizer": {"type": "UnicodeScripts"}},
+    "the pre_tokenizer Split with the behavior MergedWithNext": {
+        "pre_tokenizer": SPLIT | {"pattern": {"String": "a"}, "behavior": "MergedWithNext"}
+    },
+    r"the regular expression 'a\\b'": {"pre_tokenizer": SPLIT | {"pattern": {"Regex": r"a\b"}}},
+    "the decoder CTC": {
+        "decoder": {"type": "CTC", "pad_token": "a", "word_delimiter_token": "b", "cleanup": True}
+    },
+    "no decoder": {"decoder": None},
+    "BPE with dropout": {"model": {"dropout": 0.1}},
+    "the model WordLevel": {"model": {"type": "WordLevel", "unk_token": "a"}},
+    "added tokens that are not special, such as '<|endoftext|>'": {"added_tokens": {"special": False}},
+}
+
+
+@pytest.mark.parametrize("part", REFUSED)
+def test_a_tokenizer_that_the_page_cannot_read_is_refused_with_the_name_of_the_part(part):
+    content = json.loads(byte_level().to_str())
+    (name, change), *_ = REFUSED[part].items()
+    if name == "model":
+        content[name] |= change
+    elif name == "added_tokens":
+        content[name][0] |= change
+    else:
+        content[name] = change
+    tokenizer = PretrainedTokenizer(hf.Tokenizer.from_str(json.dumps(content)), {})
+    with pytest.raises(UnknownPart) as raised:
+        tokenizer_data(tokenizer)
+    assert str(raised.value) == part
+
+
+def test_the_command_says_which_part_of_a_tokenizer_it_cannot_read(tmp_path):
+    gpt2(tmp_path / "gpt2")
+    path = tmp_path / "gpt2" / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"normalizer": {"type": "Nmt"}}))
+    import_run(tmp_path / "gpt2", tmp_path / "run")
+    with pytest.raises(UserError, match=r"does not split texts .* it has the normalizer Nmt.\nLook inside"):
+        explain(tmp_path / "run", "the cat")

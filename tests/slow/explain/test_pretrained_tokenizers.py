@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from minitransformer.explain.tokenizers import tokenizer_data
+from minitransformer.tasks.inputs import marked_ids
 from minitransformer.text.pretrained_tokenizer import PretrainedTokenizer
 from minitransformer.text.sentencepiece_tokenizer import SentencePieceTokenizer, model_message
 from minitransformer.text.tokenizer import Tokenizer
@@ -230,3 +231,19 @@ def test_any_ids_have_the_text_that_python_gives_them(page, kind):
         assert found == [tokenizer.decode(row) for row in rows]
 
     check()
+
+
+@pytest.mark.parametrize("kind", ["BERT", "BERT, cased"])
+def test_marks_in_a_text_are_special_tokens(page, kind):
+    tokenizer = KINDS[kind]()
+    settings = {"marks": ["[MASK]"], "strip": False}
+    load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer), input=settings)
+    texts = [
+        "The [MASK] sat.",
+        "[MASK][MASK]",
+        "un[MASK]able",
+        "a [CLS] [MASK] , naïve",
+        "[MASK] \n ##x [MASK]",
+    ]
+    found = page.evaluate("texts => texts.map(model.sourceIds, model)", texts)
+    assert found == [marked_ids(tokenizer, text, ["[MASK]"]) for text in texts]

@@ -532,11 +532,10 @@ const LAYOUTS = {
 // ---------------------------------------------------------------- the tokenizer
 
 /**
- * A tokenizer of a layout, a list of tokens by id, and merges or parts. `special` are the ids that `decode` skips,
- * `eaten` the special tokens that take the spaces beside them.
+ * A tokenizer of a layout, a list of tokens by id, and merges or parts. `special` are the ids that `decode` skips.
  */
 function createTokenizer(data) {
-  const { layout, tokens, special, unk_id, eaten = {}, languageCodes = false, strips = false, target } = data;
+  const { layout, tokens, special, unk_id, languageCodes = false, target } = data;
   if (!(layout in LAYOUTS)) {
     const known = Object.keys(LAYOUTS).join(", ");
     throw new Error(`A tokenizer of the layout ${layout} does not run in the page.\nThese do: ${known}.`);
@@ -594,15 +593,8 @@ function createTokenizer(data) {
       const marks = parts.filter((_, i) => i % 2).map(special);
       const texts = parts.filter((_, i) => i % 2 === 0);
       if (!marks.length) return textTokens(texts[0]);
-      if (layout === "parts") {
-        const beside = (part, i) => {
-          const [left, right] = [eaten[parts[i - 1]]?.rstrip, eaten[parts[i + 1]]?.lstrip];
-          return strips ? strip(part) : NORMALIZERS.Strip(part, { strip_left: left, strip_right: right });
-        };
-        return parts.flatMap((part, i) => (i % 2 ? [special(part)] : textTokens(beside(part, i))));
-      }
-      if (layout === "char")
-        return parts.flatMap((part, i) => (i % 2 ? [special(part)] : words(part).flatMap(wordTokens)));
+      if (layout === "parts" || layout === "char")
+        return parts.flatMap((part, i) => (i % 2 ? [special(part)] : textTokens(part)));
       const isWord = layout.endsWith("word");
       const beside = part => {
         // a space before it, and an apostrophe after it, belong to the word in its place
