@@ -340,7 +340,7 @@ function nextWord(e) {
 function beamsScreen(e) {
   const found = e.model.beams(
     e.record.source.slice(0, e.prompt),
-    { beams: e.beamCount, maxNew: e.isPair ? null : 8 },
+    { beams: e.beamCount, maxNew: e.isPair && !e.isLarge ? null : 8 },
     e.options,
   );
   return {

@@ -129,9 +129,10 @@ class Explanation {
     let target = null;
     let labels;
     if (this.isPair) {
-      const answer = model.generate(source, {}, options);
+      const limit = { maxNew: this.mostWritten(source) };
+      const answer = model.generate(source, limit, options);
       const whole = isChanged(this)
-        ? model.generate(this.twin ? model.sourceIds(this.twin) : source, {}, {})
+        ? model.generate(this.twin ? model.sourceIds(this.twin) : source, limit, {})
         : answer;
       right = this.target ? { ...model.tokenizeTarget(this.target), stopped: true } : whole;
       labels = right.stopped ? [...right.ids, this.data.tokenizer.end_id] : right.ids;
@@ -218,8 +219,12 @@ class Explanation {
     return bestLabelsOf((this.before ?? this).record);
   }
 
-  /** How many tokens a language model writes: so many that its positions last; the last one is not read. */
+  /**
+   * How many tokens are written. A translation ends by itself (null), but of a large model a reader does not wait for
+   * a long one. A language model writes so many that its positions last; the last one is not read.
+   */
   mostWritten(source) {
+    if (this.isPair) return this.isLarge ? 40 : null;
     const most = this.model.family.maxLength(this.data.config) ?? Infinity;
     return Math.max(1, Math.min(8, most - source.length + 1));
   }

@@ -148,3 +148,14 @@ def test_a_large_model_is_run_when_the_reader_pauses_and_its_heads_are_measured_
     page.page.locator("#sentence").fill("the mat")
     page.press("Enter")
     assert page.page.evaluate("() => page.text") == "the mat"
+
+
+def test_a_large_translator_writes_up_to_forty_tokens(open_page):
+    model = transformer(output_bias=True)
+    model.embedding.output_bias.array[words().end_id] = -1e4  # it never ends a text by itself
+    page = open_page(exposed(page_of(model, "I love you", None)), bypass_csp=True)
+    for is_large, length in ((False, 10 * 4 + 100), (True, 40)):
+        page.page.evaluate(
+            "isLarge => { page.isLarge = isLarge; page.set({ text: 'the cat sat' }); }", is_large
+        )
+        assert page.page.evaluate("() => page.answer.ids.length") == length
