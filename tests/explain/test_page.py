@@ -100,11 +100,11 @@ def page_of(model, text="I love you", limit=6, **more):
     return to_html(model, tokenizer, text, title=text, inputs=inputs, max_length=limit, **more)
 
 
-def bert(head="masked_lm", labels=()):
+def bert(head="masked_lm", labels=(), **settings):
     tokenizer = words(added=BERT_TOKENS)
     small = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 14}
     small |= {"vocab_size": tokenizer.vocab_size, "head": head, "num_labels": len(labels) or 2}
-    model = scaled(BERT(BERTConfig(**small)))
+    model = scaled(BERT(BERTConfig(**small, **settings)))
     if head == "similarity":
         vectors = np.random.default_rng(1).normal(size=(len(labels), 12)).astype(np.float32)
         model.head.register_buffer("candidates", mg.tensor(vectors))

@@ -373,10 +373,3 @@ def test_a_model_that_is_too_large_for_a_page_can_be_quantized(tmp_path, capsys,
         "too large for a page, which holds up to 0 MB.\nImport it again with --quantize"
         in capsys.readouterr().err
     )
-
-
-@pytest.mark.needs("explain")
-def test_a_tokenizer_that_the_page_does_not_have_is_said(gpt2, tmp_path, capsys):
-    run = imported(gpt2, tmp_path)
-    assert main(["explain", str(run), "the cat", "-o", str(tmp_path / "page.html")]) == 2
-    assert "does not split texts as the tokenizer" in capsys.readouterr().err

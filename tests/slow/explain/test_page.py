@@ -6,6 +6,8 @@ import pytest
 import minigrad as mg
 from minitransformer import (
     T5,
+    Llama,
+    LlamaConfig,
     T5Config,
     Transformer,
     TransformerConfig,
@@ -17,6 +19,7 @@ from minitransformer.text.tokenizer import Tokenizer
 from tests.explain.test_page import (
     STAGE,
     addresses,
+    bert,
     check_against,
     exposed,
     families,
@@ -139,6 +142,14 @@ def model_pages():
     yield "modern", page_of(transformer(**modern, num_kv_heads=1, output_bias=True))
     gated = {"d_model": 12, "d_kv": 6, "d_ff": 14, "num_layers": 1, "num_heads": 2}
     yield "gated t5", page_of(scaled(T5(T5Config(**sizes(feed_forward_proj="gated-silu", **gated)))))
+    yield "marian", page_of(transformer(positions="sinusoidal_halves", activation="silu", output_bias=True))
+    llama = LlamaConfig(
+        **sizes(hidden_size=12, intermediate_size=14, num_hidden_layers=1, num_attention_heads=2),
+        rope_type="llama3", rope_factor=8.0, original_max_position_embeddings=16, rope_theta=100.0,
+    )  # fmt: skip
+    yield "llama 3", page_of(scaled(Llama(llama)))
+    distil = {"type_vocab_size": 0, "pooler_hidden_act": "relu"}
+    yield "distilbert", bert("classification", labels=["thing", "place"], **distil)
     yield from families()
 
 
