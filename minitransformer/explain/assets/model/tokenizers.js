@@ -1,9 +1,9 @@
 // Text to token ids and back, as minitransformer/text does with Hugging Face's library.
 //
-// A tokenizer has a layout ("word", "spaced word", "bpe", "byte bpe", "wordpiece", "char" or, if it is a
-// pretrained one, "parts"): how a text is normalized, how it is split into words, how a word becomes tokens, and
+// A tokenizer has a layout ("word", "spaced word", "bpe", "byte bpe", "wordpiece", "char" or, if a tokenizer.json
+// describes it, "parts"): how a text is normalized, how it is split into words, how a word becomes tokens, and
 // how tokens become text again. The ids are Python's for any text of Unicode 16; the library does not know the
-// letters of later ones.
+// letters of later ones. Its normal forms are those of Unicode 9: it leaves about 170 later characters as they are.
 
 /** \s of the library, and what Python's `strip` takes away. */
 const SPACE = "\\p{White_Space}";
