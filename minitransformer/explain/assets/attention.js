@@ -773,7 +773,7 @@ function headsScreen(e) {
     ],
     choices: attentionChoice(e, false),
     body: [
-      h("div", { class: heads > 9 ? "heads many" : "heads" }, range(heads, card)),
+      h("div", { class: heads > 9 ? "heads two-digits" : "heads" }, range(heads, card)),
       h("p", { class: "hint head-says" }, `Head ${e.head + 1}: ${summary(e.head)}`),
       equation(
         e,
