@@ -24,6 +24,7 @@ from ..layers.attention import MultiHeadAttention
 from ..layers.embeddings import TokenEmbedding
 from ..layers.encoder_decoder import FeedForward, Residual
 from ..layers.positions import NoPositions, Positions
+from ..layers.relative_positions import RotaryScaling
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,7 @@ class _Pass:
         if module.rope_theta is not None:
             q, k = (keep(f"{name}_unrotated", x) for name, x in (("q", q), ("k", k)))
             if self.switches.positions:
-                q, k = (_rotate(x, module) for x in (q, k))
+                q, k = (_rotate(x, module.rope_theta, module.rope_scaling) for x in (q, k))
         q = keep("q", q)
         k = keep("k", k)
         v = keep("v", v)
@@ -361,12 +362,12 @@ def _gru_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States:
     return keep("hidden", keep("kept", z * h) + keep("added", (1 - z) * n)), c
 
 
-def _rotate(x: Tensor, attention: MultiHeadAttention) -> Tensor:
+def _rotate(x: Tensor, theta: float, scaling: RotaryScaling | None) -> Tensor:
     """Each pair (a_i, b_i) of a head, rotated by its position times its frequency."""
     _, length, d = x.shape
-    frequencies = attention.rope_theta ** -(np.arange(0, d, 2) / d)
-    if attention.rope_scaling is not None:
-        frequencies = attention.rope_scaling(frequencies)
+    frequencies = theta ** -(np.arange(0, d, 2) / d)
+    if scaling is not None:
+        frequencies = scaling(frequencies)
     angle = np.arange(length)[:, None] * frequencies
     cos = mg.tensor(np.cos(angle).astype(np.float32))
     sin = mg.tensor(np.sin(angle).astype(np.float32))

@@ -223,14 +223,15 @@ def _model(part: dict[str, Any]) -> dict[str, Any]:
         for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
             if part.get(name):
                 raise UnknownPart(f"BPE with {name}")
-        names = ("byte_fallback", "fuse_unk", "ignore_merges")
-        settings = {name: bool(part.get(name)) for name in names}
+        settings = {name: bool(part.get(name)) for name in ("byte_fallback", "fuse_unk", "ignore_merges")}
         return {"type": kind, "unknown": unknown, "merges": _merges(part), **settings}
     if kind == "Unigram":
         number = part.get("unk_id")
         unknown = None if number is None else part["vocab"][number][0]
-        names = {"unknown": unknown, "byte_fallback": bool(part.get("byte_fallback"))}
-        return {"type": kind, "pieces": dict(part["vocab"]), "precision": 64, **names}
+        return {
+            "type": kind, "unknown": unknown, "pieces": dict(part["vocab"]), "precision": 64,
+            "byte_fallback": bool(part.get("byte_fallback")),
+        }  # fmt: skip
     if kind == "WordPiece":
         found = {"prefix": part["continuing_subword_prefix"], "longest": part["max_input_chars_per_word"]}
         return {"type": kind, "unknown": unknown, **found}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from ..errors import UserError
@@ -139,10 +140,10 @@ class SentencePieceTokenizer(PretrainedTokenizer):
 def model_message(content: bytes) -> Any:
     """The pieces and the settings of a .model file, as the library's protocol buffer."""
     try:
-        from sentencepiece.sentencepiece_model_pb2 import ModelProto
+        messages = import_module("sentencepiece.sentencepiece_model_pb2")
     except Exception:  # also for an older protobuf than sentencepiece was made with
         raise _missing("reading the settings of a SentencePiece model", "protobuf") from None
-    return ModelProto.FromString(content)
+    return messages.ModelProto.FromString(content)
 
 
 def _processor(model: bytes, where: str) -> Any:
