@@ -21,6 +21,7 @@ from typing import Any
 import jupytext
 import nbformat
 from nbclient import NotebookClient
+from nbclient.exceptions import CellTimeoutError
 
 from minitransformer.claims.running import THREADS
 
@@ -28,6 +29,7 @@ from .pages import FILES, LESSONS, PAGES, ROOT
 
 EXECUTED = ROOT / "build" / "lessons"
 PROCESSES = 2
+SECONDS = 120  # for a cell
 WIDGET = "application/vnd.jupyter.widget-view+json"
 WIDGETS = "application/vnd.jupyter.widget-state+json"
 
@@ -85,22 +87,34 @@ def last(script: Path) -> nbformat.NotebookNode | None:
 
 
 def execute(script: Path) -> nbformat.NotebookNode:
-    """A lesson with its outputs, executed in an empty folder on one thread."""
-    made = notebook(script)
-    kept = EXECUTED / f"{script.stem}-{state(made)}.ipynb"
+    """A lesson with its outputs, executed once more if a cell does not end.
+
+    A kernel sometimes misses a request, and waits for it forever.
+    """
+    kept = EXECUTED / f"{script.stem}-{state(notebook(script))}.ipynb"
     if kept.exists():
         return nbformat.read(kept, 4)
-    environment = os.environ | dict.fromkeys(THREADS, "1") | {"PYTHONPATH": str(ROOT)}
-    with tempfile.TemporaryDirectory() as folder:
-        quiet = ["--log-level=ERROR"]
-        client = NotebookClient(
-            made, timeout=1200, resources={"metadata": {"path": folder}}, extra_arguments=quiet
-        )
-        client.execute(env=environment)
+    try:
+        made = executed_once(script)
+    except CellTimeoutError:
+        made = executed_once(script)
     EXECUTED.mkdir(parents=True, exist_ok=True)
     for old in EXECUTED.glob(f"{script.stem}-*.ipynb"):
         old.unlink()
     nbformat.write(made, kept)
+    return made
+
+
+def executed_once(script: Path) -> nbformat.NotebookNode:
+    """A lesson with its outputs, executed in an empty folder on one thread."""
+    made = notebook(script)
+    environment = os.environ | dict.fromkeys(THREADS, "1") | {"PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as folder:
+        quiet = ["--log-level=ERROR"]
+        client = NotebookClient(
+            made, timeout=SECONDS, resources={"metadata": {"path": folder}}, extra_arguments=quiet
+        )
+        client.execute(env=environment)
     return made
 
 
