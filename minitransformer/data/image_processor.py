@@ -76,7 +76,8 @@ class ImageProcessor(Config):
 def _opened(array: np.ndarray) -> Any:
     """An array as an image of Pillow."""
     channels = array.shape[2:]
-    if array.dtype != np.uint8 or array.ndim not in (2, 3) or channels not in ((), (1,), (3,), (4,)):
+    is_image = array.ndim in (2, 3) and channels in ((), (1,), (3,), (4,)) and array.size > 0
+    if array.dtype != np.uint8 or not is_image:
         raise ValueError(
             f"an image must be uint8, from 0 to 255, of shape (H, W) or (H, W, 3), got {array.dtype} "
             f"{array.shape}"

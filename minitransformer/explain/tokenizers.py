@@ -188,9 +188,11 @@ REWRITTEN: dict[tuple[str, str], Callable[[Step], Iterable[Step]]] = {  # a step
     ("decoder", "Replace"): _replace,
 }
 
+CATEGORY = r"\\[pP]\{(?:L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cfson]?)\}"
+CHARACTER = rf"{CATEGORY}|\\u[0-9a-fA-F]{{4}}|\\[rntfv]|\\[sSd]|\\[^\w\s]"  # one, or a class of them
 SAME_IN_JAVASCRIPT = re.compile(
-    r"\\[pP]\{\^?\w+\}|\\u[0-9a-fA-F]{4}|\\[rntfv]|\\[sSd]|\\[^\w\s]"  # characters, and classes of them
-    r"|\(\?(?:[:=!]|i:)|\((?!\?)|\)|\[\^?|\]|\|"
+    rf"{CHARACTER}|\[\^?(?:(?:{CATEGORY}|\\[sSd])(?!-[^\]])|(?!{CATEGORY}|\\[sSd])(?:{CHARACTER})|[^\\\[\]&])+\]"
+    r"|\(\?i:[^\\()\[\]{}.^$&]*\)|\(\?[:=!]|\((?!\?)|\)|\|"
     r"|(?:[*+?]|\{\d+(?:,\d*)?\})(?!\+)|[^\\()\[\]{}*+?|.^$&]"
 )
 
@@ -200,7 +202,7 @@ def _regex(pattern: dict[str, str]) -> str:
     if "String" in pattern:
         return re.sub(r"[.*+?^${}()|\[\]\\/]", r"\\\g<0>", pattern["String"])
     text = pattern["Regex"]
-    if SAME_IN_JAVASCRIPT.sub("", text) or "[[" in text:
+    if SAME_IN_JAVASCRIPT.sub("", text):
         raise UnknownPart(f"the regular expression {text!r:.60}")
     text = re.sub(r"\(\?i:([^()]*)\)", lambda found: f"(?:{_in_both_cases(found[1])})", text)
     classes = {"s": r"\p{White_Space}", "S": r"\P{White_Space}", "d": r"\p{Nd}"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,18 @@ from .errors import PretrainedError
 from .settings import read_optional
 
 FILE = "preprocessor_config.json"
+LARGEST = 1e9
 FILTERS = range(6)  # Pillow's: nearest, Lanczos, bilinear, bicubic, box, Hamming
-OTHER_STEPS = ("do_center_crop", "do_pad", "do_grayscale", "do_convert_annotations")
+STEPS = ("do_resize", "do_rescale", "do_normalize", "do_convert_rgb")
+TYPES = ("ViTImageProcessor", "ViTImageProcessorFast", "ViTImageProcessorPil", "ViTFeatureExtractor")
 
 
 def read_processor(folder: Path, config: Any) -> ImageProcessor:
     """The steps of preprocessor_config.json; what it leaves out is as in ViTImageProcessor."""
     content = read_optional(folder / FILE)
+    kind = content.get("image_processor_type", content.get("feature_extractor_type", TYPES[0]))
+    if kind not in TYPES:
+        raise _error(folder, f"the type {kind!r:.60}", f"only {TYPES[0]} is supported")
     size = content.get("size", config.image_size)
     size = (size, size) if isinstance(size, int) else size
     if isinstance(size, dict) and size.keys() >= {"height", "width"}:
@@ -27,11 +31,16 @@ def read_processor(folder: Path, config: Any) -> ImageProcessor:
     expected = (config.image_size, config.image_size)
     if not content.get("do_resize", True):
         size = None
-    elif size != expected:
-        raise _error(folder, f"size = {size!r:.60}", f"the model's images are {expected[0]} x {expected[1]}")
-    if other := [name for name in OTHER_STEPS if content.get(name)]:
+    elif size != expected or not all(type(n) is int for n in size):
+        raise _error(
+            folder,
+            f"size = {size!r:.60}",
+            f"the model's images have {{'height': {expected[0]}, 'width': {expected[1]}}}",
+        )
+    if other := [name for name in content if name.startswith("do_") and name not in STEPS and content[name]]:
         raise _error(folder, f"{other[0]} = true", "only resizing, rescaling and normalizing are supported")
-    if (resample := content.get("resample", BILINEAR)) not in FILTERS:
+    resample = content.get("resample", BILINEAR)
+    if type(resample) is not int or resample not in FILTERS:
         raise _error(folder, f"resample = {resample!r:.60}", "filters are numbers from 0 to 5")
     factor = content.get("rescale_factor", 1 / 255) if content.get("do_rescale", True) else 1.0
     means, stds = (content.get(name, 0.5) for name in ("image_mean", "image_std"))
@@ -54,9 +63,11 @@ def read_processor(folder: Path, config: Any) -> ImageProcessor:
 def _numbers(folder: Path, name: str, value: Any, count: int) -> list[float]:
     """A setting with a number for each channel, or one for all."""
     found = value if isinstance(value, list) else [value] * count
-    is_right = all(type(x) in (int, float) and isfinite(x) and (x > 0 or name == "image_mean") for x in found)
+    low = -LARGEST if name == "image_mean" else 0
+    is_right = all(type(x) in (int, float) and low < x < LARGEST for x in found)
     if not is_right or len(found) != count:
-        what = "a positive number" if count == 1 else f"{count} numbers, one for each channel"
+        what = "one number" if count == 1 else f"{count} numbers, one for each channel"
+        what += "" if low else ", above 0"
         raise _error(folder, f"{name} = {value!r:.60}", f"it must be {what}")
     return [float(x) for x in found]
 

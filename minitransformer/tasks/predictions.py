@@ -36,7 +36,11 @@ def percentages(chances: dict[str, float]) -> str:
 
 
 def class_prediction(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -> Prediction:
-    """The prediction of the `top` most likely classes."""
+    """The prediction of the `top` most likely classes.
+
+    Of classes with equal names, such as ImageNet's two cranes, the names get a number.
+    """
+    names = [name if names.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(names)]
     chances = likeliest(logits, names, top)
     name, chance = next(iter(chances.items()))
     return Prediction(

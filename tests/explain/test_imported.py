@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import tokenizers as hf
+from tokenizers import pre_tokenizers
 
 from minitransformer import (
     BERT,
@@ -18,7 +19,7 @@ from minitransformer import (
     save_pretrained,
 )
 from minitransformer.errors import UserError
-from minitransformer.explain import explain
+from minitransformer.explain import explain, tokenizers
 from minitransformer.explain.tokenizers import UnknownPart, tokenizer_data
 from minitransformer.runs.imported import import_run
 from minitransformer.runs.run import Run
@@ -116,6 +117,30 @@ def test_the_page_of_an_imported_model_reads_texts_and_computes_logits_as_the_mo
         assert source[: len(ids)] == ids
         own = run.model([source], [target]) if target else run.model([source])
         np.testing.assert_allclose(logits, own.numpy().ravel(), rtol=0, atol=1e-5 * np.abs(logits).max())
+
+
+OTHER_REGEXES = (  # not JavaScript's, or not the same there
+    r"a\b",
+    r"\p{Han}+",
+    r"\p{^L}",
+    r"[a[bc]]",
+    r"(?i:\p{L}+)",
+    r"(?i:[a-z]+)",
+    r"(?i:\s+x)",
+    r"[\s-x]",
+    r"a++",
+    "a{",
+)
+
+
+@pytest.mark.parametrize("regex", OTHER_REGEXES)
+def test_a_regular_expression_that_javascript_reads_differently_is_refused(regex):
+    backend = byte_level()
+    backend.pre_tokenizer = pre_tokenizers.Split(hf.Regex(r"a"), "isolated")
+    content = json.loads(backend.to_str())
+    content["pre_tokenizer"]["pattern"]["Regex"] = regex
+    with pytest.raises(UnknownPart, match="the regular expression"):
+        list(tokenizers._steps("pre_tokenizer", content["pre_tokenizer"]))
 
 
 SPLIT = {"type": "Split", "behavior": "Isolated", "invert": False}

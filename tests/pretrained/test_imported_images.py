@@ -13,6 +13,7 @@ from minitransformer.data.image_processor import ImageProcessor
 from minitransformer.pretrained import PretrainedError
 from minitransformer.pretrained.images import read_processor
 from minitransformer.runs.run import Run
+from minitransformer.tasks.predictions import class_prediction
 
 PROCESSOR = ImageProcessor((4, 4), 2, 1 / 255, [0.5, 0.25, 0.0], [0.5, 0.25, 1.0])
 LABELS = ["cat", "owl"]
@@ -111,7 +112,9 @@ def test_settings_that_are_left_out_are_vits(hub, settings, expected):
     "settings",
     [
         {"size": {"height": 8, "width": 4}}, {"size": {"shortest_edge": 4}}, {"size": "4"}, {"size": True},
-        {"do_center_crop": True}, {"resample": "bilinear"}, {"resample": [2]}, {"resample": 9},
+        {"do_center_crop": True}, {"do_flip_channel_order": True}, {"resample": 2.0},
+        {"rescale_factor": 10**400},
+        {"size": {"height": 4.0, "width": 4.0}}, {"resample": "bilinear"}, {"resample": [2]}, {"resample": 9},
         {"rescale_factor": 0}, {"rescale_factor": "1/255"}, {"image_mean": [0.5]},
         {"image_mean": [0.5, "a", 1]}, {"image_std": [0.5, 0.0, 0.5]},
     ],
@@ -123,6 +126,17 @@ def test_a_preparation_that_is_not_supported_is_named(hub, settings):
         read_processor(hub, ViTConfig(image_size=4, patch_size=2))
 
 
+def test_the_processor_of_another_family_is_named(hub):
+    (hub / "preprocessor_config.json").write_text(json.dumps({"image_processor_type": "DeiTImageProcessor"}))
+    with pytest.raises(PretrainedError, match="has the type 'DeiTImageProcessor': only ViTImageProcessor"):
+        read_processor(hub, ViTConfig(image_size=4, patch_size=2))
+
+
+def test_classes_with_equal_names_have_their_numbers():
+    found = class_prediction(np.log([0.5, 0.2, 0.3]), ["crane", "cat", "crane"], 3).values["candidates"]
+    assert found == pytest.approx({"crane (0)": 0.5, "crane (2)": 0.3, "cat": 0.2})
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -130,6 +144,7 @@ def test_a_preparation_that_is_not_supported_is_named(hub, settings):
         ("a.jpg", b"text", "is not an image"),
         ("a.npy", np.zeros((4, 4, 3)), r"must be uint8, from 0 to 255, .*, got float64 \(4, 4, 3\)"),
         ("a.npy", np.zeros((4, 4, 2), np.uint8), r"got uint8 \(4, 4, 2\)"),
+        ("a.npy", np.zeros((0, 4, 3), np.uint8), r"got uint8 \(0, 4, 3\)"),
     ],
 )
 def test_a_file_that_is_no_image_is_refused(run, capsys, name, content, message):
