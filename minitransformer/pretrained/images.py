@@ -37,6 +37,8 @@ def read_processor(folder: Path, config: Any) -> ImageProcessor:
             f"size = {size!r:.60}",
             f"the model's images have {{'height': {expected[0]}, 'width': {expected[1]}}}",
         )
+    if wrong := [name for name in STEPS if not isinstance(content.get(name, True), bool | None)]:
+        raise _error(folder, f"{wrong[0]} = {content[wrong[0]]!r:.60}", "it must be true or false")
     if other := [name for name in content if name.startswith("do_") and name not in STEPS and content[name]]:
         raise _error(folder, f"{other[0]} = true", "only resizing, rescaling and normalizing are supported")
     resample = content.get("resample", BILINEAR)

@@ -15,6 +15,7 @@ from .settings import read_any, read_optional
 MODULES = "modules.json"
 POOLING = "1_Pooling/config.json"
 LENGTH = "sentence_bert_config.json"
+PROMPTS = "config_sentence_transformers.json"
 
 
 def check_pooling(folder: Path) -> None:
@@ -30,16 +31,26 @@ def check_pooling(folder: Path) -> None:
             f"Transformer, Pooling and Normalize are supported.\n"
             f"Choose a model without it, or load it with another head."
         )
-    content = read_optional(folder / POOLING)
+    paths = [each.get("path") for each in modules if str(each.get("type")).endswith("Pooling")]
+    pooling = folder / POOLING
+    if paths and isinstance(paths[0], str) and Path(paths[0]).name == paths[0]:
+        pooling = folder / paths[0] / "config.json"
+    content = read_optional(pooling)
     prefix = "pooling_mode_"
     modes = [name.removeprefix(prefix) for name, on in content.items() if name.startswith(prefix) and on]
     modes = [content["pooling_mode"]] if isinstance(content.get("pooling_mode"), str) else modes
     if wrong := [mode for mode in modes if mode not in ("mean", "mean_tokens")]:
         raise PretrainedError(
-            f"{printable(folder / POOLING)} has the pooling {printable(', '.join(wrong))}; only the mean of "
+            f"{printable(pooling)} has the pooling {printable(', '.join(wrong))}; only the mean of "
             f"all tokens is supported.\n"
             f"Choose a model with mean pooling, or load it with another head."
         )
+    for name, key in ((LENGTH, "do_lower_case"), (PROMPTS, "default_prompt_name")):
+        if value := read_optional(folder / name).get(key):
+            raise PretrainedError(
+                f"{printable(folder / name)} has {key} = {printable(repr(value)):.60}, which is not "
+                f"supported.\nChoose a model without it, or load it with another head."
+            )
 
 
 def max_length(folder: Path) -> int | None:

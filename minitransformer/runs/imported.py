@@ -10,6 +10,7 @@ from minigrad import optim
 
 from ..data.image_processor import PROCESSOR
 from ..data.splits import Sources
+from ..errors import counted
 from ..files import check_name, printable
 from ..layers.quantized import quantize
 from ..pretrained import PretrainedError, load_pretrained
@@ -57,6 +58,7 @@ def import_run(
     kind = family(settings)
     is_pretraining = architecture_of(settings) == "BertForPreTraining"  # no task has its second head
     model = load_pretrained(source, head="masked_lm" if is_pretraining else None)
+    check_classes(model, settings)
     check_finite(model.state_dict(), printable(source))
     tokenizer = None if model.model_type == "vit" else load_tokenizer(source)
     labels = labels_of(model, settings)
@@ -86,6 +88,19 @@ def import_run(
         state = {"step": 0, "steps": 0, "seconds": 0.0, "task": {}}
         checkpoints.save(0, model, optim.AdamW(model.parameters()), state, best=True)
     return recipe
+
+
+def check_classes(model: Any, settings: dict[str, Any]) -> None:
+    """Raise a PretrainedError for a classifier that does not choose one of several classes."""
+    if model.model_type != "vit" and getattr(model.config, "head", "") != "classification":
+        return
+    kind = settings.get("problem_type") or "single_label_classification"
+    if kind != "single_label_classification" or model.config.num_labels < 2:
+        raise PretrainedError(
+            f"config.json has problem_type = {printable(repr(settings.get('problem_type'))):.60} and "
+            f"{counted(model.config.num_labels, 'label')}; runs choose one of several classes.\n"
+            f"Load it with load_pretrained, and use its logits."
+        )
 
 
 def labels_of(model: Any, settings: dict[str, Any]) -> list[str]:

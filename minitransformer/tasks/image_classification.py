@@ -36,7 +36,7 @@ from .base import Rows, Trained, check_dataset, register_task
 from .examples import VALIDATION, Batch, ExampleTask
 from .inputs import check_texts
 from .metrics import Metric
-from .predictions import Prediction, class_prediction
+from .predictions import Prediction, class_prediction, unique_names
 from .scores import accuracy, macro_f1
 
 Example = tuple[np.ndarray, int]
@@ -253,7 +253,7 @@ def label_name(label: int, names: Sequence[str]) -> str:
     """The name of a class; its number if it is not one of the model's, "" if it is unknown."""
     if label == IGNORE:
         return ""
-    return names[label] if label < len(names) else str(label)
+    return unique_names(names)[label] if label < len(names) else str(label)
 
 
 def add_label(prediction: Prediction, label: str) -> Prediction:

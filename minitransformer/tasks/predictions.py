@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -35,13 +36,15 @@ def percentages(chances: dict[str, float]) -> str:
     return ", ".join(f"{one_line(name)} {chance:.1%}" for name, chance in chances.items())
 
 
-def class_prediction(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -> Prediction:
-    """The prediction of the `top` most likely classes.
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The names of classes; equal ones, such as ImageNet's two cranes, with their numbers."""
+    counts = Counter(names)
+    return [name if counts[name] == 1 else f"{name} ({i})" for i, name in enumerate(names)]
 
-    Of classes with equal names, such as ImageNet's two cranes, the names get a number.
-    """
-    names = [name if names.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(names)]
-    chances = likeliest(logits, names, top)
+
+def class_prediction(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -> Prediction:
+    """The prediction of the `top` most likely classes."""
+    chances = likeliest(logits, unique_names(names), top)
     name, chance = next(iter(chances.items()))
     return Prediction(
         percentages(chances), {"prediction": name, "probability": chance, "candidates": chances}

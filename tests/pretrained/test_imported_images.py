@@ -112,8 +112,8 @@ def test_settings_that_are_left_out_are_vits(hub, settings, expected):
     "settings",
     [
         {"size": {"height": 8, "width": 4}}, {"size": {"shortest_edge": 4}}, {"size": "4"}, {"size": True},
-        {"do_center_crop": True}, {"do_flip_channel_order": True}, {"resample": 2.0},
-        {"rescale_factor": 10**400},
+        {"do_normalize": "false"}, {"do_center_crop": True}, {"do_flip_channel_order": True},
+        {"resample": 2.0}, {"rescale_factor": 10**400},
         {"size": {"height": 4.0, "width": 4.0}}, {"resample": "bilinear"}, {"resample": [2]}, {"resample": 9},
         {"rescale_factor": 0}, {"rescale_factor": "1/255"}, {"image_mean": [0.5]},
         {"image_mean": [0.5, "a", 1]}, {"image_std": [0.5, 0.0, 0.5]},

@@ -86,6 +86,45 @@ def test_verbs_that_get_the_folder_of_a_model_say_how_to_import_it(gpt2, capsys)
     assert f"minitransformer import {gpt2} --run-dir runs/gpt2" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("labels", "problem"), [(1, "regression"), (1, None), (3, "multi_label_classification")]
+)
+def test_a_classifier_that_does_not_choose_one_class_is_refused(labels, problem, tmp_path, capsys):
+    folder = bert_folder(tmp_path / "bert", head="classification", num_labels=labels)
+    content = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(content | {"problem_type": problem}))
+    assert main(["import", str(folder), "--run-dir", str(tmp_path / "run")]) == 2
+    assert "runs choose one of several classes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("2_Pooling/config.json", {"pooling_mode_cls_token": True}, "has the pooling cls_token"),
+        (
+            "sentence_bert_config.json",
+            {"do_lower_case": True},
+            "do_lower_case = True, which is not supported",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"default_prompt_name": "query"},
+            "default_prompt_name = 'query'",
+        ),
+    ],
+)
+def test_a_sentence_encoder_that_would_have_other_vectors_is_refused(
+    name, content, message, tmp_path, capsys
+):
+    folder = bert_folder(tmp_path / "bert", head="similarity")
+    modules = [{"path": "", "type": "models.Transformer"}, {"path": "2_Pooling", "type": "models.Pooling"}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps(content))
+    assert main(["import", str(folder), "--run-dir", str(tmp_path / "run")]) == 2
+    assert message in capsys.readouterr().err
+
+
 def bert_folder(folder, positions=16, **options):
     backend = word_piece()
     config = BERTConfig(
