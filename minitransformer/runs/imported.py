@@ -42,6 +42,11 @@ TASKS = {  # of each type of model; of a BERT, by its head
 }
 
 
+OTHER_HEADS = (
+    "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice",
+)  # fmt: skip
+
+
 def import_run(
     source: Path, folder: Path, command: str = "", overwrite: bool = False, bits: int = 32
 ) -> Recipe:
@@ -58,7 +63,7 @@ def import_run(
     kind = family(settings)
     is_pretraining = architecture_of(settings) == "BertForPreTraining"  # no task has its second head
     model = load_pretrained(source, head="masked_lm" if is_pretraining else None)
-    check_classes(model, settings)
+    check_head(model, settings)
     check_finite(model.state_dict(), printable(source))
     tokenizer = None if model.model_type == "vit" else load_tokenizer(source)
     labels = labels_of(model, settings)
@@ -90,8 +95,15 @@ def import_run(
     return recipe
 
 
-def check_classes(model: Any, settings: dict[str, Any]) -> None:
-    """Raise a PretrainedError for a classifier that does not choose one of several classes."""
+def check_head(model: Any, settings: dict[str, Any]) -> None:
+    """Raise a PretrainedError for a head that is not read, or does not choose one of several classes."""
+    architecture = architecture_of(settings)
+    others = ("ForMultipleChoice",) if hasattr(model.config, "head") else OTHER_HEADS
+    if model.model_type != "vit" and architecture.endswith(others):
+        raise PretrainedError(
+            f"the head of {printable(architecture)} is not supported.\n"
+            f"Choose a model with another head; load_pretrained reads this one without it."
+        )
     if model.model_type != "vit" and getattr(model.config, "head", "") != "classification":
         return
     kind = settings.get("problem_type") or "single_label_classification"

@@ -86,6 +86,14 @@ def test_verbs_that_get_the_folder_of_a_model_say_how_to_import_it(gpt2, capsys)
     assert f"minitransformer import {gpt2} --run-dir runs/gpt2" in capsys.readouterr().err
 
 
+def test_a_head_that_no_model_here_has_is_refused(gpt2, capsys):
+    content = json.loads((gpt2 / "config.json").read_text())
+    content["architectures"] = ["GPT2ForSequenceClassification"]
+    (gpt2 / "config.json").write_text(json.dumps(content))
+    assert main(["import", str(gpt2), "--run-dir", str(gpt2.parent / "run")]) == 2
+    assert "the head of GPT2ForSequenceClassification is not supported" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("labels", "problem"), [(1, "regression"), (1, None), (3, "multi_label_classification")]
 )
