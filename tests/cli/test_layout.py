@@ -91,10 +91,11 @@ def test_a_run_with_a_long_name_fits_the_terminal(cli, here, width):
             assert LONG in words(out)
 
 
-def test_a_card_fits_the_terminal(cli, here, width):
+def test_a_card_fits_the_terminal(cli, here, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
     code, out, err = cli("card", "phrasebook", "--data", "pairs.tsv", *TINY)
     assert code == 0, err
-    check_fits(out, width)
+    check_fits(out, 60)
     assert "FLOPs per step" in " ".join(out.split())
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -16,6 +17,11 @@ from minitransformer.text.tokenizer import Tokenizer
 def book():
     """It takes a second to draw, once."""
     return pb.phrasebook()
+
+
+@cache
+def tokenizer():
+    return Tokenizer.train_word([side for pair in book().train for side in pair])
 
 
 def pairs():
@@ -107,8 +113,7 @@ def test_the_documents_other_sentences_are_in_the_test_split():
     ],
 )
 def test_the_vocabulary_has_the_documents_words(text):
-    tokenizer = Tokenizer.train_word([side for pair in book().train for side in pair])
-    assert tokenizer.unknown_words(text) == []
+    assert tokenizer().unknown_words(text) == []
 
 
 def test_held_out_sentences_are_of_all_kinds():
@@ -166,10 +171,9 @@ def test_only_the_adjective_says_what_it_refers_to():
 
 
 def test_places_are_those_of_the_word_tokenizer():
-    tokenizer = Tokenizer.train_word([side for pair in book().train for side in pair])
     for pair in book().test:
         for text in pair:
-            assert [token.strip() for token in tokenizer.tokens(text)] == pb.tokens_of(text)
+            assert [token.strip() for token in tokenizer().tokens(text)] == pb.tokens_of(text)
 
 
 def test_a_word_of_two_senses_has_the_french_word_of_its_sense():

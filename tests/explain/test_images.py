@@ -4,16 +4,10 @@ import numpy as np
 
 from minitransformer.explain import record
 from minitransformer.explain.page import to_html
-from tests.explain.test_page import STAGE, addresses, all_agree, exposed, vit, vit_model
+from tests.explain.test_page import STAGE, all_agree, exposed, vit, vit_model
 
 LABELS = """
 () => Object.keys(page.record.arrays).map(name => [name, page.rowLabel(name, 0), page.rowLabel(name, 1)])
-"""
-PIXELS_OF = """
-selector => {
-  const canvas = document.querySelector(selector);
-  return [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data];
-}
 """
 OVERLAY = """
 () => {
@@ -38,22 +32,6 @@ def test_a_patch_has_the_same_number_on_every_stage(open_page):
     assert page.text("#inspector .equation") == "Patch 2."
     page.page.evaluate(SELECT, ["encoder.embedded", 1, 0])
     assert page.text("#inspector h2") == "patch vector: patch 2 · 0"
-
-
-def test_the_image_and_its_patches_are_on_every_stage(open_page):
-    page = open_page(exposed(vit()), bypass_csp=True)
-    for link in addresses(page):
-        page.page.evaluate(f"link => {{ ({STAGE})(link); }}", link)
-        assert page.page.locator("#toolbar canvas.image").first.is_visible(), link
-        if link not in ("#walkthrough", "#looks", "#pull", "#backward"):
-            assert page.page.locator("#screen .stage-image canvas").is_visible(), link
-    page.page.evaluate(f"() => {{ ({STAGE})('#softmax'); }}")
-    rows = page.page.locator("#screen table.numbers").first.locator("tbody th")
-    assert [row.locator("canvas.patch").count() for row in rows.all()] == [0, 1, 1, 1, 1]
-    before = page.page.evaluate(PIXELS_OF, "#screen .stage-image canvas")
-    page.page.locator("#screen .chooser").click(position={"x": 100, "y": 20})  # the upper right patch
-    assert page.text("#screen .stage-image figcaption") == "patch 2 looks"
-    assert page.page.evaluate(PIXELS_OF, "#screen .stage-image canvas") != before
 
 
 def test_an_overlay_is_brightest_where_the_weight_is_largest(open_page):

@@ -263,25 +263,6 @@ def test_what_a_mask_put_in_is_no_alarm():
 # ---------------------------------------------------------------- for everybody
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_wrong(scheme, open_page):
-    page = open_page(network(), color_scheme=scheme)
-    assert page.violations() == []  # at the start
-    page.click(f"g{next(g.index for g in network().groups if g.kind == 'Linear')}")
-    assert page.violations("#panel") == []  # a folded part, and about it
-    page.page.locator("#canvas .box").last.dispatch_event("click")
-    assert page.violations("#panel") == []  # an operation
-    page.press("b", "ArrowRight", "ArrowRight", "ArrowRight")
-    page.page.locator("#cell-0-0").click()
-    assert page.violations("#panel") == []  # a step, and how a cell is computed
-    page.press("q")
-    assert page.violations("#panel") == []  # the quiz
-    page.press("End", "Escape", "/")
-    page.page.keyboard.type("linear")
-    page.press("Enter")
-    assert page.violations("header") == []  # a search
-
-
 def test_light_and_dark_are_the_systems_or_the_readers(open_page):
     page = open_page(network(), color_scheme="dark")
     paper = lambda: page.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")

@@ -1,5 +1,7 @@
 """`freeze` and LoRA in training: what is frozen stays, has no moments, and a run resumes bit for bit."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -25,13 +27,22 @@ def model():
     return GPT(GPTConfig(vocab_size=11, n_positions=8, n_embd=8, n_layer=2, n_head=2))
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a text and a short run, `base`."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "text.txt").write_text(TEXT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert train("base", "--steps", "2") == 0
+    return folder
+
+
 @pytest.fixture
-def base(tmp_path, monkeypatch):
-    """The folder with a text and a short run, `base`."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text(TEXT)
-    assert train("base", "--steps", "2") == 0
-    return tmp_path
+def base(trained, tmp_path, monkeypatch):
+    """A copy of that folder, to work in."""
+    shutil.copytree(trained, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
 
 
 def train(run, *flags):

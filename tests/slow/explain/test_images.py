@@ -5,10 +5,16 @@ import pytest
 
 from minitransformer.explain.page import to_html
 from minitransformer.models.vit import ViT, ViTConfig
-from tests.explain.test_page import STAGE, addresses, exposed, scaled
+from tests.explain.test_page import STAGE, addresses, exposed, scaled, vit
 from tests.slow.explain.test_page import VIOLATIONS
 
 SIZES = [(1440, 900), (1280, 720), (390, 844)]
+PIXELS_OF = """
+selector => {
+  const canvas = document.querySelector(selector);
+  return [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data];
+}
+"""
 BOXES = """
 () => ["#toolbar .draw > div", ".board"].map(selector => {
   const { left, right, top } = document.querySelector(selector).getBoundingClientRect();
@@ -92,3 +98,19 @@ def test_the_work_of_drawing_an_image_is_linear_in_its_pixels(open_page):
     print(f"the image of 64 x 64 pixels under 18 heads: {time:.0f} ms")
     assert page.page.locator("#screen .gazes canvas").count() == 18
     assert time < 12_000  # 1 s; two minutes if each pixel reads all others
+
+
+def test_the_image_and_its_patches_are_on_every_stage(open_page):
+    page = open_page(exposed(vit()), bypass_csp=True)
+    for link in addresses(page):
+        page.page.evaluate(f"link => {{ ({STAGE})(link); }}", link)
+        assert page.page.locator("#toolbar canvas.image").first.is_visible(), link
+        if link not in ("#walkthrough", "#looks", "#pull", "#backward"):
+            assert page.page.locator("#screen .stage-image canvas").is_visible(), link
+    page.page.evaluate(f"() => {{ ({STAGE})('#softmax'); }}")
+    rows = page.page.locator("#screen table.numbers").first.locator("tbody th")
+    assert [row.locator("canvas.patch").count() for row in rows.all()] == [0, 1, 1, 1, 1]
+    before = page.page.evaluate(PIXELS_OF, "#screen .stage-image canvas")
+    page.page.locator("#screen .chooser").click(position={"x": 100, "y": 20})  # the upper right patch
+    assert page.text("#screen .stage-image figcaption") == "patch 2 looks"
+    assert page.page.evaluate(PIXELS_OF, "#screen .stage-image canvas") != before

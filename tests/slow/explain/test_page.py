@@ -1,5 +1,7 @@
 """Every number, stage and screen of the walk-through page."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ from tests.explain.test_page import (
     addresses,
     bert,
     check_against,
+    check_walked_cells,
     exposed,
     families,
     of,
@@ -228,3 +231,9 @@ def test_is_usable_without_a_mouse_or_eyes_and_on_a_phone(scheme, open_page):
     if scheme == "light":  # all stages; their colours are the same
         colours = {"rules": {"color-contrast": {"enabled": False}}}
         assert page.page.evaluate(VIOLATIONS, [links, colours]) == []
+
+
+def test_a_selected_number_of_nearest_sentences_is_the_sum_that_is_shown(open_page):
+    text = bert("similarity", labels=["I love you", "you see me"])
+    keys = check_walked_cells(open_page(exposed(text), bypass_csp=True))
+    assert {"head.average", "head.unit"} <= {re.split("[:|/]", key)[1] for key in keys}

@@ -7,9 +7,9 @@ import pytest
 
 from minitransformer import generate
 from minitransformer.explain import Switches, record
-from tests.explain.test_images import PIXELS_OF
 from tests.explain.test_page import TABLES, all_agree, exposed, page_of, transformer, vit, words
 from tests.explain.test_stage import open_inside
+from tests.slow.explain.test_images import PIXELS_OF
 
 PATH = "encoder.layers.0.self_attention"
 SWITCH_OFF = "options => page.set({ options: { ...page.options, ...options } })"

@@ -382,3 +382,25 @@ def test_colours_do_not_tell_the_quiz_answers(open_page):
     ]
     page.press("End", "q")
     assert page.page.evaluate(looks) == whole
+
+
+# ---------------------------------------------------------------- for everybody
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_wrong(scheme, open_page):
+    page = open_page(network(), color_scheme=scheme)
+    assert page.violations() == []  # at the start
+    page.click(f"g{next(g.index for g in network().groups if g.kind == 'Linear')}")
+    assert page.violations("#panel") == []  # a folded part, and about it
+    page.page.locator("#canvas .box").last.dispatch_event("click")
+    assert page.violations("#panel") == []  # an operation
+    page.press("b", "ArrowRight", "ArrowRight", "ArrowRight")
+    page.page.locator("#cell-0-0").click()
+    assert page.violations("#panel") == []  # a step, and how a cell is computed
+    page.press("q")
+    assert page.violations("#panel") == []  # the quiz
+    page.press("End", "Escape", "/")
+    page.page.keyboard.type("linear")
+    page.press("Enter")
+    assert page.violations("header") == []  # a search
