@@ -52,7 +52,7 @@ def home(monkeypatch, tmp_path):
     Home.faults = []
     Home.requests = []
     with ThreadingHTTPServer(("127.0.0.1", 0), Home) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setattr(datasets, "MULTI30K", address)
         monkeypatch.setattr(datasets, "SHAKESPEARE", f"{address}/plays")

@@ -214,25 +214,6 @@ def test_play_moves_from_the_text_to_the_gradients(open_page):
     assert 0 < int(page.page.locator("#timeline").input_value()) < 500
 
 
-def test_the_backward_journey_adds_up_and_a_sure_answer_gives_way_to_a_doubtful_one(open_page):
-    page = open_inside(
-        open_page, page_of(transformer(), target="the mat"), "#backward", reduced_motion="reduce"
-    )
-    steps = page.page.evaluate("stageView.steps.filter(step => step.isBack).length")
-    assert steps > 15
-    for _ in range(1, steps):  # the first one is shown
-        page.page.locator('[data-key="walk-on"]').click()
-        amounts = [number(text) for text in page.texts(".pulls .amount")]
-        total = number(page.page.locator(".numbers-line .link").inner_text())
-        assert sum(amounts) == pytest.approx(total, rel=2e-3, abs=1e-6)
-    assert page.page.locator('[data-key="walk-on"]').is_disabled()
-    page = open_inside(open_page, page_of(sure(), "I love you"), "#backward")
-    assert "The model is sure of" in page.text(".panel .why")
-    assert page.page.evaluate("page.gradients().loss") > 0.5
-    page.page.locator('[data-key="own-answer"]').click()
-    assert page.page.evaluate("page.gradients().loss") < 0.02
-
-
 @pytest.mark.parametrize("family", ["translator", "bert", "classifier", "recurrent", "vit"])
 def test_any_word_of_the_vocabulary_can_be_the_right_one(family, open_page):
     pages = {
@@ -286,10 +267,3 @@ def test_the_place_of_the_right_word_is_chosen(open_page):
     labels = page.page.evaluate("() => page.labels().map(id => page.tokenOf(id))")
     assert labels == [" love", " cat", " mat", "<END>"]
     assert page.violations("#screen") == []
-
-
-def sure():
-    """A model whose probabilities are near 0 and 1."""
-    model = transformer()
-    model.embedding.weight.array[...] *= 60
-    return model

@@ -3,7 +3,7 @@
 import pytest
 
 from minitransformer import GPT, GPTConfig
-from tests.explain.test_page import exposed, families, page_of, scaled, sizes, transformer
+from tests.explain.test_page import exposed, families, number, page_of, scaled, sizes, transformer
 from tests.explain.test_stage import BOXES, MOMENT, SIZES, open_inside
 
 FRAMES = """
@@ -24,6 +24,13 @@ text => {
   return performance.now() - start;
 }
 """
+
+
+def sure():
+    """A model whose probabilities are near 0 and 1."""
+    model = transformer()
+    model.embedding.weight.array[...] *= 60
+    return model
 
 
 @pytest.mark.parametrize(("name", "text"), list(families()), ids=lambda x: x if len(x) < 20 else "")
@@ -87,3 +94,22 @@ def test_the_picture_is_usable_without_a_mouse_or_eyes(scheme, open_page):
     page.page.locator("h2#backward").wait_for(state="attached")
     page.page.locator('[data-key="walk-on"]').click()
     assert page.violations() == []
+
+
+def test_the_backward_journey_adds_up_and_a_sure_answer_gives_way_to_a_doubtful_one(open_page):
+    page = open_inside(
+        open_page, page_of(transformer(), target="the mat"), "#backward", reduced_motion="reduce"
+    )
+    steps = page.page.evaluate("stageView.steps.filter(step => step.isBack).length")
+    assert steps > 15
+    for _ in range(1, steps):  # the first one is shown
+        page.page.locator('[data-key="walk-on"]').click()
+        amounts = [number(text) for text in page.texts(".pulls .amount")]
+        total = number(page.page.locator(".numbers-line .link").inner_text())
+        assert sum(amounts) == pytest.approx(total, rel=2e-3, abs=1e-6)
+    assert page.page.locator('[data-key="walk-on"]').is_disabled()
+    page = open_inside(open_page, page_of(sure(), "I love you"), "#backward")
+    assert "The model is sure of" in page.text(".panel .why")
+    assert page.page.evaluate("page.gradients().loss") > 0.5
+    page.page.locator('[data-key="own-answer"]').click()
+    assert page.page.evaluate("page.gradients().loss") < 0.02
