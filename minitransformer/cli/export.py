@@ -51,6 +51,12 @@ def run(argv: list[str]) -> None:
         generation = trained.generation | trained.record.imported.get("suggested", {})
         is_vit = trained.model.model_type == "vit"
         processor = image_processor(trained.reading, trained.model.config) if is_vit else None
+        if processor and not trained.reading.get("integer_pixels", True):
+            print(
+                f"warning: the training images are floats; preprocessor_config.json multiplies pixels from 0 "
+                f"to 255 by {processor.rescale_factor:.6g}, as predict does",
+                file=sys.stderr,
+            )
         save_pretrained(
             trained.model, folder, trained.tokenizer, trained.labels, longest, generation, processor
         )

@@ -20,6 +20,7 @@ from .batching import generator
 from .tables import LIMIT, DataError
 
 T = TypeVar("T")
+LEVELS = 16  # the largest pixel of the digits; white in a picture is brighter
 PIXELS = 2**24  # of an image; as floats of four channels they are 2**28 bytes
 IMAGES, WARPS = 9, 10  # random streams
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # weights of red, green and blue (ITU-R BT.601)
@@ -37,6 +38,13 @@ class PixelRange(NamedTuple):
     def divisor(self) -> float:
         """The divisor of integer pixels, if these are the training images."""
         return max(self.largest_pixel, 1.0) if self.integer_pixels else 1.0
+
+    def of_pictures(self, white: float) -> PixelRange:
+        """The range of .png files whose white is this number, if these are the training images.
+
+        It is the same if they can hold such pixels. Otherwise white is the brightest one, and becomes 1.
+        """
+        return self if LEVELS < self.largest_pixel <= white else PixelRange(True, white)
 
     def problem(self, trained: PixelRange) -> str:
         """How these pixels disagree with those of the training images; "" if they agree."""
@@ -136,23 +144,26 @@ def load_images(path: str | Path) -> tuple[np.ndarray, Int[np.ndarray, " N"]]:
 def read_image(
     path: str | Path, channels: int, trained: PixelRange | None = None
 ) -> Float[np.ndarray, "C H W"]:
-    """The image of a .png file, pixels from 0 to 1, or of an .npy file, (H, W) or (H, W, C).
+    """The image of a .png file, or of an .npy file, (H, W) or (H, W, C).
 
-    Integer pixels are divided by the largest pixel of the training images, or else of the image. Pixels more
-    than twice as large, in another unit, are a DataError. Colours become grey if there is one channel.
+    Integer pixels are divided by the largest pixel of the training images, or else of the image; those of a
+    .png file that are not in the unit of the training images are scaled to 0 to 1. Pixels more than twice as
+    large, in another unit, are a DataError. Colours become grey if there is one channel.
     """
     where = printable(path)
+    is_picture = Path(path).suffix.lower() == ".png"
 
     def load(content: bytes) -> np.ndarray:
-        if Path(path).suffix.lower() != ".png":
-            return read_array(content, "the image")
-        open_image(content, "Png")
-        return import_module("matplotlib.image").imread(io.BytesIO(content), format="png")
+        return picture_array(content, "Png", channels) if is_picture else read_array(content, "the image")
 
     image = decoded(path, load, ".png")
+    if is_picture:
+        white = float(np.iinfo(image.dtype).max)
+        trained = (trained or PixelRange(True, white)).of_pictures(white)
     pixels, found = _pixels(image, f"{where}: an image", ("H", "W"), trained)
     if trained is not None and (problem := found.problem(trained)):
-        brighter = trained.integer_pixels and found.largest_pixel <= 2 * trained.largest_pixel
+        has_unit = trained.integer_pixels or is_picture
+        brighter = has_unit and found.largest_pixel <= 2 * trained.largest_pixel
         if found.integer_pixels and not brighter:
             raise _unit_error(where, problem, trained)
         print(f"warning: {where} {problem}", file=sys.stderr)
@@ -186,6 +197,15 @@ def open_image(content: bytes, kind: str) -> Any:
     if image.width * image.height > PIXELS:
         raise ValueError(f"it has {image.width:,} x {image.height:,} pixels, the limit is {PIXELS:,}")
     return image
+
+
+def picture_array(content: bytes, kind: str, channels: int) -> np.ndarray:
+    """The pixels of a "Png" or "Jpeg" file for a model with this many channels: uint8, or uint16 grey."""
+    image = open_image(content, kind)
+    if image.mode.startswith("I"):
+        return np.asarray(image).astype(np.uint16)
+    is_grey = channels == 1 and image.mode in ("1", "L", "LA")
+    return np.asarray(image.convert("L" if is_grey else "RGBA" if channels == 4 else "RGB"))
 
 
 def read_array(content: bytes, name: str) -> np.ndarray:

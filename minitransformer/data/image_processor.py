@@ -94,8 +94,8 @@ def image_processor(reading: Mapping[str, Any], config: Any) -> ImageProcessor |
     """The preparation of images for a ViT of a run with this `reading`; None if it needs another kind."""
     if not reading or PROCESSOR in reading:
         return own_processor(reading)
-    pixels = PixelRange(**reading)
     size, channels = config.image_size, config.num_channels
-    if not pixels.integer_pixels or channels not in (1, 3):
+    if channels not in (1, 3):
         return None
-    return ImageProcessor((size, size), BILINEAR, 1 / pixels.divisor(), [0.0] * channels, [1.0] * channels)
+    factor = 1 / PixelRange(**reading).of_pictures(255).divisor()
+    return ImageProcessor((size, size), BILINEAR, factor, [0.0] * channels, [1.0] * channels)

@@ -20,6 +20,7 @@ from minitransformer.data.generated import space_characters
 from minitransformer.data.splits import Sources, Splits, checksums
 from minitransformer.errors import UserError
 from minitransformer.models.protocol import MODELS
+from minitransformer.pretrained.images import read_processor
 from minitransformer.recipes import Recipe, load_recipe, with_own_data
 from minitransformer.runs.folder import _sum, begin, new_record
 from minitransformer.runs.run import Run, build_model, load_splits
@@ -446,6 +447,48 @@ def test_an_image_is_read_as_in_training_wherever_it_comes_from(tmp_path, dtype,
         image, _ = run.task.read_example(run, [str(tmp_path / "one.npy")])
         np.testing.assert_array_equal(image, read[i])
     assert "does not say" not in capsys.readouterr().err
+
+
+def save_picture(path, pixels):
+    from PIL import Image
+
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float32"])
+def test_a_picture_of_a_training_image_is_that_image_also_for_the_export(tmp_path, dtype, capsys):
+    images = np.random.default_rng(0).integers(0, 190, (12, 8, 8)).astype(dtype)
+    run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
+    path = save_picture(tmp_path / "one.png", images[8].astype(np.uint8))
+    array, picture = (run.task.read_example(run, [name])[0] for name in ("test:0", str(path)))
+    np.testing.assert_array_equal(picture, array)
+    assert main(["export", str(run.folder), str(tmp_path / "hub")]) == 0
+    exported = read_processor(tmp_path / "hub", run.recipe.model).read_image(path)
+    np.testing.assert_allclose(exported, array, rtol=1e-6)
+    assert ("the training images are floats" in capsys.readouterr().err) == (dtype == "float32")
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [("uint8", 16), ("float32", 1), ("uint16", 40_000)])
+def test_white_is_1_in_a_picture_that_cannot_have_the_training_pixels(tmp_path, dtype, largest, capsys):
+    images = (np.random.default_rng(0).random((12, 8, 8)) * largest).astype(dtype)
+    run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
+    pixels = np.random.default_rng(1).integers(0, 256, (8, 8)).astype(np.uint8)
+    path = save_picture(tmp_path / "one.png", pixels)
+    image, _ = run.task.read_example(run, [str(path)])
+    np.testing.assert_allclose(image[0], pixels / 255, rtol=1e-6)
+    assert main(["export", str(run.folder), str(tmp_path / "hub")]) == 0
+    exported = read_processor(tmp_path / "hub", run.recipe.model).read_image(path)
+    np.testing.assert_allclose(exported, image, rtol=1e-6)
+    assert "one.png has" not in capsys.readouterr().err
+
+
+def test_a_picture_of_16_bits_has_the_pixels_of_such_training_images(tmp_path):
+    images = np.random.default_rng(0).integers(0, 40_000, (12, 8, 8)).astype(np.uint16)
+    run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
+    path = save_picture(tmp_path / "one.png", images[8])
+    array, picture = (run.task.read_example(run, [name])[0] for name in ("test:0", str(path)))
+    np.testing.assert_array_equal(picture, array)
 
 
 def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):

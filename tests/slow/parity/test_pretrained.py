@@ -12,10 +12,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import minigrad as mg
-from minitransformer import ViTConfig, generate, load_pretrained, save_pretrained
+from minitransformer import ViT, ViTConfig, generate, load_pretrained, save_pretrained
+from minitransformer.cli import main
+from minitransformer.data.image_processor import ImageProcessor
 from minitransformer.pretrained import PretrainedError, PretrainedWarning
 from minitransformer.pretrained.generation import needed_options
 from minitransformer.pretrained.images import read_processor, write_processor
+from minitransformer.runs.run import Run
 
 from .from_transformers import assert_close, assert_same_gradients, transformers
 
@@ -387,3 +390,34 @@ def test_images_are_prepared_as_by_transformers(name, options, tmp_path):
     again = AutoImageProcessor.from_pretrained(tmp_path)
     found = again(Image.open(tmp_path / name), return_tensors="np")["pixel_values"]
     np.testing.assert_allclose(found, expected, atol=1e-6 * scale)
+
+
+def test_a_fine_tuned_vit_reads_pictures_as_its_export_does(tmp_path):
+    import torch
+    from PIL import Image
+    from transformers import AutoImageProcessor, ViTForImageClassification
+
+    config = ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, image_size=8,
+        patch_size=4, num_labels=2, initializer_range=0.5,
+    )  # fmt: skip
+    processor = ImageProcessor((8, 8), 2, 1 / 255, [0.5] * 3, [0.5] * 3)
+    save_pretrained(ViT(config), tmp_path / "hub", image_processor=processor)
+    images = np.random.default_rng(0).integers(0, 190, (12, 8, 8, 3)).astype(np.uint8)
+    np.savez(tmp_path / "mine.npz", images=images, labels=np.arange(12) % 2)
+    Image.fromarray(images[3]).save(tmp_path / "one.png")
+    hub, run, data = (str(tmp_path / name) for name in ("hub", "run", "mine.npz"))
+    assert main(["import", hub, "--run-dir", f"{run}0"]) == 0
+    start = ["train", "digits-vit", "--data", data, "--init-from", f"{run}0", "--run-dir", run]
+    assert main([*start, "--steps", "2", "--warmup-steps", "1"]) == 0
+    assert main(["export", run, f"{hub}1"]) == 0
+
+    trained = Run(run)
+    example = trained.task.read_example(trained, [str(tmp_path / "one.png")])
+    np.testing.assert_array_equal(example[0], images[3].transpose(2, 0, 1) / np.float32(images.max()))
+    (logits,) = trained.task.of_run(trained, []).class_logits(trained.model, [example])
+    theirs = ViTForImageClassification.from_pretrained(f"{hub}1").eval()
+    picture = Image.open(tmp_path / "one.png")
+    pixels = AutoImageProcessor.from_pretrained(f"{hub}1")(picture, return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        assert_close(logits, theirs(pixels).logits[0].numpy(), 1e-5)
