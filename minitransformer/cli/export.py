@@ -48,7 +48,7 @@ def run(argv: list[str]) -> None:
             return
         trained = Run(run, checkpoint)
         longest = getattr(trained.recipe.data, "max_length", None)
-        generation = trained.generation | trained.record.imported.get("suggested", {})
+        generation = trained.generation | trained.record.suggested
         is_vit = trained.model.model_type == "vit"
         processor = image_processor(trained.reading, trained.model.config) if is_vit else None
         if processor and not trained.reading.get("integer_pixels", True):

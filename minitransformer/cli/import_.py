@@ -10,7 +10,6 @@ from tyro.conf import Positional, arg
 
 from ..files import one_line, shell_command
 from ..pretrained import PretrainedWarning
-from ..pretrained.generation import flags
 from ..runs.imported import import_run
 from ..runs.run import Run
 from .arguments import Flag
@@ -45,7 +44,6 @@ def run(argv: list[str]) -> None:
             warn_line(str(each.message))
         imported = Run(target)
         print(one_line(f"{imported!r}"))
-        suggested = flags(imported.record.imported["suggested"])
-        print(f"use it with: {' '.join([command_of(recipe, target, []), *suggested])}")
+        print(f"use it with: {command_of(recipe, target, [], imported.record.suggested)}")
 
     run_command(import_, argv, "minitransformer import")

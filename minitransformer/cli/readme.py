@@ -105,7 +105,7 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
     if (folder / "curves.png").is_file():
         yield "![Loss and learning rate](curves.png)"
     yield "\n## Use it\n\n```sh"
-    yield command(recipe, Path("."), record.examples)
+    yield command(recipe, Path("."), record.examples, record.suggested)
     yield f"minitransformer evaluate .{' --data FILE' if record.imported else ''}\n```"
     if not record.imported:
         yield "\n## Train it again\n\n```sh"

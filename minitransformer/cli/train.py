@@ -314,7 +314,9 @@ def prepare(training: Training) -> TrainingSetup:
         recipe, tokenizer, checked, training.sources, labels, init_from, training.command, lines,
         training.device, training.ranks.size, reading, kind.short_inputs(recipe.data, tokenizer, splits),
     )  # fmt: skip
-    task.live = LiveRun(training.folder, recipe, kind, tokenizer, labels, model, splits)
+    task.live = LiveRun(
+        training.folder, recipe, kind, tokenizer, labels, model, splits, record.generation
+    )  # fmt: skip
     return TrainingSetup(
         recipe, splits, tokenizer, labels, task, model, record, checked, [*lines, *inherited]
     )
@@ -496,7 +498,8 @@ def finish(
         for line in each.picture_lines(folder):
             console.print(line)
     console.print(one_line(f"checkpoints: {folder / 'checkpoints'}"))
-    console.print(f"use it with: {command_of(setup.recipe, folder, setup.record.examples)}")
+    command = command_of(setup.recipe, folder, setup.record.examples, setup.record.suggested)
+    console.print(f"use it with: {command}")
 
 
 def update_readme(folder: Path, console: Console) -> None:

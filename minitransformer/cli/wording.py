@@ -6,7 +6,7 @@ Tasks of the package are in WORDINGS. Your own task inherits the words of its ba
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,13 +73,27 @@ def defining_class(task: Any, name: str) -> type:
     return next(kind for kind in task.__mro__ if name in vars(kind))
 
 
-def command(recipe: Recipe, folder: Path, inputs: Sequence[Sequence[str]] = ()) -> str:
-    """The shell command that uses a run; `inputs` are the run's `short_inputs`."""
+def command(
+    recipe: Recipe,
+    folder: Path,
+    inputs: Sequence[Sequence[str]] = (),
+    suggested: Mapping[str, Any] | None = None,
+) -> str:
+    """The shell command that uses a run, with its `short_inputs` and `suggested` options of `generate`."""
     verb = verb_of(task_class(recipe.task))
     if verb == "translate" and getattr(recipe.data, "dataset", "") == "dialogues":
         return shell_command(["minitransformer", "chat", folder])
     texts = inputs[0] if verb in ("translate", "predict") and inputs else ()
-    return shell_command(["minitransformer", verb, folder, *texts])
+    return shell_command(["minitransformer", verb, folder, *texts, *flags(suggested or {})])
+
+
+def flags(options: Mapping[str, Any]) -> list[str]:
+    """Options as flags, such as ["--num-beams", "4"]."""
+    found: list[str] = []
+    for name, value in options.items():
+        shown = str(value).lower() if isinstance(value, bool) else str(value)
+        found += [f"--{name.replace('_', '-')}", shown]
+    return found
 
 
 def unsupported_error(run: Trained, action: str) -> UserError:

@@ -49,15 +49,6 @@ def suggested_options(content: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def flags(options: Mapping[str, Any]) -> list[str]:
-    """Options as flags, such as ["--num-beams", "4"]."""
-    found: list[str] = []
-    for name, value in options.items():
-        shown = str(value).lower() if isinstance(value, bool) else str(value)
-        found += [f"--{name.replace('_', '-')}", shown]
-    return found
-
-
 def write_generation(folder: Path, settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Write generation_config.json: the options, and the special tokens of config.json."""
     tokens = {name: settings[name] for name in TOKENS if settings.get(name) is not None}

@@ -78,6 +78,16 @@ class Record:
         return {"run": self.id, "tokenizer_sha256": self.tokenizer_sha256} if self.id else {}
 
     @property
+    def generation(self) -> dict[str, Any]:
+        """Options of `generate` that a pretrained model needs, also after fine-tuning; empty for others."""
+        return (self.imported or self.init_from).get("generation", {})
+
+    @property
+    def suggested(self) -> dict[str, Any]:
+        """Options of how the authors of a pretrained model decode, such as {"num_beams": 4}."""
+        return (self.imported or self.init_from).get("suggested", {})
+
+    @property
     def environment(self) -> dict[str, Any]:
         """The versions and machine of the latest training of the run."""
         now = {**self.versions, **self.machine}

@@ -47,9 +47,15 @@ class Source:
         return cls(folder, record, read_tokenizer(folder, record), path.name, weights, sha256(content))
 
     def to_json(self) -> dict[str, Any]:
-        """The entry `init_from` of run.json."""
+        """The entry `init_from` of run.json, with the options of `generate` of a pretrained model."""
         names = {"folder": str(self.folder.absolute()), "recipe": self.record.recipe, "run": self.record.id}
-        return {**names, "checkpoint": self.checkpoint, "model_sha256": self.checksum}
+        options = {"generation": self.record.generation, "suggested": self.record.suggested}
+        return {
+            **names,
+            "checkpoint": self.checkpoint,
+            "model_sha256": self.checksum,
+            **{name: value for name, value in options.items() if value},
+        }
 
 
 def initialize(model: nn.Module, source: Source) -> list[str]:

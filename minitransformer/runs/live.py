@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,7 @@ class LiveRun:
     labels: list[str]
     model: Any
     data: Splits
-
-    @property
-    def generation(self) -> dict[str, Any]:
-        """Options of `generate` that the model needs: none."""
-        return {}
+    generation: Mapping[str, Any] = field(default_factory=dict)  # options of `generate` that the model needs
 
     @property
     def reading(self) -> dict[str, Any]:

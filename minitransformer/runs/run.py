@@ -111,8 +111,8 @@ class Run:
 
     @property
     def generation(self) -> dict[str, Any]:
-        """Options of `generate` that an imported model needs; empty for others."""
-        return self.record.imported.get("generation", {})
+        """Options of `generate` that the model needs (`Record.generation`)."""
+        return self.record.generation
 
     @cached_property
     def reading(self) -> dict[str, Any]:

@@ -334,6 +334,35 @@ def test_an_exported_translator_decodes_as_before(folder_of, tmp_path):
     assert translate(second) == translate(first)
 
 
+@pytest.mark.parametrize("flags", [[], ["--lora-rank", "2"]])
+def test_a_fine_tuned_translator_decodes_with_the_options_of_the_imported_one(flags, tmp_path, capsys):
+    run = imported(bart_folder(tmp_path / "hub"), tmp_path)
+    (tmp_path / "pairs.tsv").write_text("".join(f"the cat {a}\ta man {a}\n" for a in "abcdefghijklmnopqrst"))
+    train = [
+        "train",
+        "phrasebook",
+        "--data",
+        str(tmp_path / "pairs.tsv"),
+        "--model-type",
+        "bart",
+        "--steps",
+        "1",
+    ]
+    for source, target in ((run, "tuned"), (tmp_path / "tuned", "again")):
+        assert main([*train, *flags, "--init-from", str(source), "--run-dir", str(tmp_path / target)]) == 0
+        assert capsys.readouterr().err.strip().endswith("--num-beams 4 --length-penalty 2.0")
+    again = Run(tmp_path / "again")
+    assert again.generation == Run(run).generation == {"forced_bos_token_id": 3, "suppress_tokens": [0]}
+    source = again.tokenizer.encode_with_special_tokens("the cat")
+    expected = generate(again.model, [source], 23, **again.generation)[0]
+    assert expected[0] == 3
+    assert again.task.translate(again, ["the cat"]) == [again.tokenizer.decode(expected)]
+    assert main(["export", str(tmp_path / "again"), str(tmp_path / "back")]) == 0
+    written = json.loads((tmp_path / "back" / "generation_config.json").read_text())
+    assert written["forced_bos_token_id"] == 3
+    assert (written["num_beams"], written["length_penalty"]) == (4, 2.0)
+
+
 def test_fine_tuning_takes_the_sizes_of_the_imported_model(tmp_path, capsys):
     run = imported(bert_folder(tmp_path / "bert", 32, head="similarity"), tmp_path)
     (tmp_path / "pairs.tsv").write_text("".join(f"the cat {a}\ta man {a}\n" for a in "abcdefghijklmnopqrst"))

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from minitransformer import BERT, BERTConfig
+from minitransformer.cli.wording import flags
 from minitransformer.pretrained import PretrainedError, load_pretrained, save_pretrained
-from minitransformer.pretrained.generation import flags, needed_options, suggested_options
+from minitransformer.pretrained.generation import needed_options, suggested_options
 
 MODULE = "sentence_transformers.models."
 
