@@ -8,4 +8,4 @@ class PretrainedError(UserError):
 
 
 class PretrainedWarning(UserWarning):
-    """Weights of a file that are not used, or weights of the model that no file has."""
+    """Weights of a file that are not used, or weights and settings of the model that no file has."""

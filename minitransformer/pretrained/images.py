@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..data.image_processor import BILINEAR, ImageProcessor
 from ..files import printable, write_json
-from .errors import PretrainedError
+from .errors import PretrainedError, PretrainedWarning
 from .settings import read_optional
 
 FILE = "preprocessor_config.json"
@@ -19,7 +20,10 @@ TYPES = ("ViTImageProcessor", "ViTImageProcessorFast", "ViTImageProcessorPil", "
 
 
 def read_processor(folder: Path, config: Any) -> ImageProcessor:
-    """The steps of preprocessor_config.json; what it leaves out is as in ViTImageProcessor."""
+    """The steps of preprocessor_config.json; what it leaves out is as in ViTImageProcessor.
+
+    A PretrainedWarning names what is assumed if there is no such file.
+    """
     content = read_optional(folder / FILE)
     kind = content.get("image_processor_type", content.get("feature_extractor_type", TYPES[0]))
     if kind not in TYPES:
@@ -53,13 +57,17 @@ def read_processor(folder: Path, config: Any) -> ImageProcessor:
             f"{printable(folder)} reads images of {channels} channels; files can have 1 or 3."
             f"\nUse the model in Python, with load_pretrained."
         )
-    return ImageProcessor(
+    processor = ImageProcessor(
         size,
         resample,
         _numbers(folder, "rescale_factor", factor, 1)[0],
         _numbers(folder, "image_mean", means, channels),
         _numbers(folder, "image_std", stds, channels),
     )
+    if not (folder / FILE).is_file():
+        values = ", ".join(f"{name} {value}" for name, value in asdict(processor).items())
+        warnings.warn(f"{folder} has no {FILE}, assumed: {values}", PretrainedWarning, stacklevel=2)
+    return processor
 
 
 def _numbers(folder: Path, name: str, value: Any, count: int) -> list[float]:

@@ -108,6 +108,15 @@ def test_settings_that_are_left_out_are_vits(hub, settings, expected):
     assert read_processor(hub, ViTConfig(image_size=4, patch_size=2)) == ImageProcessor(*expected)
 
 
+def test_an_import_names_the_preparation_that_it_assumes(hub, run, capsys):
+    assert "assumed" not in capsys.readouterr().err
+    (hub / "preprocessor_config.json").unlink()
+    assert main(["import", str(hub), "--run-dir", str(run), "--overwrite"]) == 0
+    warning = "warning: .*hub has no preprocessor_config.json, assumed: size .4, 4., resample 2, "
+    values = r"rescale_factor 0.0039\d*, image_mean .0.5, 0.5, 0.5., image_std .0.5, 0.5, 0.5."
+    assert re.search(warning + values, capsys.readouterr().err)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
