@@ -55,6 +55,8 @@ def load_pretrained(
     has_new_head = head is not None or num_labels is not None
     with nullcontext() if has_new_head else shapes_only():
         model = _build(folder, kind, config)
+    if not has_new_head:
+        check_has_head(folder, model, kind, stored, architecture_of(content))
     _fill(folder, model, kind, stored, dtype, mmap, has_new_head)
     return model.eval()
 
@@ -118,6 +120,24 @@ def _build(folder: Path, kind: Family, config: Any) -> Any:
             f"{printable(problem)}.\n"
             f"Compare its sizes with the model's documentation."
         ) from None
+
+
+def check_has_head(
+    folder: Path, model: Any, kind: Family, stored: dict[str, StoredTensor], found: str
+) -> None:
+    """Raise a PretrainedError for a model of another class, `found`, that has no tensor of the head."""
+    needed = kind.write_config(model.config)["architectures"][0]
+    table = kind.names(model.config)
+    sources = [find(table, name) for name in model.state_dict() if name.startswith("head.")]
+    names = [name for source in sources if source for name in source.names]
+    if found == needed or not names or not by_current_name(stored, kind, names).keys().isdisjoint(names):
+        return
+    raise PretrainedError(
+        f"{printable(folder)} has a {printable(found) or 'model'} without {listed(names)}, expected a "
+        f"{needed}.\n"
+        f"Choose a model with that head, or add a new one to train, in Python: "
+        f"save_pretrained(load_pretrained(FOLDER, num_labels=N), NEW_FOLDER)."
+    )
 
 
 def _fill(

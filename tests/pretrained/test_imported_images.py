@@ -6,8 +6,9 @@ import re
 import numpy as np
 import pytest
 from PIL import Image
+from safetensors.numpy import load_file, save_file
 
-from minitransformer import ViT, ViTConfig, save_pretrained
+from minitransformer import ViT, ViTConfig, load_pretrained, save_pretrained
 from minitransformer.cli import main
 from minitransformer.data.image_processor import ImageProcessor
 from minitransformer.pretrained import PretrainedError
@@ -115,6 +116,20 @@ def test_an_import_names_the_preparation_that_it_assumes(hub, run, capsys):
     warning = "warning: .*hub has no preprocessor_config.json, assumed: size .4, 4., resample 2, "
     values = r"rescale_factor 0.0039\d*, image_mean .0.5, 0.5, 0.5., image_std .0.5, 0.5, 0.5."
     assert re.search(warning + values, capsys.readouterr().err)
+
+
+@pytest.mark.filterwarnings("ignore::minitransformer.pretrained.PretrainedWarning")
+def test_a_vit_without_a_head_says_what_it_is_and_how_it_gets_one(hub, capsys):
+    tensors = load_file(hub / "model.safetensors")
+    body = {name.removeprefix("vit."): array for name, array in tensors.items() if name.startswith("vit.")}
+    save_file(body, hub / "model.safetensors")
+    settings = json.loads((hub / "config.json").read_text())
+    (hub / "config.json").write_text(json.dumps({**settings, "architectures": ["ViTModel"]}))
+    assert main(["import", str(hub), "--run-dir", str(hub.parent / "run")]) == 2
+    message = "hub has a ViTModel without classifier.weight, classifier.bias, expected a ViTForImageClass"
+    assert message in capsys.readouterr().err
+    save_pretrained(load_pretrained(hub, num_labels=3), hub.parent / "new")
+    assert main(["import", str(hub.parent / "new"), "--run-dir", str(hub.parent / "run")]) == 0
 
 
 @pytest.mark.parametrize(
