@@ -50,7 +50,7 @@ def static_picture(
     tokens = lambda ids: [shown[i] for i in ids]
     if getattr(model.config, "head", None) is not None:
         return _encoder(model, tokens(source), source, words, marks)
-    options = generation or {}
+    options = {**(generation or {}), "forced_eos_token_id": None}  # the text may go on after the picture
     if model.is_encoder_decoder:
         (answer,) = generate(model, [source], MOST, **options)
         written = [*answer, tokenizer.end_id][:MOST]

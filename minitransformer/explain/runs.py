@@ -22,7 +22,6 @@ MOST_BYTES = 150_000_000  # of weights: 187 MB as text
 FAMILIES = (  # implemented in assets/model
     "transformer", "gpt2", "llama", "bert", "t5", "bart", "vit", "recurrent",
 )  # fmt: skip
-GENERATION = ("forced_bos_token_id", "suppress_tokens", "eos_token_id")  # options that assets/model has
 BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification", "similarity")
 OTHERS = ["The weather is nice today.", "She plays the violin.", "He is driving a car."]
 SCALE = 20.0  # of cosines (tasks/similarity.py)
@@ -65,12 +64,11 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
     title = f"{run.folder.name}: {text}" if text else run.folder.name
     labels = candidates_of(run, target) if is_similarity(model) else run.labels
     with compared_with(run, model, labels) if is_similarity(model) else nullcontext():
-        options = {name: value for name, value in run.generation.items() if name in GENERATION}
-        picture = static_picture(model, tokenizer, source, labels, inputs.get("marks", ()), options)
+        picture = static_picture(model, tokenizer, source, labels, inputs.get("marks", ()), run.generation)
         page = to_html(
             model, tokenizer, text, title=title, run=run.folder.name, target=target, inputs=inputs,
             labels=labels, max_length=limit, picture=picture, image=image, matrices=stored_rows(run.model),
-            generation=options,
+            generation=run.generation,
         )  # fmt: skip
     return Explanation(page, picture, title)
 

@@ -261,6 +261,26 @@ def test_forced_and_suppressed_tokens_and_ends_are_those_of_generate(page, model
     assert [text["score"] for text in found["texts"]] == pytest.approx(beams.scores, rel=1e-5)
 
 
+@pytest.mark.parametrize("model_type", ["bart", "transformer"])
+def test_a_text_that_reaches_its_limit_ends_as_generate_ends_it(page, model_type):
+    model = make(model_type, **{"bart": BART, "transformer": TRANSFORMER}[model_type])
+    source = ids(5)
+    options = {"forced_bos_token_id": 4, "forced_eos_token_id": 3, "eos_token_id": 3}
+    load(page, model, generation=options, max_length=6)
+    expected = generate(model, [source], 6, return_dict=True, **options)
+    (free,) = generate(model, [source], 6, forced_bos_token_id=4, eos_token_id=3)
+    assert len(free) == 6  # it does not end by itself
+    found = page.evaluate("source => model.generate(source)", source)
+    assert found == {"ids": expected.ids[0], "stopped": True}
+    assert found["ids"] == free[:5]
+    found = page.evaluate("source => model.generate(source, { maxNew: 3 })", source)
+    assert found == {"ids": free[:3], "stopped": False}  # its beginning alone
+    beams = generate(model, [source], 6, num_beams=3, num_return_sequences=3, return_dict=True, **options)
+    found = page.evaluate("source => model.beams(source, { beams: 3 })", source)
+    assert [text["ids"] for text in found["texts"]] == beams.ids
+    assert [text["score"] for text in found["texts"]] == pytest.approx(beams.scores, rel=1e-5)
+
+
 def assert_same_tree(found, expected):
     assert len(found) == len(expected)
     for nodes, step in zip(found, expected, strict=True):

@@ -181,12 +181,12 @@ class Model {
   /** Greedy search, or with `sample` tokens drawn from the distribution. */
   generate(source, settings = {}, options = {}) {
     const decoder = this.decoder(source, options);
-    return continuation(decoder, this.ends, this.limitOf(source, settings), settings);
+    return continuation(decoder, this.ends, this.countOf(source, settings), settings);
   }
 
   beams(source, settings = {}, options = {}) {
     const decoder = this.decoder(source, options);
-    return beamSearch(decoder, this.ends, this.limitOf(source, settings), settings);
+    return beamSearch(decoder, this.ends, this.countOf(source, settings), settings);
   }
 
   /** The tokens that end a text. */
@@ -195,10 +195,15 @@ class Model {
   }
 
   /** The most tokens of a text: a model that has learned little may never end it. */
-  limitOf(source, { maxNew = null }) {
-    if (!this.family.isEncoderDecoder) return maxNew ?? 64;
+  limitOf(source) {
+    if (!this.family.isEncoderDecoder) return 64;
     const most = (this.family.maxLength(this.config) ?? Infinity) - 1; // without the start token
-    return Math.min(maxNew ?? Math.min(this.limit ?? Infinity, 10 * source.length + 100), most);
+    return Math.min(this.limit ?? Infinity, 10 * source.length + 100, most);
+  }
+
+  /** How many tokens are written: fewer than the text may have, if only its beginning is shown. */
+  countOf(source, { maxNew = null }) {
+    return Math.min(maxNew ?? Infinity, this.limitOf(source));
   }
 
   decoder(source, options) {
@@ -207,7 +212,8 @@ class Model {
       : null;
     const ids = memory ? [this.start] : source;
     const canCache = (this.config.is_causal ?? true) && (options.causal ?? true);
-    return new Decoder(this, { source, memory, options, canCache }, ids, [], new Map());
+    const setting = { source, memory, options, canCache, start: ids.length, limit: this.limitOf(source) };
+    return new Decoder(this, setting, ids, [], new Map());
   }
 }
 
@@ -240,9 +246,12 @@ class Decoder {
     return family.logits(run, config, detached(states, states.shape[0] - 1)).data;
   }
 
-  /** The first token of a text, if the model must start with one. */
+  /** The token that the model must write: the first of a text, or the last of one that reaches its limit. */
   get forced() {
-    return this.past.length ? null : (this.model.generation.forced_bos_token_id ?? null);
+    const { forced_bos_token_id: first = null, forced_eos_token_id: last = null } = this.model.generation;
+    const written = this.past.length + this.ids.length - this.setting.start;
+    if (last !== null && written === this.setting.limit - 1) return last;
+    return written === 0 ? first : null;
   }
 
   /** The tokens that the model must not write. */
