@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,7 +49,7 @@ def run(argv: list[str]) -> None:
         trained = Run(run, checkpoint, device)
         if not issubclass(trained.task, Similarity):
             raise unsupported_error(trained, "embed texts")
-        blocks = [list(text)] if text else (list(map(text_of, lines)) for lines in read_lines("embed"))
+        blocks = [{f"text {i}": each for i, each in enumerate(text, 1)}] if text else numbered_lines()
         found = []
         for texts in blocks:
             vectors = vectors_of(trained, texts)
@@ -64,19 +65,31 @@ def run(argv: list[str]) -> None:
     run_command(embed, argv, "minitransformer embed")
 
 
-def text_of(line: bytes) -> str:
-    return decode_line(line, is_first=True).strip()
+def numbered_lines() -> Iterator[dict[str, str]]:
+    """Blocks of the lines of standard input, by what errors and warnings call them, such as "line 1"."""
+    number = 0
+    for lines in read_lines("embed"):
+        texts = {}
+        for line in lines:
+            number += 1
+            try:
+                texts[f"line {number}"] = decode_line(line, is_first=number == 1).strip()
+            except UserError as error:
+                raise UserError(f"line {number} cannot be read: {error}") from None
+        yield texts
 
 
-def vectors_of(run: Run, texts: list[str]) -> np.ndarray:
+def vectors_of(run: Run, named: Mapping[str, str]) -> np.ndarray:
     """A vector for each text, zero for an empty one; warns of texts that are too long, which are cut."""
+    names = list(named)
+    texts = list(named.values())
     tokenizer: Any = run.tokenizer
     limit = run.recipe.data.max_length
     vectors = np.zeros((len(texts), run.model.config.hidden_size), np.float32)
     full = [i for i, text in enumerate(texts) if text.strip()]
     for i in full:
         if (length := Similarity.length(tokenizer, (texts[i],))) > limit:
-            warn_line(f"text {i + 1} has {length} tokens: only the first {limit} are read")
+            warn_line(f"{names[i]} has {length} tokens: only the first {limit} are read")
     if full:
         vectors[full] = Similarity.vectors(run, [texts[i] for i in full])
     return vectors

@@ -1,5 +1,6 @@
 """`minitransformer import`: a pretrained model becomes a run that the other verbs read."""
 
+import io
 import json
 
 import numpy as np
@@ -237,6 +238,21 @@ def test_a_text_that_is_too_long_is_cut_with_a_warning(tmp_path, capsys):
     run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
     assert main(["embed", str(run), "cat " * 20]) == 0
     assert "only the first 16 are read" in capsys.readouterr().err
+
+
+def embed_lines(run, lines, monkeypatch):
+    """Run `embed` on lines of standard input; returns its exit code."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n".join(lines))))
+    return main(["embed", str(run)])
+
+
+def test_a_line_that_is_cut_or_cannot_be_read_is_named_by_its_number(tmp_path, capsys, monkeypatch):
+    run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
+    blank = [b""] * 600  # more than a block
+    assert embed_lines(run, [*blank, b"cat " * 20, b"cat"], monkeypatch) == 0
+    assert "warning: line 601 has 22 tokens: only the first 16 are read" in capsys.readouterr().err
+    assert embed_lines(run, [*blank, b"the \xff"], monkeypatch) == 2
+    assert "line 601 cannot be read: it is not UTF-8 (byte 4)" in capsys.readouterr().err
 
 
 def test_a_t5_reads_the_end_token_and_starts_with_padding(tmp_path, capsys):
