@@ -132,8 +132,8 @@ class ImageClassification(ExampleTask):
         shape = splits["train"][0][0].shape
         if shape != (expected := expected_shape(recipe.model, shape)):
             raise UserError(
-                f"images of shape {shape}, expected {expected}: channels, height, width.\n"
-                f"Pass square images with --num-channels {shape[0]} --image-size {shape[1]}."
+                f"the images have shape {shape}, but the model reads {expected}: channels, height, width.\n"
+                + how_to_fit(shape, expected)
             )
         return super().build(recipe, tokenizer, splits, labels)
 
@@ -207,6 +207,21 @@ def expected_shape(model: Any, shape: tuple[int, ...]) -> tuple[int, int, int]:
     size = getattr(model, "image_size", None)
     height, width = (size, size) if size else shape[1:]
     return getattr(model, "num_channels", shape[0]), height, width
+
+
+def how_to_fit(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    """What to do with training images of this shape, for an error."""
+    channels, height, width = shape
+    size = f"{expected[1]} x {expected[2]} pixels, {counted(expected[0], 'channel')}"
+    convert = f"Convert the images to {size}"
+    if height != width:
+        return f"{convert}."
+    flags = [f"--num-channels {channels}"] if channels != expected[0] else []
+    flags += [f"--image-size {height}"] if height != expected[1] else []
+    return (
+        f"{convert}, or change the model with {' '.join(flags)}; --init-from leaves out weights of "
+        f"another shape."
+    )
 
 
 def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[str, Any]]) -> Example:

@@ -1,5 +1,6 @@
 """Tasks: what a batch holds, what is predicted and how it is read, and that every recipe trains."""
 
+import re
 from dataclasses import fields, replace
 from types import SimpleNamespace
 
@@ -599,11 +600,16 @@ def test_arrays_of_a_file_that_were_trained_on_are_counted(tmp_path, capsys):
 
 def test_images_that_do_not_fit_the_model_are_refused_before_it_is_trained():
     recipe = load_recipe("digits-vit")
-    splits = {name: [(np.zeros((3, 9, 9), np.float32), 0)] for name in ("train", "validation")}
-    with pytest.raises(
-        UserError, match=r"\(3, 9, 9\), expected \(1, 8, 8\).*\n.*--num-channels 3 --image-size 9"
+    convert = "Convert the images to 8 x 8 pixels, 1 channel"
+    for shape, fix in (
+        ((3, 9, 9), f"{convert}, or change the model with --num-channels 3 --image-size 9;"),
+        ((1, 9, 9), f"{convert}, or change the model with --image-size 9;"),
+        ((1, 8, 9), f"{convert}."),
     ):
-        task_class(recipe.task).build(recipe, None, splits, ["0"])
+        splits = {name: [(np.zeros(shape, np.float32), 0)] for name in ("train", "validation")}
+        problem = f"the images have shape {shape}, but the model reads (1, 8, 8): channels, height, width."
+        with pytest.raises(UserError, match=re.escape(f"{problem}\n{fix}")):
+            task_class(recipe.task).build(recipe, None, splits, ["0"])
 
 
 # ---------------------------------------------------------------- text to text
