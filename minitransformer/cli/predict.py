@@ -37,7 +37,7 @@ def run(argv: list[str]) -> None:
         to compare, as two arguments, or on one line with a tab between them.
 
         Args:
-            text: The texts, each in quotes; or images: .png or .npy files, or test:3, of the run's test data.
+            text: The texts, each in quotes; or images: .png, .jpg or .npy files, or test:3, of the test data.
             top: The number of labels or words to show, most likely first.
             words: For a tagger: split texts at spaces only, not at punctuation.
             json: Print a JSON object for each input.

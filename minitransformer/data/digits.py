@@ -23,6 +23,7 @@ T = TypeVar("T")
 LEVELS = 16  # the largest pixel of the digits; white in a picture is brighter
 PIXELS = 2**24  # of an image; as floats of four channels they are 2**28 bytes
 IMAGES, WARPS = 9, 10  # random streams
+PICTURES = {".png": "Png", ".jpg": "Jpeg", ".jpeg": "Jpeg"}  # Pillow's names of the formats
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # weights of red, green and blue (ITU-R BT.601)
 
 
@@ -40,7 +41,7 @@ class PixelRange(NamedTuple):
         return max(self.largest_pixel, 1.0) if self.integer_pixels else 1.0
 
     def of_pictures(self, white: float) -> PixelRange:
-        """The range of .png files whose white is this number, if these are the training images.
+        """The range of picture files whose white is this number, if these are the training images.
 
         It is the same if they can hold such pixels. Otherwise white is the brightest one, and becomes 1.
         """
@@ -144,25 +145,25 @@ def load_images(path: str | Path) -> tuple[np.ndarray, Int[np.ndarray, " N"]]:
 def read_image(
     path: str | Path, channels: int, trained: PixelRange | None = None
 ) -> Float[np.ndarray, "C H W"]:
-    """The image of a .png file, or of an .npy file, (H, W) or (H, W, C).
+    """The image of a .png or .jpg file, or of an .npy file, (H, W) or (H, W, C).
 
     Integer pixels are divided by the largest pixel of the training images, or else of the image; those of a
-    .png file that are not in the unit of the training images are scaled to 0 to 1. Pixels more than twice as
+    picture that are not in the unit of the training images are scaled to 0 to 1. Pixels more than twice as
     large, in another unit, are a DataError. Colours become grey if there is one channel.
     """
     where = printable(path)
-    is_picture = Path(path).suffix.lower() == ".png"
+    kind = PICTURES.get(Path(path).suffix.lower())
 
     def load(content: bytes) -> np.ndarray:
-        return picture_array(content, "Png", channels) if is_picture else read_array(content, "the image")
+        return picture_array(content, kind, channels) if kind else read_array(content, "the image")
 
-    image = decoded(path, load, ".png")
-    if is_picture:
+    image = decoded(path, load)
+    if kind:
         white = float(np.iinfo(image.dtype).max)
         trained = (trained or PixelRange(True, white)).of_pictures(white)
     pixels, found = _pixels(image, f"{where}: an image", ("H", "W"), trained)
     if trained is not None and (problem := found.problem(trained)):
-        has_unit = trained.integer_pixels or is_picture
+        has_unit = trained.integer_pixels or kind is not None
         brighter = has_unit and found.largest_pixel <= 2 * trained.largest_pixel
         if found.integer_pixels and not brighter:
             raise _unit_error(where, problem, trained)
@@ -173,7 +174,7 @@ def read_image(
     return np.ascontiguousarray(pixels[..., : max(channels, 3)].transpose(2, 0, 1))
 
 
-def decoded(path: str | Path, load: Callable[[bytes], T], kinds: str) -> T:
+def decoded(path: str | Path, load: Callable[[bytes], T]) -> T:
     """What `load` makes of the content of an image file; a DataError if it raises an exception."""
     content = read_bytes(path, LIMIT)
     try:
@@ -183,12 +184,12 @@ def decoded(path: str | Path, load: Callable[[bytes], T], kinds: str) -> T:
     except Exception as error:  # what Pillow and NumPy's parser raise is not documented
         raise DataError(
             f"{printable(path)} is not an image: {error!s:.200}.\n"
-            f"Pass a {kinds} file, or an array (H, W) or (H, W, C) that numpy.save wrote."
+            f"Pass a .png or .jpg file, or an array (H, W) or (H, W, C) that numpy.save wrote."
         ) from None
 
 
 def open_image(content: bytes, kind: str) -> Any:
-    """Pillow's image of a "Png" or "Jpeg" file; a ValueError for more than PIXELS pixels.
+    """Pillow's image of a "Png" or "Jpeg" file, upright; a ValueError for more than PIXELS pixels.
 
     A small file can contain a huge image.
     """
@@ -196,7 +197,7 @@ def open_image(content: bytes, kind: str) -> Any:
     image = reader(io.BytesIO(content))
     if image.width * image.height > PIXELS:
         raise ValueError(f"it has {image.width:,} x {image.height:,} pixels, the limit is {PIXELS:,}")
-    return image
+    return import_module("PIL.ImageOps").exif_transpose(image)
 
 
 def picture_array(content: bytes, kind: str, channels: int) -> np.ndarray:

@@ -14,12 +14,11 @@ from jaxtyping import Float
 from ..base_config import Config
 from ..errors import counted
 from ..files import printable
-from .digits import Images, PixelRange, decoded, load_images, open_image, read_array
+from .digits import PICTURES, Images, PixelRange, decoded, load_images, open_image, read_array
 from .tables import LIMIT, DataError
 
 PROCESSOR = "image_processor"  # in the `reading` of an imported run
 BILINEAR = 2  # Pillow's number
-KINDS = {".png": "Png", ".jpg": "Jpeg", ".jpeg": "Jpeg"}
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,11 @@ class ImageProcessor(Config):
         """The image of a .png or .jpg file, or of an .npy file: uint8, (H, W) or (H, W, C)."""
 
         def load(content: bytes) -> Any:
-            if (kind := KINDS.get(Path(path).suffix.lower())) is None:
+            if (kind := PICTURES.get(Path(path).suffix.lower())) is None:
                 return _opened(read_array(content, "the image"))
-            return import_module("PIL.ImageOps").exif_transpose(open_image(content, kind)).convert("RGB")
+            return open_image(content, kind).convert("RGB")
 
-        return self.prepare(decoded(path, load, ".png or .jpg"))
+        return self.prepare(decoded(path, load))
 
     def read_images(self, path: str | Path) -> Images:
         """The arrays `images`, uint8, (N, H, W) or (N, H, W, C), and `labels` (N,) of an .npz file."""

@@ -244,8 +244,7 @@ def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[
     if not Path(name).exists():
         raise UserError(
             f"there is no image {name[:60]!r}.\n"
-            f"Pass a .png or .npy file (or .jpg to an imported model), or test:0, the first image of the "
-            f"test split."
+            f"Pass a .png, .jpg or .npy file, or test:0, the first image of the test split."
         )
     if processor := own_processor(run.reading):
         image = processor.read_image(name)

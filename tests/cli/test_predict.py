@@ -483,6 +483,20 @@ def test_white_is_1_in_a_picture_that_cannot_have_the_training_pixels(tmp_path, 
     assert "one.png has" not in capsys.readouterr().err
 
 
+def test_a_jpeg_is_read_upright_and_grey_if_the_model_is(tmp_path):
+    from PIL import Image
+
+    images = np.random.default_rng(0).integers(0, 256, (12, 8, 8)).astype(np.uint8)
+    images[0, 0, 0] = 255
+    run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
+    orientation = Image.Exif()
+    orientation[274] = 3  # upside down
+    path = tmp_path / "one.jpg"
+    Image.fromarray(np.repeat(images[8, ..., None], 3, -1)).save(path, exif=orientation, quality=100)
+    image, _ = run.task.read_example(run, [str(path)])
+    np.testing.assert_allclose(image[0], images[8, ::-1, ::-1] / 255, atol=2 / 255)
+
+
 def test_a_picture_of_16_bits_has_the_pixels_of_such_training_images(tmp_path):
     images = np.random.default_rng(0).integers(0, 40_000, (12, 8, 8)).astype(np.uint16)
     run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
