@@ -52,6 +52,12 @@ def test_pixels_are_rescaled_and_normalized(run, name):
     np.testing.assert_allclose(image, expected.transpose(2, 0, 1), atol=1e-6)
 
 
+def test_an_imported_run_has_no_image_of_a_data_set(run, capsys):
+    assert main(["predict", str(run), "test:0"]) == 2
+    error = capsys.readouterr().err
+    assert f"{run} is an imported run, which has no data set.\nPass an image file, such as cat.png" in error
+
+
 @pytest.mark.parametrize("pixels", [PIXELS[..., 0], PIXELS[..., :1], np.dstack([PIXELS, PIXELS[..., 0]])])
 def test_grey_and_transparent_images_get_three_channels(run, pixels):
     image = PROCESSOR.read_image(save_image(pixels, run.parent / "a.npy"))

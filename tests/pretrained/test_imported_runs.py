@@ -198,6 +198,8 @@ def test_generate_evaluate_and_show_read_it(gpt2, tmp_path, capsys):
     captured = capsys.readouterr()
     assert not captured.err
     assert json.loads(captured.out)["perplexity"] == pytest.approx(301, rel=0.1)  # untrained: about uniform
+    assert main(["evaluate", str(run)]) == 2
+    assert "imported run, which has no data set.\nPass your own data with --data" in capsys.readouterr().err
     assert main(["show", str(run)]) == 0
     assert "imported from" in capsys.readouterr().out
 
