@@ -6,7 +6,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from minigrad import optim
+import numpy as np
+
+from minigrad import NonFiniteError, optim
 
 from ..data.image_processor import PROCESSOR
 from ..data.splits import Sources
@@ -20,6 +22,7 @@ from ..pretrained.images import read_processor
 from ..pretrained.pooling import max_length
 from ..pretrained.settings import read_optional, read_settings
 from ..pretrained.tokenizers import load_tokenizer
+from ..pretrained.weights import FLOATS, read, stored_tensors
 from ..recipes import Recipe
 from ..tasks import task_class
 from ..training.checkpoint import Checkpoints, check_finite
@@ -64,7 +67,7 @@ def import_run(
     is_pretraining = architecture_of(settings) == "BertForPreTraining"  # no task has its second head
     model = load_pretrained(source, head="masked_lm" if is_pretraining else None)
     check_head(model, settings)
-    check_finite(model.state_dict(), printable(source))
+    check_weights(model, source)
     tokenizer = None if model.model_type == "vit" else load_tokenizer(source)
     labels = labels_of(model, settings)
     recipe = recipe_of(folder, kind.model_type, model, tokenizer, max_length(source))
@@ -93,6 +96,21 @@ def import_run(
         state = {"step": 0, "steps": 0, "seconds": 0.0, "task": {}}
         checkpoints.save(0, model, optim.AdamW(model.parameters()), state, best=True)
     return recipe
+
+
+def check_weights(model: Any, source: Path) -> None:
+    """Raise a PretrainedError that names the first tensor of the file that is infinite or NaN in float32."""
+    try:
+        check_finite(model.state_dict(), printable(source))
+    except NonFiniteError:
+        for name, tensor in stored_tensors(source).items():
+            if tensor.dtype in FLOATS and not np.isfinite(read(tensor, "float32")).all():
+                raise PretrainedError(
+                    f"{printable(tensor.file)}: {printable(name)} contains infinity or NaN.\n"
+                    f"The file is damaged, or was saved while its training diverged. Download it again, or "
+                    f"choose an earlier checkpoint."
+                ) from None
+        raise
 
 
 def check_head(model: Any, settings: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import tokenizers as hf
+from safetensors.numpy import load_file, save_file
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from minitransformer import (
@@ -85,6 +86,17 @@ def gpt2(tmp_path):
 def test_verbs_that_get_the_folder_of_a_model_say_how_to_import_it(gpt2, capsys):
     assert main(["generate", str(gpt2), "--prompt", "the"]) == 2
     assert f"minitransformer import {gpt2} --run-dir runs/gpt2" in capsys.readouterr().err
+
+
+def test_a_weight_that_is_not_finite_is_named_as_in_the_file(gpt2, capsys):
+    name = "transformer.h.0.attn.c_attn.weight"
+    weights = load_file(gpt2 / "model.safetensors")
+    weights[name][3, 5] = np.nan
+    save_file(weights, gpt2 / "model.safetensors")
+    assert main(["import", str(gpt2), "--run-dir", str(gpt2.parent / "run")]) == 2
+    error = capsys.readouterr().err
+    assert f"{gpt2 / 'model.safetensors'}: {name} contains infinity or NaN.\nThe file is damaged, or" in error
+    assert not (gpt2.parent / "run").exists()
 
 
 def test_a_head_that_no_model_here_has_is_refused(gpt2, capsys):
