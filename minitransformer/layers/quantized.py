@@ -144,9 +144,10 @@ def bytes_of(model: Any) -> int:
 
 
 def count_weights(model: Any) -> int:
-    """The number of a model's parameters, 8-bit matrices included."""
+    """The number of a model's parameters, as before its layers were quantized."""
     layers = [m for m in model.modules() if isinstance(m, QuantizedLinear | QuantizedEmbedding)]
-    return model.num_parameters() + sum(layer.weight.array.size for layer in layers)
+    stored = (tensor for layer in layers for name, tensor in layer.named_buffers() if name != "scale")
+    return model.num_parameters() + sum(tensor.numel() for tensor in stored)
 
 
 def is_quantized(model: Any) -> bool:
