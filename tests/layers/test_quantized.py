@@ -20,7 +20,13 @@ from minitransformer import (
     TransformerConfig,
     generate,
 )
-from minitransformer.layers.quantized import bytes_of, check_not_quantized, dequantize, quantize
+from minitransformer.layers.quantized import (
+    bytes_of,
+    check_not_quantized,
+    count_weights,
+    dequantize,
+    quantize,
+)
 from minitransformer.training.checkpoint import check_finite
 
 IDS = np.array([[5, 300, 7, 8], [9, 1, 2, 3]])
@@ -38,7 +44,7 @@ MODELS = {
             max_position_embeddings=16,
         )
     ),
-    "transformer": lambda: Transformer(TransformerConfig(400, 32, 4, 48, 2, 2)),
+    "transformer": lambda: Transformer(TransformerConfig(400, 32, 4, 48, 2, 2, output_bias=True)),
     "t5": lambda: T5(T5Config(vocab_size=400, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)),
 }  # fmt: skip
 
@@ -77,10 +83,11 @@ def test_the_kernels_give_the_values_and_gradients_of_the_definition(rows):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_quantized_model_is_close_and_small(name):
     model = MODELS[name]().eval()
-    before, size = logits(model), bytes_of(model)
+    before, size, count = logits(model), bytes_of(model), model.num_parameters()
     assert quantize(model) is model
     after = logits(model)
     assert np.abs(after - before).max() < 0.05 * np.abs(before).max()
+    assert count_weights(model) == count
     assert bytes_of(model) < 0.45 * size  # norms, biases and positions weigh more in a small model
 
 
