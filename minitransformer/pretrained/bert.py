@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .family import Family, Settings, architecture_of, id2label, num_labels, shared_keys
@@ -29,8 +30,6 @@ NAMES: Table = {
     "head.next_sentence.{}": "cls.seq_relationship.{}",
     "head.classifier.{}": "classifier.{}",
 }
-# a classifier of positions has another name
-QUESTION_ANSWERING = {**NAMES, "head.classifier.{}": "qa_outputs.{}"}
 
 ARCHITECTURES = {  # the class of transformers -> our head
     "BertModel": "similarity",  # the states alone, whose mean stands for the text
@@ -50,8 +49,10 @@ _read, _write = shared_keys(
 )
 
 
-def names(config: Any) -> Table:
-    return QUESTION_ANSWERING if config.head == "question_answering" else NAMES
+def names_by_head(table: Table) -> Callable[[Any], Table]:
+    """The `names` of a family of BERTs: the classifier of positions has another name."""
+    answers = {**table, "head.classifier.{}": "qa_outputs.{}"}
+    return lambda config: answers if config.head == "question_answering" else table
 
 
 def read_config(content: Settings) -> Settings:
@@ -64,7 +65,7 @@ def write_config(config: Any) -> Settings:
 
 
 FAMILY = Family(
-    "bert", "bert", names, "bert.", read_config, write_config,
+    "bert", "bert", names_by_head(NAMES), "bert.", read_config, write_config,
     body="BertModel",
     fixed={"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False},
     renamed={

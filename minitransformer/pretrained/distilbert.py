@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .bert import names_by_head
 from .family import Family, Settings, architecture_of, id2label, num_labels
 from .names import Table, stacked
 
@@ -27,7 +28,6 @@ NAMES: Table = {
     "head.words.bias": "vocab_projector.bias",
     "head.classifier.{}": "classifier.{}",
 }
-QUESTION_ANSWERING: Table = {**NAMES, "head.classifier.{}": "qa_outputs.{}"}
 
 ARCHITECTURES = {  # the class of transformers -> our head
     "DistilBertModel": "similarity",
@@ -51,10 +51,6 @@ SETTINGS = {  # of BERT -> of DistilBERT
     "initializer_range": "initializer_range",
     "pad_token_id": "pad_token_id",
 }
-
-
-def names(config: Any) -> Table:
-    return QUESTION_ANSWERING if config.head == "question_answering" else NAMES
 
 
 def read_config(content: Settings) -> Settings:
@@ -84,7 +80,7 @@ def write_config(config: Any) -> Settings:
 
 
 FAMILY = Family(
-    "distilbert", "bert", names, "distilbert.", read_config, write_config,
+    "distilbert", "bert", names_by_head(NAMES), "distilbert.", read_config, write_config,
     body="DistilBertModel",
     copies={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
     ignored=(r"distilbert\.embeddings\.position_ids",),
