@@ -142,7 +142,9 @@ class EncoderTask(ExampleTask):
                     f"Raise --max-length, or pass shorter ones."
                 )
         too_long = sum(map(len, splits.values())) - sum(map(len, kept.values()))
-        return Splits(kept, {**splits.dropped, f"too long (more than {limit} tokens)": too_long})
+        return Splits(
+            kept, {**splits.dropped, f"too long (more than {limit} tokens, --max-length)": too_long}
+        )
 
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: Any) -> int:
@@ -291,7 +293,8 @@ class EncoderTask(ExampleTask):
         """An example with the user's texts and any target; a UserError if the run cannot read them."""
         check_texts(run, texts, cls.inputs)
         example = cls.unlabelled(run, [text.strip() if isinstance(text, str) else text for text in texts])
-        check_length(cls.length(run.tokenizer, example), run.recipe.data.max_length, texts[-1])
+        length = cls.length(run.tokenizer, example)
+        check_length(length, run.recipe.data.max_length, texts[-1], run.model.max_length)
         return example
 
     @classmethod

@@ -32,13 +32,17 @@ def check_texts(run: Any, texts: Sequence[Any], names: Sequence[str]) -> None:
         raise UserError(f"{run.folder} reads {expected}, got an empty text.\nPass at least one word.")
 
 
-def check_length(length: int, limit: int, text: str | Sequence[str]) -> None:
-    """Raise a UserError for an input with more tokens than the run takes."""
+def check_length(length: int, limit: int, text: str | Sequence[str], most: int | None = 0) -> None:
+    """Raise a UserError for an input with more tokens than the run takes.
+
+    `most` is the length that its model could be trained on; None: any.
+    """
     if length > limit:
+        longer = f", or train with --max-length {length} or more" if most is None or length <= most else ""
         text = text if isinstance(text, str) else " ".join(text)
         raise UserError(
             f"the input has {counted(length, 'token')}, but this run takes at most {limit}: {text[:60]!r}.\n"
-            f"Shorten it."
+            f"Shorten it{longer}."
         )
 
 

@@ -405,6 +405,34 @@ def test_fine_tuning_takes_the_sizes_of_the_imported_model(tmp_path, capsys):
     assert "are from" in capsys.readouterr().err
 
 
+def test_longer_texts_than_the_recipes_name_the_option_for_them(tmp_path, capsys):
+    folder = bert_folder(tmp_path / "bert", 48, head="classification", num_labels=2)
+    run = imported(folder, tmp_path)
+    rows = [f"the cat {'x ' * (40 if n == 19 else 1)}{n}\t{'ab'[n % 2]}\n" for n in range(20)]
+    (tmp_path / "texts.tsv").write_text("".join(rows))
+    train = [
+        "train",
+        "bert-classify",
+        "--data",
+        str(tmp_path / "texts.tsv"),
+        "--examples",
+        "0",
+        "--steps",
+        "1",
+    ]
+    train += ["--init-from", str(run), "--run-dir", str(tmp_path / "tuned")]
+    assert main(train) == 0
+    assert "1 too long (more than 32 tokens, --max-length)" in capsys.readouterr().err
+    long = "cat " * 40
+    assert main(["predict", str(tmp_path / "tuned"), long]) == 2
+    assert "\nShorten it, or train with --max-length 42 or more." in capsys.readouterr().err
+    assert main([*train, "--overwrite", "--max-length", "48"]) == 0
+    assert "too long" not in capsys.readouterr().err
+    assert main(["predict", str(tmp_path / "tuned"), long]) == 0
+    assert main(["predict", str(tmp_path / "tuned"), "cat " * 60]) == 2
+    assert "\nShorten it.\n" in capsys.readouterr().err
+
+
 def test_a_quantized_import_is_used_but_not_trained(gpt2, tmp_path, capsys):
     target = tmp_path / "small"
     assert main(["import", str(gpt2), "--run-dir", str(target), "--quantize"]) == 0
