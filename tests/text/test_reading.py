@@ -43,7 +43,7 @@ tokenizers = pytest.mark.parametrize("kind", TOKENIZERS)
 
 
 def a_run(kind, tokenizer, model_type="bert", **data):
-    model = SimpleNamespace(model_type=model_type, is_encoder_decoder=model_type == "t5")
+    model = SimpleNamespace(model_type=model_type, is_encoder_decoder=model_type == "t5", max_length=None)
     return SimpleNamespace(
         task=kind,
         folder="run",
