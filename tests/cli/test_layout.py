@@ -7,7 +7,6 @@ from rich.cells import cell_len
 
 from minitransformer.cli.layout import FIXED, columns, wrap
 from minitransformer.recipes import load_recipe, names
-from tests.tiny import TINY
 
 LONG = "a-run-of-the-phrasebook/with_a_long_name/that-is-longer-than-a-line-of-eighty-columns-in-a-terminal"
 
@@ -89,14 +88,6 @@ def test_a_run_with_a_long_name_fits_the_terminal(cli, here, width):
         check_fits(out, width)
         if argv[0] in ("show", "compare"):
             assert LONG in words(out)
-
-
-def test_a_card_fits_the_terminal(cli, here, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    code, out, err = cli("card", "phrasebook", "--data", "pairs.tsv", *TINY)
-    assert code == 0, err
-    check_fits(out, 60)
-    assert "FLOPs per step" in " ".join(out.split())
 
 
 def test_the_shown_command_can_be_copied(cli, here, width):

@@ -14,19 +14,6 @@ from minitransformer.tasks import Translation
 FEW = 300
 
 
-@pytest.mark.parametrize("make", [summaries, dialogues])
-def test_no_example_is_in_two_splits_and_they_are_always_the_same(make):
-    splits = make(FEW)
-    sources = [source for split in splits.values() for source, _ in split]
-    assert {name: len(split) for name, split in splits.items()} == {
-        "test": 500,
-        "validation": 500,
-        "train": FEW,
-    }
-    assert len(set(sources)) == len(sources)
-    assert make.__wrapped__(FEW) == splits
-
-
 def test_a_summary_is_about_the_person_with_most_sentences_and_in_their_order():
     people = "Paul|Thomas|Marie|Alice|(?:The|My) \\w+"
     for story, summary in summaries(FEW)["test"][:100]:

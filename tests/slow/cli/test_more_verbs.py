@@ -6,6 +6,7 @@ import pytest
 
 from minitransformer.files import read_json
 from minitransformer.recipes import load_recipe, names
+from tests.cli.test_layout import check_fits
 from tests.tiny import TINY, TINY_GPT
 
 
@@ -105,3 +106,11 @@ def test_a_graph_is_of_the_loss_that_the_run_was_trained_with(here):
 def test_a_word_vocabulary_can_be_limited(cli, here):
     assert cli("train", "phrasebook", "--data", "pairs.tsv", "--vocab-size", 50, *TINY)[0] == 0
     assert len(read_json(here / "runs/phrasebook/tokenizer.json")["model"]["vocab"]) == 50
+
+
+def test_a_card_fits_the_terminal(cli, here, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    code, out, err = cli("card", "phrasebook", "--data", "pairs.tsv", *TINY)
+    assert code == 0, err
+    check_fits(out, 60)
+    assert "FLOPs per step" in " ".join(out.split())
