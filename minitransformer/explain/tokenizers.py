@@ -28,6 +28,7 @@ STEPS = {  # implemented in assets/model/tokenizers.js
     "pre_tokenizer": ("Split", "Punctuation", "PrefixSpace", "ByteLevel", "Metaspace"),
     "decoder": (
         "ByteLevel", "Metaspace", "WordPiece", "ByteFallback", "Fuse", "Replace", "Strip", "SentencePiece",
+        "StripText",
     ),
 }  # fmt: skip
 GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -257,7 +258,9 @@ def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
         for each in (source, *others):
             each["model"]["unknown"] = unknown
     data = {"layout": "parts", **source, "languageCodes": is_named}
-    return {**data, "decoder": others[0]["decoder"], "target": others[0]} if others else data
+    if is_named:
+        data["decoder"] = [*(others or [source])[0]["decoder"], {"type": "StripText"}]
+    return {**data, "target": others[0]} if others else data
 
 
 def _of_file(content: bytes) -> dict[str, Any]:

@@ -87,7 +87,10 @@ class SentencePieceTokenizer(PretrainedTokenizer):
         return ids
 
     def _text_of(self, ids: list[int]) -> str:
-        return self._target.decode_pieces([self.id_to_token[i] for i in ids])
+        text = self._target.decode_pieces([self.id_to_token[i] for i in ids])
+        if self._vocab is None:
+            return text
+        return text.replace(SPACE, " ").strip()  # a piece of the source alone still has its ▁
 
     # ------------------------------------------------------------ files
 

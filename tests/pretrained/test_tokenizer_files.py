@@ -122,6 +122,15 @@ def test_pieces_have_their_places_in_the_text(tmp_path):
     assert ours.unknown_words(text) == ["🙂"]
 
 
+def test_marian_writes_spaces_also_for_pieces_that_the_target_model_lacks(tmp_path):
+    for name in ("source.spm", "target.spm"):
+        sentencepiece(tmp_path, name)
+    vocab = ["</s>", "<unk>", "▁queens", "▁", "t", "<pad>"]  # "▁queens" is in neither model
+    write(tmp_path, vocab={token: i for i, token in enumerate(vocab)})
+    ours = load_tokenizer(tmp_path)
+    assert ours.decode([2, 2, 3, 4, 3, 0]) == "queens queens t"
+
+
 def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch):
     content = sentencepiece(tmp_path).read_bytes()
     assert model_message(content).pieces[0].piece == "<unk>"

@@ -176,7 +176,7 @@ def marian():
     source, target = sentencepiece(vocab_size=140), sentencepiece(vocab_size=150)
     pieces = scores(source) | scores(target)
     known = [piece for piece in list(pieces)[:-5] if piece not in ("</s>", "<unk>", "<s>")]
-    vocab = {token: i for i, token in enumerate(["</s>", "<unk>", ">>fr<<", *known, "<pad>"])}
+    vocab = {token: i for i, token in enumerate(["</s>", "<unk>", ">>fr<<", "▁queens", *known, "<pad>"])}
     roles = {"end": "</s>", "unk": "<unk>", "pad": "<pad>"}
     return SentencePieceTokenizer(source, roles, None, target, vocab)
 

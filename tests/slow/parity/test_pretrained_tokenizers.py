@@ -7,7 +7,7 @@ import json
 
 import pytest
 import tokenizers as hf
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
@@ -117,6 +117,7 @@ def marian(folder):
         "</s>",
         "<unk>",
         ">>fr<<",
+        "▁queens",  # in neither model
         *(p for p in list(pieces)[:-5] if p not in ("</s>", "<unk>", "<s>")),
         "<pad>",
     ]
@@ -182,6 +183,20 @@ def test_marian_has_a_model_for_each_language(tmp_path):
     theirs = kind.from_pretrained(tmp_path)
     for text in TEXTS[:9]:
         assert [*ours.encode_target(text), ours.end_id] == theirs(text_target=text)["input_ids"]
+
+
+def test_any_ids_of_marian_have_the_text_of_transformers(tmp_path):
+    theirs = marian(tmp_path).from_pretrained(tmp_path)
+    ours = load_tokenizer(tmp_path)
+    queens = ours.token_to_id["▁queens"]
+
+    @settings(max_examples=2000, deadline=None, database=None)
+    @example([queens, queens])
+    @given(st.lists(st.integers(0, ours.vocab_size - 1), max_size=12))
+    def check(ids):
+        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
+
+    check()
 
 
 def test_the_sentinels_of_t5_count_down_from_the_end(tmp_path):

@@ -313,6 +313,7 @@ const DECODERS = {
     }
     return [text];
   },
+  StripText: tokens => [strip(tokens.join(""))],
 };
 
 /** Runs of tokens such as <0xE2>, as the text of their bytes. */
