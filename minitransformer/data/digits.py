@@ -149,13 +149,18 @@ def read_image(
 
     Integer pixels are divided by the largest pixel of the training images, or else of the image; those of a
     picture that are not in the unit of the training images are scaled to 0 to 1. Pixels more than twice as
-    large, in another unit, are a DataError. Colours become grey if there is one channel.
+    large, in another unit, are a DataError. Colours become grey if there is one channel. A picture of 16 bits
+    is rounded to 8, unless the training images have pixels above 255.
     """
     where = printable(path)
     kind = PICTURES.get(Path(path).suffix.lower())
 
+    has_16_bits = trained is not None and trained.largest_pixel > 255
+
     def load(content: bytes) -> np.ndarray:
-        return picture_array(content, kind, channels) if kind else read_array(content, "the image")
+        if kind is None:
+            return read_array(content, "the image")
+        return picture_array(open_image(content, kind), channels, has_16_bits)
 
     image = decoded(path, load)
     if kind:
@@ -200,13 +205,23 @@ def open_image(content: bytes, kind: str) -> Any:
     return import_module("PIL.ImageOps").exif_transpose(image)
 
 
-def picture_array(content: bytes, kind: str, channels: int) -> np.ndarray:
-    """The pixels of a "Png" or "Jpeg" file for a model with this many channels: uint8, or uint16 grey."""
-    image = open_image(content, kind)
-    if image.mode.startswith("I"):
-        return np.asarray(image).astype(np.uint16)
+def picture_array(image: Any, channels: int, has_16_bits: bool) -> np.ndarray:
+    """The pixels of Pillow's image for a model with this many channels: uint8; or with `has_16_bits`, uint16
+    if it is grey with 16 bits."""
+    if has_16_bits and channels in (1, 3) and image.mode.startswith("I"):
+        grey = np.asarray(image).astype(np.uint16)
+        return np.stack([grey] * channels, axis=-1)
+    image = with_8_bits(image)
     is_grey = channels == 1 and image.mode in ("1", "L", "LA")
     return np.asarray(image.convert("L" if is_grey else "RGBA" if channels == 4 else "RGB"))
+
+
+def with_8_bits(image: Any) -> Any:
+    """Pillow's image with 8 bits in a channel; of 16 bits, Pillow's own `convert` clips pixels above 255."""
+    if not image.mode.startswith("I"):
+        return image
+    grey = np.rint(np.asarray(image) / 257).astype(np.uint8)  # white, 65535, is then 255
+    return import_module("PIL.Image").fromarray(grey)
 
 
 def read_array(content: bytes, name: str) -> np.ndarray:

@@ -14,7 +14,16 @@ from jaxtyping import Float
 from ..base_config import Config
 from ..errors import counted
 from ..files import printable
-from .digits import PICTURES, Images, PixelRange, decoded, load_images, open_image, read_array
+from .digits import (
+    PICTURES,
+    Images,
+    PixelRange,
+    decoded,
+    load_images,
+    open_image,
+    read_array,
+    with_8_bits,
+)
 from .tables import LIMIT, DataError
 
 PROCESSOR = "image_processor"  # in the `reading` of an imported run
@@ -41,7 +50,7 @@ class ImageProcessor(Config):
         def load(content: bytes) -> Any:
             if (kind := PICTURES.get(Path(path).suffix.lower())) is None:
                 return _opened(read_array(content, "the image"))
-            return open_image(content, kind).convert("RGB")
+            return with_8_bits(open_image(content, kind)).convert("RGB")
 
         return self.prepare(decoded(path, load))
 

@@ -15,7 +15,7 @@ import minigrad as mg
 from minigrad import nn
 from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
-from minitransformer.data.digits import read_image
+from minitransformer.data.digits import PixelRange, read_image
 from minitransformer.data.generated import space_characters
 from minitransformer.data.splits import Sources, Splits, checksums
 from minitransformer.errors import UserError
@@ -503,6 +503,20 @@ def test_a_picture_of_16_bits_has_the_pixels_of_such_training_images(tmp_path):
     path = save_picture(tmp_path / "one.png", images[8])
     array, picture = (run.task.read_example(run, [name])[0] for name in ("test:0", str(path)))
     np.testing.assert_array_equal(picture, array)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("largest", [200, 1.0, 60_000])
+def test_a_grey_picture_of_16_bits_is_read_as_one_of_8(tmp_path, channels, largest):
+    trained = PixelRange(isinstance(largest, int), largest)
+    grey = np.arange(64, dtype=np.uint8).reshape(8, 8)
+    plain = save_picture(tmp_path / "plain.png", grey)
+    deep = save_picture(tmp_path / "deep.png", grey.astype(np.uint16) * 257)
+    image = read_image(deep, channels, trained)
+    if largest > 255 and channels < 4:
+        np.testing.assert_allclose(image, np.stack([grey] * channels) * np.float32(257 / largest), rtol=1e-6)
+    else:
+        np.testing.assert_array_equal(image, read_image(plain, channels, trained))
 
 
 def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
