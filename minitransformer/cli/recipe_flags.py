@@ -77,14 +77,25 @@ def with_flags(recipe: Recipe, argv: Sequence[str], options: T, verb: str, about
     if any(chosen):
         recipe = recipes.with_model(recipe, *chosen)
     source = last_flag(argv, "init-from")
-    if source and "--resume" not in argv and not chosen[1]:
-        recipe = with_model_of(recipe, Path(source))
+    if source and "--resume" not in argv:
+        check_no_tokenizer(argv, source)
+        recipe = recipe if chosen[1] else with_model_of(recipe, Path(source))
     parts = {"run": options, "data": recipe.data, "model": recipe.model, "training": recipe.training}
     keys = [(name, type(part), part) for name, part in parts.items()]
     bundle: Any = make_dataclass(verb.capitalize(), keys, frozen=True)
     prog = f"minitransformer {verb} {recipe.name}"
     args = parse(bundle, argv, prog, description=about, config=(OmitArgPrefixes,))
     return recipes.with_settings(recipe, args.data, args.model, args.training), args.run
+
+
+def check_no_tokenizer(argv: Sequence[str], source: str) -> None:
+    """Raise a UserError for flags of a new tokenizer beside --init-from, which gives the run its own."""
+    for name in ("tokenizer", "vocab-size"):
+        if (value := last_flag(argv, name)) is not None:
+            raise UserError(
+                f"--{name} {printable(value)} has no effect with --init-from: the run has the tokenizer "
+                f"of {printable(source)}.\nLeave one of the two out."
+            )
 
 
 def with_model_of(recipe: Recipe, folder: Path) -> Recipe:

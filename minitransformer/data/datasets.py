@@ -207,8 +207,8 @@ def read_noted_text(path: str | Path, how: FileFormat = AUTO) -> tuple[str, list
     found = _texts(path, lines, how)
     text = whole if found == lines else "".join(f"{line}\n" for line in found)
     if len(text) < 100:
-        problem = f"{printable(path)} has {counted(len(text), 'character')}, too few to train on"
-        raise DataError(f"{problem}.\nPass a longer text.")
+        found = counted(len(text), "character")
+        raise DataError(f"{printable(path)} has {found}, expected at least 100.\nPass a longer text.")
     return text, found.notes
 
 

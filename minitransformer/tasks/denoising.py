@@ -242,7 +242,7 @@ class Denoising(ExampleTask):
         check_texts(run, [text], cls.inputs)
         check_gaps(text, run.recipe.data.objective)
         ids = marked_ids(run.tokenizer, text.strip(), cls.marks)
-        check_length(len(ids), run.recipe.data.max_length, text)
+        check_length(len(ids), run.recipe.data.max_length, text, run.model.max_length)
         return ids
 
     @classmethod

@@ -312,7 +312,7 @@ class MaskedLanguageModelling(EncoderTask):
             )
         parts = (marked_ids(self.tokenizer, text.strip(), self.marks) for text in texts)
         row = Row(*self.join_texts(*parts), None)
-        check_length(len(row.ids), self.data.max_length, texts[-1])
+        check_length(len(row.ids), self.data.max_length, texts[-1], run.model.max_length)
         return row
 
     def unlabelled_batch(self, rows: Sequence[Row]) -> MaskedBatch:

@@ -125,7 +125,8 @@ class Translation(Task):
         """The splits without pairs of `max_length` tokens or more; a DataError if a split is left empty."""
         kept = {name: filter_by_length(pairs, tokenizer, data.max_length) for name, pairs in splits.items()}
         too_long = sum(map(len, splits.values())) - sum(map(len, kept.values()))
-        return Splits(kept, {**splits.dropped, f"too long ({data.max_length} tokens or more)": too_long})
+        reason = f"too long ({data.max_length} tokens or more, --max-length)"
+        return Splits(kept, {**splits.dropped, reason: too_long})
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> list[str]:
@@ -137,7 +138,7 @@ class Translation(Task):
         verb = "does" if len(lossy) == 1 else "do"
         return [
             f"warning: {len(lossy):,} of {counted(len(targets), 'target')} {verb} not round-trip through the "
-            f"tokenizer (such as {example}), and cannot be translated exactly; try --tokenizer bpe"
+            f"tokenizer (such as {example}), and cannot be translated exactly; with --tokenizer bpe, all do"
         ]
 
     @classmethod

@@ -101,7 +101,7 @@ def test_training_ends_with_scores_and_examples(cli):
 def test_pairs_that_are_too_long_are_left_out_and_counted(cli):
     code, _, err = cli("train", "phrasebook", "--data", "pairs.tsv", "--max-length", 7, *TINY)
     assert code == 0
-    assert "too long (7 tokens or more)" in err
+    assert "too long (7 tokens or more, --max-length)" in err
 
 
 def test_resume_goes_on_and_keeps_what_was_set(cli, here):

@@ -432,6 +432,10 @@ def test_a_run_starts_from_the_weights_and_the_tokenizer_of_another(here, capsys
     assert (here / "new" / "tokenizer.json").read_bytes() == (here / "mine" / "tokenizer.json").read_bytes()
     assert train("phrasebook", "--run-dir", "new", "--resume", "--init-from", "mine") == 2
     assert "has already started; --init-from has no effect" in capsys.readouterr().err
+    assert train(*flags, "--run-dir", "other", "--tokenizer", "char") == 2
+    assert "--tokenizer char has no effect with --init-from: the run has the tokenizer of mine" in (
+        capsys.readouterr().err
+    )
     (here / "mine").rename(here / "gone")
     assert train("phrasebook", "--run-dir", "new", "--resume", "--steps", 6) == 0
 
