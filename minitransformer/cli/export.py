@@ -51,6 +51,12 @@ def run(argv: list[str]) -> None:
         generation = trained.generation | trained.record.suggested
         is_vit = trained.model.model_type == "vit"
         processor = image_processor(trained.reading, trained.model.config) if is_vit else None
+        if is_vit and trained.reading and processor is None:
+            print(
+                "warning: no preprocessor_config.json is written: it cannot describe how the training images "
+                "were prepared; prepare others in the same way",
+                file=sys.stderr,
+            )
         if processor and not trained.reading.get("integer_pixels", True):
             print(
                 f"warning: the training images are floats; preprocessor_config.json multiplies pixels from 0 "

@@ -35,6 +35,12 @@ class PixelRange(NamedTuple):
 
     integer_pixels: bool
     largest_pixel: float
+    smallest_pixel: float | None = None  # None in runs of older versions
+
+    @property
+    def has_negatives(self) -> bool:
+        """Whether some pixels are known to be negative."""
+        return self.smallest_pixel is not None and self.smallest_pixel < 0
 
     def divisor(self) -> float:
         """The divisor of integer pixels, if these are the training images."""
@@ -60,6 +66,17 @@ class PixelRange(NamedTuple):
             return f"has floats up to {self.largest_pixel:g}, the model was trained on up to {learned:g}"
         return ""
 
+    def sign_problem(self, trained: PixelRange) -> str:
+        """How the signs of these pixels disagree with those of the training images; "" if they agree."""
+        low, trained_low = self.smallest_pixel, trained.smallest_pixel
+        if low is None or trained_low is None or self.has_negatives == trained.has_negatives:
+            return ""
+        unit = 1 if self.integer_pixels else trained.divisor()
+        return (
+            f"has pixels from {low:g} to {self.largest_pixel:g}, the model was trained on pixels from "
+            f"{trained_low / unit:g} to {trained.largest_pixel / unit:g}"
+        )
+
 
 class Images(NamedTuple):
     """Images and the class number of each."""
@@ -69,7 +86,7 @@ class Images(NamedTuple):
     pixels: PixelRange | None = None  # of the file
 
 
-DIGITS = PixelRange(True, 16.0)
+DIGITS = PixelRange(True, 16.0, 0.0)
 
 
 def digits() -> dict[str, Images]:
@@ -109,10 +126,8 @@ def read_images(path: str | Path, trained: PixelRange | None = None) -> Images:
     where = printable(path)
     images, labels = load_images(path)
     pixels, found = _pixels(images, f"{where}: images", ("N", "H", "W"), trained)
-    if trained is not None and (problem := found.problem(trained)):
-        if found.integer_pixels:
-            raise _unit_error(where, problem, trained)
-        print(f"warning: {where} {problem}", file=sys.stderr)
+    if trained is not None:
+        check_range(where, found, trained, found.integer_pixels)
     pixels = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
     return Images(np.ascontiguousarray(pixels), labels, found)
 
@@ -154,7 +169,12 @@ def read_image(
     """
     where = printable(path)
     kind = PICTURES.get(Path(path).suffix.lower())
-
+    if kind and trained is not None and trained.has_negatives:
+        raise DataError(
+            f"{where} cannot be read: the run was trained on pixels from {trained.smallest_pixel:g} to "
+            f"{trained.largest_pixel:g}, and how a picture's 0 to 255 become those is not known.\n"
+            f"Pass an .npy file, prepared as the training images were."
+        )
     has_16_bits = trained is not None and trained.largest_pixel > 255
 
     def load(content: bytes) -> np.ndarray:
@@ -167,12 +187,10 @@ def read_image(
         white = float(np.iinfo(image.dtype).max)
         trained = (trained or PixelRange(True, white)).of_pictures(white)
     pixels, found = _pixels(image, f"{where}: an image", ("H", "W"), trained)
-    if trained is not None and (problem := found.problem(trained)):
+    if trained is not None:
         has_unit = trained.integer_pixels or kind is not None
-        brighter = has_unit and found.largest_pixel <= 2 * trained.largest_pixel
-        if found.integer_pixels and not brighter:
-            raise _unit_error(where, problem, trained)
-        print(f"warning: {where} {problem}", file=sys.stderr)
+        is_brighter = has_unit and found.largest_pixel <= 2 * trained.largest_pixel
+        check_range(where, found, trained, found.integer_pixels and not is_brighter)
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     if channels == 1 and pixels.shape[-1] in (3, 4):  # the last of four is opacity
         pixels = pixels[..., :3] @ LUMA[:, None]
@@ -229,9 +247,16 @@ def read_array(content: bytes, name: str) -> np.ndarray:
     return _read_array(lambda: io.BytesIO(content), name)
 
 
-def _unit_error(where: str, problem: str, trained: PixelRange) -> DataError:
-    scale = f", pixels / {trained.largest_pixel:g}" if trained.integer_pixels else ""
-    return DataError(f"{where} {problem}.\nSave floats scaled like the training images{scale}.")
+def check_range(where: str, found: PixelRange, trained: PixelRange, is_refused: bool) -> None:
+    """Print how a file's pixels disagree with those of the training images; with `is_refused`, larger ones
+    are a DataError."""
+    problem = found.problem(trained)
+    sign_problem = found.sign_problem(trained)
+    if problem and is_refused:
+        scale = f", pixels / {trained.largest_pixel:g}" if trained.integer_pixels else ""
+        raise DataError(f"{where} {problem}.\nSave floats scaled like the training images{scale}.")
+    for line in filter(None, (problem, sign_problem)):
+        print(f"warning: {where} {line}", file=sys.stderr)
 
 
 def _pixels(
@@ -247,7 +272,7 @@ def _pixels(
     pixels = array.astype(np.float32)
     if not np.isfinite(pixels).all():
         raise DataError(f"{what} must be finite, got pixels that are infinite or NaN.\nReplace them.")
-    found = PixelRange(array.dtype.kind in "ui", float(pixels.max()))
+    found = PixelRange(array.dtype.kind in "ui", float(pixels.max()), float(pixels.min()))
     if found.integer_pixels:
         pixels /= (trained or found).divisor()
     return pixels, found

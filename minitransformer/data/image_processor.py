@@ -103,7 +103,8 @@ def image_processor(reading: Mapping[str, Any], config: Any) -> ImageProcessor |
     if not reading or PROCESSOR in reading:
         return own_processor(reading)
     size, channels = config.image_size, config.num_channels
-    if channels not in (1, 3):
+    trained = PixelRange(**reading)
+    if channels not in (1, 3) or trained.has_negatives:
         return None
-    factor = 1 / PixelRange(**reading).of_pictures(255).divisor()
+    factor = 1 / trained.of_pictures(255).divisor()
     return ImageProcessor((size, size), BILINEAR, factor, [0.0] * channels, [1.0] * channels)

@@ -550,6 +550,44 @@ def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
         floats.task.read_example(floats, [str(tmp_path / "one.npy")])
 
 
+def test_a_picture_has_no_negative_pixels_that_a_run_was_trained_on(tmp_path, capsys):
+    images = np.random.default_rng(0).uniform(-1, 1, (12, 8, 8))
+    images[:2, 0, 0] = -1, 1
+    run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
+    path = save_picture(tmp_path / "one.png", np.zeros((8, 8), np.uint8))
+    with pytest.raises(
+        UserError, match=r"one.png .* was trained on pixels from -1 to 1, and how .* not known"
+    ):
+        run.task.read_example(run, [str(path)])
+    np.save(tmp_path / "one.npy", images[8])
+    np.testing.assert_array_equal(
+        run.task.read_example(run, [str(tmp_path / "one.npy")])[0][0], images[8].astype(np.float32)
+    )
+    assert "warning" not in capsys.readouterr().err
+    assert main(["export", str(run.folder), str(tmp_path / "hub")]) == 0
+    assert "warning: no preprocessor_config.json is written" in capsys.readouterr().err
+    assert not (tmp_path / "hub" / "preprocessor_config.json").exists()
+
+
+@pytest.mark.parametrize("low", [0.0, -1.0])
+def test_a_file_with_negative_pixels_that_training_had_not_or_the_reverse_gets_a_warning(
+    tmp_path, low, capsys
+):
+    images = np.random.default_rng(0).uniform(low, 1, (12, 8, 8)).round(1)
+    images[:, 0, 0] = low
+    folder = train_on_images(tmp_path / "mine", images, images[4:8], images[8:10])
+    other = save_images(tmp_path / "other.npz", np.where(images == low, -1 - low, abs(images)))
+    command = ["evaluate", str(folder), "--data", str(other)]
+    assert main(command) == 0
+    said = f"other.npz has pixels from {-1 - low:g} to 1, the model was trained on pixels from {low:g} to 1"
+    assert said in capsys.readouterr().err
+    record = json.loads((folder / "run.json").read_text())
+    del record["reading"]["smallest_pixel"], record["sha256"]  # as older versions wrote it
+    (folder / "run.json").write_text(json.dumps({**record, "sha256": _sum(record)}))
+    assert main(command) == 0
+    assert "has pixels from" not in capsys.readouterr().err
+
+
 def test_a_run_that_does_not_know_its_pixels_says_so_once(tmp_path, capsys):
     images = np.random.default_rng(0).integers(0, 101, (12, 8, 8)).astype(np.uint8)
     folder = train_on_images(tmp_path / "mine", images, images[5:8], images[8:10])
