@@ -38,6 +38,7 @@ from .base import (
     check_dataset,
     check_one_vocabulary,
     check_positions,
+    needed_options,
     register_task,
     text_tokenizer,
 )
@@ -274,16 +275,18 @@ def check_gaps(text: str, objective: str) -> None:
 
 
 def fill_gaps(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> list[str]:
-    """Let the model fill the gaps of source ids; returns the whole texts."""
+    """Let the model fill the gaps of source ids; returns the whole texts, `num_return_sequences` for each."""
     tokenizer = run.tokenizer
-    marks = set(sentinel_ids(run.tokenizer))
+    data = run.recipe.data
+    decoding = {**needed_options(run), **decoding}
+    count = decoding.get("num_return_sequences", 1)
     texts = []
     for start in range(0, len(sources), 64):
-        rows = [[*source, tokenizer.end_id] for source in sources[start : start + 64]]
-        targets = generate(run.model, rows, run.recipe.data.max_length + len(SENTINELS), **decoding)
-        for source, target in zip(sources[start : start + 64], targets, strict=True):
+        rows = [[*tokenizer.prefix, *source, tokenizer.end_id] for source in sources[start : start + 64]]
+        targets = generate(run.model, rows, data.max_length + len(SENTINELS), **decoding)
+        for k, target in enumerate(targets):
             new = [i for i in target if i != tokenizer.end_id]
-            if run.recipe.data.objective == "span_corruption":
-                new = fill_spans(source, new, marks)
+            if data.objective == "span_corruption":
+                new = fill_spans(sources[start + k // count], new, sentinel_ids(tokenizer))
             texts.append(tokenizer.decode(new))
     return texts

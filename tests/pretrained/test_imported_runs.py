@@ -170,17 +170,18 @@ def t5_folder(folder):
     return folder
 
 
-def bart_folder(folder):
+def bart_folder(folder, **settings):
     backend = unigram()
+    backend.add_special_tokens(["<mask>"])
     backend.post_processor = processors.TemplateProcessing("<s> $A </s>", None, [("<s>", 3), ("</s>", 1)])
     sides = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in
              {"layers": 1, "attention_heads": 2, "ffn_dim": 12}.items()}  # fmt: skip
     config = BARTConfig(
         vocab_size=backend.get_vocab_size(), d_model=8, max_position_embeddings=24, **sides,
-        pad_token_id=0, bos_token_id=3, eos_token_id=1,
+        pad_token_id=0, bos_token_id=3, eos_token_id=1, **settings,
     )  # fmt: skip
     save_pretrained(BART(config), folder)
-    write_tokenizer(backend, folder, **UNIGRAM_TOKENS)
+    write_tokenizer(backend, folder, **UNIGRAM_TOKENS, mask_token="<mask>")
     options = {"forced_bos_token_id": 3, "bad_words_ids": [[0]], "num_beams": 4, "length_penalty": 2.0}
     (folder / "generation_config.json").write_text(json.dumps(options))
     return folder
@@ -391,6 +392,22 @@ def test_a_fine_tuned_translator_decodes_with_the_options_of_the_imported_one(fl
     written = json.loads((tmp_path / "back" / "generation_config.json").read_text())
     assert written["forced_bos_token_id"] == 3
     assert (written["num_beams"], written["length_penalty"]) == (4, 2.0)
+
+
+def test_a_fine_tuned_bart_fills_gaps_with_the_options_and_the_first_token_of_the_imported_one(tmp_path):
+    run = imported(bart_folder(tmp_path / "hub", init_std=1.0), tmp_path)
+    (tmp_path / "texts.txt").write_text("".join(f"the cat sat on {a}\n" for a in "abcdefghijklmnopqrst"))
+    train = ["train", "bart-infill", "--data", str(tmp_path / "texts.txt"), "--init-from", str(run)]
+    assert main([*train, "--max-length", "20", "--steps", "1", "--run-dir", str(tmp_path / "tuned")]) == 0
+    tuned = Run(tmp_path / "tuned")
+    texts = ["the <MASK> sat", "<MASK> a meal", "someone <MASK> is <MASK>"]
+    rows = [[3, *tuned.task.source_ids(tuned, text), 1] for text in texts]
+    answers = generate(tuned.model, rows, 23, **tuned.generation)
+    assert all(ids[0] == 3 for ids in answers)
+    assert tuned.task.translate(tuned, texts) == [tuned.tokenizer.decode(ids) for ids in answers]
+    two = {"num_beams": 2, "num_return_sequences": 2}
+    answers = generate(tuned.model, rows, 23, **tuned.generation, **two)
+    assert tuned.task.translate(tuned, texts, **two) == [tuned.tokenizer.decode(ids) for ids in answers]
 
 
 def test_fine_tuning_takes_the_sizes_of_the_imported_model(tmp_path, capsys):
