@@ -410,6 +410,20 @@ def test_a_fine_tuned_bart_fills_gaps_with_the_options_and_the_first_token_of_th
     assert tuned.task.translate(tuned, texts, **two) == [tuned.tokenizer.decode(ids) for ids in answers]
 
 
+def test_validation_decodes_with_the_options_of_the_imported_model(tmp_path, capsys):
+    folder = bart_folder(tmp_path / "hub")
+    size = json.loads((folder / "config.json").read_text())["vocab_size"]
+    suppressed = [[i] for i in range(size) if i != 10]  # the piece "on"
+    (folder / "generation_config.json").write_text(json.dumps({"bad_words_ids": suppressed}))
+    run = imported(folder, tmp_path)
+    (tmp_path / "pairs.tsv").write_text("".join(f"the cat {a}\ta mat {a}\n" for a in "abcdefghijklmnopqrst"))
+    train = ["train", "phrasebook", "--data", str(tmp_path / "pairs.tsv"), "--init-from", str(run)]
+    train += ["--model-type", "bart", "--steps", "1", "--samples", "1", "--run-dir", str(tmp_path / "tuned")]
+    capsys.readouterr()
+    assert main(train) == 0
+    assert f" -> {'on' * 23}  (expected: a mat" in capsys.readouterr().err
+
+
 def test_fine_tuning_takes_the_sizes_of_the_imported_model(tmp_path, capsys):
     run = imported(bert_folder(tmp_path / "bert", 32, head="similarity"), tmp_path)
     (tmp_path / "pairs.tsv").write_text("".join(f"the cat {a}\ta man {a}\n" for a in "abcdefghijklmnopqrst"))
