@@ -255,7 +255,7 @@ def special_tokens(tokenizer: Tokenizer) -> dict[str, str]:
     if tokenizer.prefix and not is_cls:
         ids["start"] = tokenizer.prefix[0]
     found = {NAMES[role]: tokenizer.id_to_token[i] for role, i in ids.items() if i is not None}
-    for role, name in ((role, BERT_TOKENS[role]) for role in ("cls", "sep", "mask")):
+    for role, name in (("cls", "[CLS]"), ("sep", "[SEP]"), ("mask", "[MASK]"), ("mask", "<MASK>")):
         with suppress(UserError):
             found[NAMES[role]] = tokenizer.id_to_token[tokenizer.special_id(name)]
     return found

@@ -8,8 +8,9 @@ import tokenizers as hf
 from tokenizers import models, pre_tokenizers
 
 from minitransformer.errors import UserError
-from minitransformer.pretrained.tokenizers import load_tokenizer
+from minitransformer.pretrained.tokenizers import load_tokenizer, save_tokenizer
 from minitransformer.text.sentencepiece_tokenizer import model_message
+from minitransformer.text.tokenizer import Tokenizer
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s"]
 
@@ -72,6 +73,11 @@ def test_a_special_token_is_text_or_an_object_with_its_content(tmp_path):
     ours = bert(tmp_path, unk_token={"__type": "AddedToken", "content": "[UNK]"}, pad_token="[PAD]")
     assert (ours.unk_id, ours.pad_id) == (1, 0)
     assert ours.encode("cats dog") == [6, 7, 1]
+
+
+def test_the_mask_that_infilling_is_trained_with_is_written(tmp_path):
+    save_tokenizer(Tokenizer.train_word(["the cat"], added=["<extra_id_0>", "<MASK>"]), tmp_path)
+    assert load_tokenizer(tmp_path).roles["mask"] == "<MASK>"
 
 
 def test_a_special_token_in_a_marked_text_is_ordinary_text(tmp_path):
