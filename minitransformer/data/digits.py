@@ -23,7 +23,8 @@ T = TypeVar("T")
 LEVELS = 16  # the largest pixel of the digits; white in a picture is brighter
 PIXELS = 2**24  # of an image; as floats of four channels they are 2**28 bytes
 IMAGES, WARPS = 9, 10  # random streams
-PICTURES = {".png": "Png", ".jpg": "Jpeg", ".jpeg": "Jpeg"}  # Pillow's names of the formats
+PICTURES = {b"\x89PNG": "Png", b"\xff\xd8\xff": "Jpeg"}  # first bytes of a file: Pillow's name of the format
+NPY = b"\x93NUMPY"
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # weights of red, green and blue (ITU-R BT.601)
 
 
@@ -52,6 +53,19 @@ class PixelRange(NamedTuple):
         It is the same if they can hold such pixels. Otherwise white is the brightest one, and becomes 1.
         """
         return self if LEVELS < self.largest_pixel <= white else PixelRange(True, white)
+
+    def white(self) -> float:
+        """The brightest pixel that integers of 8 or 16 bits can have; the largest pixel of a smaller or a
+        larger range."""
+        is_in = (white for white in (255.0, 65535.0) if LEVELS < self.largest_pixel <= white)
+        return next(is_in, self.largest_pixel)
+
+    def scale(self, trained: PixelRange) -> str:
+        """How larger integers than the training images' become floats scaled like those."""
+        white, divisor = self.white(), trained.divisor()
+        if white == trained.white() or self.largest_pixel <= 2 * trained.largest_pixel:
+            return f"pixels / {divisor:g}"
+        return f"pixels / {divisor * white / trained.white():g} if white is {white:g}"
 
     def problem(self, trained: PixelRange) -> str:
         """How these pixels disagree with those of the training images; "" if they agree."""
@@ -168,7 +182,7 @@ def read_image(
     is rounded to 8, unless the training images have pixels above 255.
     """
     where = printable(path)
-    kind = PICTURES.get(Path(path).suffix.lower())
+    content, kind = image_content(path)
     if kind and trained is not None and trained.has_negatives:
         raise DataError(
             f"{where} cannot be read: the run was trained on pixels from {trained.smallest_pixel:g} to "
@@ -177,12 +191,12 @@ def read_image(
         )
     has_16_bits = trained is not None and trained.largest_pixel > 255
 
-    def load(content: bytes) -> np.ndarray:
+    def load() -> np.ndarray:
         if kind is None:
             return read_array(content, "the image")
-        return picture_array(open_image(content, kind), channels, has_16_bits)
+        return picture_array(open_image(content, kind, where), channels, has_16_bits)
 
-    image = decoded(path, load)
+    image = decoded(where, load)
     if kind:
         white = float(np.iinfo(image.dtype).max)
         trained = (trained or PixelRange(True, white)).of_pictures(white)
@@ -197,29 +211,45 @@ def read_image(
     return np.ascontiguousarray(pixels[..., : max(channels, 3)].transpose(2, 0, 1))
 
 
-def decoded(path: str | Path, load: Callable[[bytes], T]) -> T:
-    """What `load` makes of the content of an image file; a DataError if it raises an exception."""
+def image_content(path: str | Path) -> tuple[bytes, str | None]:
+    """The content of an image file, and Pillow's name of its format; None for an .npy file.
+
+    The first bytes tell the format, whatever the file's name is.
+    """
     content = read_bytes(path, LIMIT)
+    kind = next((kind for start, kind in PICTURES.items() if content.startswith(start)), None)
+    if kind is None and not content.startswith(NPY):
+        raise DataError(
+            f"{printable(path)} is not an image that can be read.\nPass a .png, .jpg or .npy file."
+        )
+    return content, kind
+
+
+def decoded(where: str, load: Callable[[], T]) -> T:
+    """What `load` makes of the content of an image file; a DataError if it raises an exception."""
     try:
-        return load(content)
+        return load()
     except DataError:
         raise
     except Exception as error:  # what Pillow and NumPy's parser raise is not documented
         raise DataError(
-            f"{printable(path)} is not an image: {error!s:.200}.\n"
+            f"{where} is not an image: {error!s:.200}.\n"
             f"Pass a .png or .jpg file, or an array (H, W) or (H, W, C) that numpy.save wrote."
         ) from None
 
 
-def open_image(content: bytes, kind: str) -> Any:
-    """Pillow's image of a "Png" or "Jpeg" file, upright; a ValueError for more than PIXELS pixels.
+def open_image(content: bytes, kind: str, where: str) -> Any:
+    """Pillow's image of a "Png" or "Jpeg" file, upright; a DataError for more than PIXELS pixels.
 
     A small file can contain a huge image.
     """
     reader = getattr(import_module(f"PIL.{kind}ImagePlugin"), f"{kind}ImageFile")
     image = reader(io.BytesIO(content))
     if image.width * image.height > PIXELS:
-        raise ValueError(f"it has {image.width:,} x {image.height:,} pixels, the limit is {PIXELS:,}")
+        raise DataError(
+            f"{where} has {image.width:,} x {image.height:,} pixels, the limit is {PIXELS:,} in all.\n"
+            f"Make it smaller."
+        )
     return import_module("PIL.ImageOps").exif_transpose(image)
 
 
@@ -253,7 +283,7 @@ def check_range(where: str, found: PixelRange, trained: PixelRange, is_refused: 
     problem = found.problem(trained)
     sign_problem = found.sign_problem(trained)
     if problem and is_refused:
-        scale = f", pixels / {trained.largest_pixel:g}" if trained.integer_pixels else ""
+        scale = f", {found.scale(trained)}" if trained.integer_pixels else ""
         raise DataError(f"{where} {problem}.\nSave floats scaled like the training images{scale}.")
     for line in filter(None, (problem, sign_problem)):
         print(f"warning: {where} {line}", file=sys.stderr)

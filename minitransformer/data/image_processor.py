@@ -15,10 +15,10 @@ from ..base_config import Config
 from ..errors import counted
 from ..files import printable
 from .digits import (
-    PICTURES,
     Images,
     PixelRange,
     decoded,
+    image_content,
     load_images,
     open_image,
     read_array,
@@ -46,13 +46,15 @@ class ImageProcessor(Config):
 
     def read_image(self, path: str | Path) -> Float[np.ndarray, "C H W"]:
         """The image of a .png or .jpg file, or of an .npy file: uint8, (H, W) or (H, W, C)."""
+        where = printable(path)
+        content, kind = image_content(path)
 
-        def load(content: bytes) -> Any:
-            if (kind := PICTURES.get(Path(path).suffix.lower())) is None:
+        def load() -> Any:
+            if kind is None:
                 return _opened(read_array(content, "the image"))
-            return with_8_bits(open_image(content, kind)).convert("RGB")
+            return with_8_bits(open_image(content, kind, where)).convert("RGB")
 
-        return self.prepare(decoded(path, load))
+        return self.prepare(decoded(where, load))
 
     def read_images(self, path: str | Path) -> Images:
         """The arrays `images`, uint8, (N, H, W) or (N, H, W, C), and `labels` (N,) of an .npz file."""

@@ -141,10 +141,9 @@ class Run:
     def splits(self, data: Path | None = None, data_dir: Path | None = None) -> Splits:
         """The splits of the run's training, read from the original paths, or from `data` or `data_dir`."""
         if self.record.imported and data is None:
-            image = "Pass an image file, such as cat.png; or to evaluate the run, your"
             raise RunError(
                 f"{printable(self.folder)} is an imported run, which has no data set.\n"
-                f"{image if self.model.model_type == 'vit' else 'Pass your'} own data with --data FILE."
+                f"Pass your own data with --data FILE."
             )
         sources = self.record.sources.updated(Sources(data, data_dir=data_dir))
         splits = load_splits(self.recipe, sources=sources)

@@ -133,7 +133,7 @@ class ImageClassification(ExampleTask):
         if shape != (expected := expected_shape(recipe.model, shape)):
             raise UserError(
                 f"the images have shape {shape}, but the model reads {expected}: channels, height, width.\n"
-                + how_to_fit(shape, expected)
+                + how_to_fit(shape, expected, getattr(recipe.model, "patch_size", 1))
             )
         return super().build(recipe, tokenizer, splits, labels)
 
@@ -209,26 +209,39 @@ def expected_shape(model: Any, shape: tuple[int, ...]) -> tuple[int, int, int]:
     return getattr(model, "num_channels", shape[0]), height, width
 
 
-def how_to_fit(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
+def how_to_fit(shape: tuple[int, ...], expected: tuple[int, ...], patch_size: int) -> str:
     """What to do with training images of this shape, for an error."""
     channels, height, width = shape
-    size = f"{expected[1]} x {expected[2]} pixels, {counted(expected[0], 'channel')}"
-    convert = f"Convert the images to {size}"
+    convert = f"Convert the images to {size_text(expected)}"
     if height != width:
         return f"{convert}."
     flags = [f"--num-channels {channels}"] if channels != expected[0] else []
-    flags += [f"--image-size {height}"] if height != expected[1] else []
+    if height != expected[1]:
+        flags += [f"--image-size {height}"]
+        patch = max(size for size in range(1, patch_size + 1) if height % size == 0)
+        flags += [f"--patch-size {patch}"] if patch != patch_size else []
     return (
         f"{convert}, or change the model with {' '.join(flags)}; --init-from leaves out weights of "
         f"another shape."
     )
 
 
+def size_text(shape: tuple[int, ...]) -> str:
+    """A shape (C, H, W) in words."""
+    return f"{shape[1]} x {shape[2]} pixels, {counted(shape[0], 'channel')}"
+
+
 def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[str, Any]]) -> Example:
     """Read an image file, of unknown class; `test:3` is image 3 of the run's test split."""
     check_texts(run, texts, ImageClassification.inputs)
     name = texts[0].strip()
+    processor = own_processor(run.reading)  # of an imported run
     if held_out := re.fullmatch(r"test:(\d{1,18})", name):
+        if processor:
+            raise UserError(
+                f"{printable(run.folder)} is an imported run, which has no data set.\n"
+                f"Pass an image file, such as cat.png."
+            )
         examples = splits()["test"]
         number = int(held_out[1])
         if number >= len(examples):
@@ -242,18 +255,16 @@ def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[
             )
         return examples[number]
     if not Path(name).exists():
-        raise UserError(
-            f"there is no image {name[:60]!r}.\n"
-            f"Pass a .png, .jpg or .npy file, or test:0, the first image of the test split."
-        )
-    if processor := own_processor(run.reading):
+        or_test = "" if processor else ", or test:0, the first image of the test split"
+        raise UserError(f"there is no image {name[:60]!r}.\nPass a .png, .jpg or .npy file{or_test}.")
+    if processor:
         image = processor.read_image(name)
     else:
         image = read_image(name, getattr(run.recipe.model, "num_channels", 1), trained_pixels(run))
     if image.shape != (expected := expected_shape(run.recipe.model, image.shape)):
         raise UserError(
             f"{name} has shape {image.shape}, but this run reads {expected}: channels, height, width.\n"
-            f"Resize the image."
+            f"Convert the image to {size_text(expected)}."
         )
     return image, IGNORE
 

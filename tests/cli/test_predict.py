@@ -15,7 +15,7 @@ import minigrad as mg
 from minigrad import nn
 from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
-from minitransformer.data.digits import PixelRange, read_image
+from minitransformer.data.digits import PixelRange, read_image, read_images
 from minitransformer.data.generated import space_characters
 from minitransformer.data.splits import Sources, Splits, checksums
 from minitransformer.errors import UserError
@@ -550,6 +550,20 @@ def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
         floats.task.read_example(floats, [str(tmp_path / "one.npy")])
 
 
+@pytest.mark.parametrize(
+    ("largest", "trained", "advice"),
+    [
+        (250, 100, "pixels / 100."), (65_535, 255, "pixels / 65535 if white is 65535."),
+        (4000, 100, "pixels / 25700 if white is 65535."), (200, 16, "pixels / 255 if white is 255."),
+        (20, 16, "pixels / 16."), (300, 200, "pixels / 200."),
+    ],
+)  # fmt: skip
+def test_the_divisor_of_another_unit_is_named(tmp_path, largest, trained, advice):
+    path = save_images(tmp_path / "other.npz", np.full((2, 8, 8), largest))
+    with pytest.raises(UserError, match=re.escape(f"Save floats scaled like the training images, {advice}")):
+        read_images(path, PixelRange(True, trained))
+
+
 def test_a_picture_has_no_negative_pixels_that_a_run_was_trained_on(tmp_path, capsys):
     images = np.random.default_rng(0).uniform(-1, 1, (12, 8, 8))
     images[:2, 0, 0] = -1, 1
@@ -663,9 +677,10 @@ def test_one_empty_text_among_others_is_left_out_with_a_warning(cli):
         (["denoise", "<extra_id_1> <MASK>"], "the gaps <extra_id_1>, <MASK>, not <extra_id_0>, <extra_id_1>"),
         (["denoise", "<extra_id_0>" + " the" * 30], "the input has 31 tokens, but this run takes at most 24"),
         (["images", "none.png"], "there is no image 'none.png'"),
-        (["images", "images.npz"], "images.npz is not an image: "),
-        (["images", "classify.txt"], "classify.txt is not an image: "),
-        (["images", "large.npy"], "large.npy has shape (1, 9, 8), but this run reads (1, 8, 8)"),
+        (["images", "images.npz"], "images.npz is not an image that can be read.\nPass a .png, .jpg or .npy"),
+        (["images", "classify.txt"], "classify.txt is not an image that can be read"),
+        (["images", "large.npy"], "large.npy has shape (1, 9, 8), but this run reads (1, 8, 8): channels, "
+         "height, width.\nConvert the image to 8 x 8 pixels, 1 channel."),
         (["images", "row.npy"], "an image must be numbers of shape (H, W) or (H, W, C), got float64 (8,)"),
         (["images", "nan.npy"], "nan.npy: an image must be finite, got pixels that are infinite or NaN"),
         (["images", "test:1000"], "test:1000: the test split has 2 images"),

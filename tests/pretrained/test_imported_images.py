@@ -55,7 +55,13 @@ def test_pixels_are_rescaled_and_normalized(run, name):
 def test_an_imported_run_has_no_image_of_a_data_set(run, capsys):
     assert main(["predict", str(run), "test:0"]) == 2
     error = capsys.readouterr().err
-    assert f"{run} is an imported run, which has no data set.\nPass an image file, such as cat.png" in error
+    assert (
+        f"{run} is an imported run, which has no data set.\nPass an image file, such as cat.png.\n" in error
+    )
+    assert main(["predict", str(run), "none.jpg"]) == 2
+    assert "no image 'none.jpg'.\nPass a .png, .jpg or .npy file.\n" in capsys.readouterr().err
+    assert main(["evaluate", str(run)]) == 2
+    assert "which has no data set.\nPass your own data with --data FILE.\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("pixels", [PIXELS[..., 0], PIXELS[..., :1], np.dstack([PIXELS, PIXELS[..., 0]])])
@@ -64,6 +70,13 @@ def test_grey_and_transparent_images_get_three_channels(run, pixels):
     colours = pixels[..., :3] if pixels.ndim == 3 else pixels[..., None]
     expected = PROCESSOR.read_image(save_image(np.broadcast_to(colours, (4, 4, 3)), run.parent / "b.npy"))
     np.testing.assert_array_equal(image, expected)
+
+
+def test_the_content_of_a_file_tells_its_format(run):
+    path = run.parent / "a.jpg"
+    Image.fromarray(PIXELS).save(path, format="PNG")
+    expected = PROCESSOR.read_image(save_image(PIXELS, run.parent / "a.npy"))
+    np.testing.assert_array_equal(PROCESSOR.read_image(path), expected)
 
 
 def test_a_grey_picture_of_16_bits_is_that_of_8(run):
@@ -121,10 +134,12 @@ def test_settings_that_are_left_out_are_vits(hub, settings, expected):
     assert read_processor(hub, ViTConfig(image_size=4, patch_size=2)) == ImageProcessor(*expected)
 
 
-def test_an_import_names_the_preparation_that_it_assumes(hub, run, capsys):
+def test_an_import_names_the_preparation_that_it_assumes(hub, capsys):
+    run = str(hub.parent / "run")
+    assert main(["import", str(hub), "--run-dir", run]) == 0
     assert "assumed" not in capsys.readouterr().err
     (hub / "preprocessor_config.json").unlink()
-    assert main(["import", str(hub), "--run-dir", str(run), "--overwrite"]) == 0
+    assert main(["import", str(hub), "--run-dir", run, "--overwrite"]) == 0
     warning = "warning: .*hub has no preprocessor_config.json, assumed: size .4, 4., resample 2, "
     values = r"rescale_factor 0.0039\d*, image_mean .0.5, 0.5, 0.5., image_std .0.5, 0.5, 0.5."
     assert re.search(warning + values, capsys.readouterr().err)
@@ -176,8 +191,9 @@ def test_classes_with_equal_names_have_their_numbers():
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.png", b"text", "is not an image: not a PNG file"),
-        ("a.jpg", b"text", "is not an image"),
+        ("a.png", b"\x89PNG", "is not an image: not a PNG file"),
+        ("a.jpg", b"\xff\xd8\xff", "is not an image: "),
+        ("a.webp", b"RIFF", r"is not an image that can be read.\nPass a .png, .jpg or .npy file."),
         ("a.npy", np.zeros((4, 4, 3)), r"must be uint8, from 0 to 255, .*, got float64 \(4, 4, 3\)"),
         ("a.npy", np.zeros((4, 4, 2), np.uint8), r"got uint8 \(4, 4, 2\)"),
         ("a.npy", np.zeros((0, 4, 3), np.uint8), r"got uint8 \(0, 4, 3\)"),

@@ -602,8 +602,9 @@ def test_images_that_do_not_fit_the_model_are_refused_before_it_is_trained():
     recipe = load_recipe("digits-vit")
     convert = "Convert the images to 8 x 8 pixels, 1 channel"
     for shape, fix in (
-        ((3, 9, 9), f"{convert}, or change the model with --num-channels 3 --image-size 9;"),
-        ((1, 9, 9), f"{convert}, or change the model with --image-size 9;"),
+        ((3, 9, 9), f"{convert}, or change the model with --num-channels 3 --image-size 9 --patch-size 1;"),
+        ((1, 9, 9), f"{convert}, or change the model with --image-size 9 --patch-size 1;"),
+        ((1, 10, 10), f"{convert}, or change the model with --image-size 10;"),
         ((1, 8, 9), f"{convert}."),
     ):
         splits = {name: [(np.zeros(shape, np.float32), 0)] for name in ("train", "validation")}
