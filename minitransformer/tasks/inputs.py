@@ -151,6 +151,9 @@ def inputs_of_run(run: Any) -> list[list[str]]:
 
 def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:
     """Warn of words that are not in the vocabulary, naming up to `most` of them."""
+    unknown_token = run.tokenizer.id_to_token.get(run.tokenizer.unk_id)
+    if unknown_token is None:
+        return  # `encode` refuses such words
     found: list[str] = []
     for text in texts:
         parts = split_at_marks(text, run.task.marks)[::2]
@@ -160,7 +163,7 @@ def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:
     if unknown:
         others = f", and {counted(len(unknown) - most, 'other')}" if len(unknown) > most else ""
         shown = printable(", ".join(map(make_visible, unknown[:most])))
-        print(f"warning: not in the vocabulary, read as <UNK>: {shown}{others}", file=sys.stderr)
+        print(f"warning: not in the vocabulary, read as {unknown_token}: {shown}{others}", file=sys.stderr)
 
 
 def word_ids(tokenizer: Tokenizer, word: str) -> list[int]:

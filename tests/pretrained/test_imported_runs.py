@@ -234,6 +234,8 @@ def test_words_are_filled_in(tmp_path, capsys):
     capsys.readouterr()
     assert main(["predict", str(run), "the cat [MASK] on the mat"]) == 0
     assert capsys.readouterr().out
+    assert main(["predict", str(run), "the 🙂 [MASK]"]) == 0
+    assert capsys.readouterr().err == "warning: not in the vocabulary, read as [UNK]: 🙂\n"
 
 
 def test_sentences_become_unit_vectors(tmp_path, capsys, monkeypatch):

@@ -187,3 +187,9 @@ def test_a_mark_after_a_gap_is_not_named_as_unknown(capsys):
     run = a_run(MaskedLanguageModelling, TOKENIZERS["spaced word"])
     warn_of_unknown(run, ["The [MASK]'s zebra, [MASK]."])
     assert capsys.readouterr().err == "warning: not in the vocabulary, read as <UNK>: zebra\n"
+
+
+def test_a_character_that_is_refused_is_not_said_to_be_read(capsys):
+    run = SimpleNamespace(task=LanguageModelling, tokenizer=Tokenizer.train_char(["abc"]))
+    warn_of_unknown(run, ["z"])
+    assert not capsys.readouterr().err
