@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..errors import UserError
-from ..text.pretrained_tokenizer import PretrainedTokenizer
+from ..text.pretrained_tokenizer import ROLE_OF, PretrainedTokenizer
 from ..text.sentencepiece_tokenizer import SentencePieceTokenizer, model_message
 
 Step = dict[str, Any]  # with a "type"
@@ -45,10 +45,12 @@ def tokenizer_data(tokenizer: Any) -> dict[str, Any] | None:
     """
     if tokenizer is None:
         return None
+    roles = getattr(tokenizer, "roles", {})
     return {
         "tokens": [tokenizer.id_to_token[i] for i in range(tokenizer.vocab_size)],
         "shown": shown_tokens(tokenizer),
         "special": sorted({*tokenizer._special, *getattr(tokenizer, "_unused", ())}),
+        "names": {name: tokenizer.special_id(name) for name, role in ROLE_OF.items() if role in roles},
         "pad_id": tokenizer.pad_id,
         "unk_id": tokenizer.unk_id,
         "start_id": tokenizer.start_id,

@@ -257,3 +257,12 @@ def test_marks_in_a_text_are_special_tokens(page, kind):
     ]
     found = page.evaluate("texts => texts.map(model.sourceIds, model)", texts)
     assert found == [marked_ids(tokenizer, text, ["[MASK]"]) for text in texts]
+
+
+def test_a_mark_is_the_mask_token_of_the_tokenizer(page):
+    tokenizer = PretrainedTokenizer(gpt2()._backend, {"end": "</s>", "mask": "<mask>"})
+    marks = ["[MASK]", "<MASK>"]
+    settings = {"marks": marks, "strip": False}
+    load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer), input=settings)
+    text = "The [MASK] sat<MASK>."
+    assert page.evaluate("text => model.sourceIds(text)", text) == marked_ids(tokenizer, text, marks)

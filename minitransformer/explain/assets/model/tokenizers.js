@@ -533,10 +533,11 @@ const LAYOUTS = {
 // ---------------------------------------------------------------- the tokenizer
 
 /**
- * A tokenizer of a layout, a list of tokens by id, and merges or parts. `special` are the ids that `decode` skips.
+ * A tokenizer of a layout, a list of tokens by id, and merges or parts. `special` are the ids that `decode` skips;
+ * `names` has the ids of special tokens by our names, such as that of <mask> for [MASK].
  */
 function createTokenizer(data) {
-  const { layout, tokens, special, unk_id, languageCodes = false, target } = data;
+  const { layout, tokens, special, names = {}, unk_id, languageCodes = false, target } = data;
   if (!(layout in LAYOUTS)) {
     const known = Object.keys(LAYOUTS).join(", ");
     throw new Error(`A tokenizer of the layout ${layout} does not run in the page.\nThese do: ${known}.`);
@@ -549,6 +550,7 @@ function createTokenizer(data) {
   const t = { ids, parts, rankOf: ranksOf(data.merges ?? []), unknown };
   const unknownId = ids.get(unknown) ?? unk_id;
   const skipped = new Set(special);
+  const idOf = token => names[token] ?? ids.get(token);
 
   /** The tokens of a word: the id of each, and the text that it stands for. */
   const wordTokens = word => {
@@ -576,7 +578,7 @@ function createTokenizer(data) {
   };
   return {
     layout,
-    idOf: token => t.ids.get(token),
+    idOf,
     encode,
 
     /** The same of a target, for which some tokenizers have parts of their own. */
@@ -590,7 +592,7 @@ function createTokenizer(data) {
 
     /** The tokens of a text in parts, of which each second one is a special token: as if it were a word there. */
     encodeMarked: parts => {
-      const special = mark => ({ id: t.ids.get(mark), text: mark });
+      const special = mark => ({ id: idOf(mark), text: mark });
       const marks = parts.filter((_, i) => i % 2).map(special);
       const texts = parts.filter((_, i) => i % 2 === 0);
       if (!marks.length) return textTokens(texts[0]);
