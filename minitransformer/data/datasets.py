@@ -207,8 +207,8 @@ def read_noted_text(path: str | Path, how: FileFormat = AUTO) -> tuple[str, list
     found = _texts(path, lines, how)
     text = whole if found == lines else "".join(f"{line}\n" for line in found)
     if len(text) < 100:
-        found = counted(len(text), "character")
-        raise DataError(f"{printable(path)} has {found}, expected at least 100.\nPass a longer text.")
+        length = counted(len(text), "character")
+        raise DataError(f"{printable(path)} has {length}, expected at least 100.\nPass a longer text.")
     return text, found.notes
 
 
