@@ -31,6 +31,7 @@ STEPS = {  # implemented in assets/model/tokenizers.js
         "StripText",
     ),
 }  # fmt: skip
+SIDES = ("left", "right")  # of a special token that takes away the spaces there
 GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
@@ -114,7 +115,11 @@ def _of_parts(content: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
     if model["type"] == "Unigram":  # special tokens are pieces, too, but in a text they are ordinary text
         unknown = tokenizer.unk_id
         model["refused"] = [tokenizer.id_to_token[i] for i in sorted(tokenizer._special) if i != unknown]
-    return {"layout": "parts", **found, "model": model}
+    added = tokenizer._backend.get_added_tokens_decoder().items()
+    strips = {
+        f"{side}Strips": [i for i, token in added if getattr(token, f"{side[0]}strip")] for side in SIDES
+    }
+    return {"layout": "parts", **found, "model": model, **strips}
 
 
 def _steps(name: str, part: Any) -> Iterator[Step]:

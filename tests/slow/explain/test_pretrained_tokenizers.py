@@ -259,10 +259,14 @@ def test_marks_in_a_text_are_special_tokens(page, kind):
     assert found == [marked_ids(tokenizer, text, ["[MASK]"]) for text in texts]
 
 
-def test_a_mark_is_the_mask_token_of_the_tokenizer(page):
-    tokenizer = PretrainedTokenizer(gpt2()._backend, {"end": "</s>", "mask": "<mask>"})
+@pytest.mark.parametrize("strips", [{}, {"lstrip": True}, {"rstrip": True}])
+def test_a_mark_is_the_mask_token_of_the_tokenizer(page, strips):
+    backend = gpt2()._backend
+    backend.add_special_tokens([hf.AddedToken("<mask>", special=True, **strips)])
+    tokenizer = PretrainedTokenizer(backend, {"end": "</s>", "mask": "<mask>"})
     marks = ["[MASK]", "<MASK>"]
     settings = {"marks": marks, "strip": False}
     load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer), input=settings)
-    text = "The [MASK] sat<MASK>."
-    assert page.evaluate("text => model.sourceIds(text)", text) == marked_ids(tokenizer, text, marks)
+    texts = ["The [MASK] sat<MASK>.", "<MASK>  [MASK] a"]
+    found = page.evaluate("texts => texts.map(model.sourceIds, model)", texts)
+    assert found == [marked_ids(tokenizer, text, marks) for text in texts]

@@ -596,8 +596,14 @@ function createTokenizer(data) {
       const marks = parts.filter((_, i) => i % 2).map(special);
       const texts = parts.filter((_, i) => i % 2 === 0);
       if (!marks.length) return textTokens(texts[0]);
-      if (layout === "parts" || layout === "char")
-        return parts.flatMap((part, i) => (i % 2 ? [special(part)] : textTokens(part)));
+      if (layout === "parts" || layout === "char") {
+        const { leftStrips = [], rightStrips = [] } = data;
+        const between = i => {
+          const end = leftStrips.includes(idOf(parts[i + 1])) ? parts[i].replace(/\p{White_Space}+$/u, "") : parts[i];
+          return rightStrips.includes(idOf(parts[i - 1])) ? end.replace(/^\p{White_Space}+/u, "") : end;
+        };
+        return parts.flatMap((part, i) => (i % 2 ? [special(part)] : textTokens(between(i))));
+      }
       const isWord = layout.endsWith("word");
       const beside = part => {
         // a space before it, and an apostrophe after it, belong to the word in its place
