@@ -113,8 +113,7 @@ def _of_parts(content: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
     found = {name: list(_steps(name, content[name])) for name in STEPS}
     model = _model(content["model"])
     if model["type"] == "Unigram":  # special tokens are pieces, too, but in a text they are ordinary text
-        unknown = tokenizer.unk_id
-        model["refused"] = [tokenizer.id_to_token[i] for i in sorted(tokenizer._special) if i != unknown]
+        model["refused"] = [tokenizer.id_to_token[i] for i in sorted(tokenizer._special)]
     added = tokenizer._backend.get_added_tokens_decoder().items()
     strips = {
         f"{side}Strips": [i for i, token in added if getattr(token, f"{side[0]}strip")] for side in SIDES

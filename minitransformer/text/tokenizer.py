@@ -162,7 +162,9 @@ class Tokenizer:
             vocab_size=size, special_tokens=special, unk_token=UNK, show_progress=False
         )
         trained = make_backend("unigram")
-        trained.train_from_iterator(_check_strings(texts), trainer)
+        # the trainer gives the unknown token a score of NaN, and must not find it in a text
+        broken = [text.replace(UNK, f"{UNK[:-1]} {UNK[-1]}") for text in _check_strings(texts)]
+        trained.train_from_iterator(broken, trainer)
         pieces = json.loads(trained.to_str())["model"]["vocab"]
         lowest = min(score for _, score in pieces) - 10  # a byte is the last resort
         pieces = [*map(tuple, pieces), *((byte, lowest) for byte in BYTE_PIECES)]
@@ -233,10 +235,9 @@ class Tokenizer:
 
         A unigram model takes "</s>" in a text for the token; the bytes stand for what was written.
         """
-        special = self._special - {self.unk_id}
-        if self.kind != "unigram" or special.isdisjoint(ids):
+        if self.kind != "unigram" or self._special.isdisjoint(ids):
             return ids
-        return [each for i in ids for each in (self._bytes_of(i) if i in special else [i])]
+        return [each for i in ids for each in (self._bytes_of(i) if i in self._special else [i])]
 
     def _bytes_of(self, i: int) -> list[int]:
         """The ids of the bytes of a token's text; <UNK> if there are none for bytes."""
@@ -359,9 +360,7 @@ class Tokenizer:
             return [c for c in dict.fromkeys(text) if c not in self.token_to_id]
         if self.layout not in LOSSLESS:
             text = unicodedata.normalize("NFC", text)
-        encoding = self._encoding(text)
-        spans = zip(encoding.ids, encoding.offsets, strict=True)
-        unknown = (text[a:b] for i, (a, b) in spans if i == self.unk_id)
+        unknown = (text[a:b] for i, (a, b) in self.encode_with_offsets(text) if i == self.unk_id)
         return list(dict.fromkeys(word.strip() or word for word in unknown))
 
     # ------------------------------------------------------------ files

@@ -33,6 +33,15 @@ def test_words_of_any_letters_come_back(unigram, text):
     assert unigram.decode(unigram.encode(text)) == text
 
 
+@pytest.mark.parametrize("word", ["<UNK>", "<PAD>", "</s>", "[MASK]", "<unk>"])
+def test_texts_with_the_name_of_a_special_token_train_and_come_back(word):
+    texts = [f"the {word} sat on{word} mat {i}" for i in range(20)]
+    trained = Tokenizer.train_unigram(texts, 320, added=["[MASK]"])
+    for text in texts:
+        assert trained.decode(trained.encode(text)) == text
+        assert trained.unknown_words(text) == []
+
+
 def test_words_of_the_data_are_few_pieces(unigram):
     assert len(unigram.encode("the cat sat")) <= 6
     assert unigram.tokens("the")[0].startswith("▁")
