@@ -39,6 +39,12 @@ def is_not_padding(ids: Int[Any, "B S"], pad_token_id: int) -> Bool[Any, "B S"]:
     return ids != pad_token_id
 
 
+def is_before_padding(ids: Int[Any, "B S"], pad_token_id: int) -> Bool[Any, "B S"]:
+    """False for the padding that ends each row. Elsewhere `pad_token_id` is a token like any other: files of
+    pretrained models may give the id of <s>."""
+    return is_not_padding(ids, pad_token_id)[:, ::-1].cumsum(1)[:, ::-1] > 0
+
+
 def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     """Every query may attend to every token that is not padding. ids: (B, S).
 

@@ -24,7 +24,7 @@ from ..layers.config import ACTIVATIONS, GATED, MAX_LAYERS, LayerConfig
 from ..layers.embeddings import TokenEmbedding, token_ids
 from ..layers.encoder_decoder import Encoder
 from ..layers.head_sizes import check_heads
-from ..layers.masks import is_not_padding, over_keys, real_tokens
+from ..layers.masks import is_before_padding, over_keys, real_tokens
 from ..layers.positions import absolute_positions
 
 States = Float[Tensor, "B T D"]
@@ -85,8 +85,8 @@ class BERT(nn.Module):
         model = BERT(BERTConfig(vocab_size=1000, head="classification", num_labels=3))
         logits = model(ids)      # (B, T) -> (B, 3)
 
-    `mask` (B, T) is True for real tokens; by default, all but `pad_token_id` are real. `token_type_ids`
-    (B, T) tell the first segment (0, the default) from the second (1).
+    `mask` (B, T) is True for real tokens; by default, all but `pad_token_id` at the end of a row are real.
+    `token_type_ids` (B, T) tell the first segment (0, the default) from the second (1).
 
     >>> from minitransformer import BERT, BERTConfig
     >>> config = BERTConfig(vocab_size=20, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
@@ -147,13 +147,13 @@ class BERT(nn.Module):
         return self.encoder(self.embed(ids, token_type_ids), over_keys(mask))
 
     def real_tokens(self, ids: Any, mask: Any = None) -> Mask:
-        """The mask, checked; by default, True where ids are not padding. None: all tokens are real."""
+        """The mask, checked; by default, False for padding at the end of rows. None: all are real."""
         ids = token_ids(ids)
         if mask is not None:
             return real_tokens(mask, as_tensor_like(ids, self.embedding.weight))
         if self.config.pad_token_id is None:
             return None
-        return as_tensor_like(is_not_padding(ids, self.config.pad_token_id), self.embedding.weight)
+        return as_tensor_like(is_before_padding(ids, self.config.pad_token_id), self.embedding.weight)
 
     def _token_types(self, embedding: TokenEmbedding, ids: Any, token_type_ids: Any) -> Float[Tensor, "..."]:
         """The vector of each token's segment; without token_type_ids, that of the first."""

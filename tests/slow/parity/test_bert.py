@@ -91,3 +91,15 @@ def test_states_and_the_pooled_state_are_those_of_their_body():
     np.testing.assert_allclose(states.numpy(), expected.last_hidden_state.detach().numpy(), atol=1e-5)
     pooled = ours.head.pool(states).numpy()
     np.testing.assert_allclose(pooled, expected.pooler_output.detach().numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("ids", [[0, 5, 6, 2], [5, 0, 6, 2], [0, 0, 5, 0, 2], [0, 5, 2, 2, 0, 7, 2]])
+def test_the_id_of_padding_inside_a_text_is_read(ids):
+    """A config.json may give the id of <s>, as that of multilingual MiniLM; theirs is without a mask."""
+    ours, theirs = pair("token_classification")
+    import torch
+
+    expected = theirs(torch.tensor([ids])).logits.detach().numpy()[0]
+    np.testing.assert_allclose(ours([ids]).numpy()[0], expected, rtol=1e-5, atol=1e-5)
+    padded = ours([ids + [0] * (7 - len(ids))]).numpy()[0, : len(ids)]
+    np.testing.assert_allclose(padded, expected, rtol=1e-5, atol=1e-5)
