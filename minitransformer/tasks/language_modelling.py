@@ -208,7 +208,9 @@ class LanguageModelling(Task):
         cls, run: Trained, examples: str, stride: int | None = None, **decoding: Any
     ) -> tuple[dict[str, Any], Rows]:
         """The scores of a text, in blocks; or with a `stride`, in windows that move by so many tokens."""
-        ids = run.tokenizer.encode_array(examples)
+        # of a pretrained tokenizer with the special tokens, such as the <s> before a text
+        encode = getattr(run.tokenizer, "encode_with_special_tokens", run.tokenizer.encode)
+        ids = np.array(encode(examples), np.int64)
         data = run.recipe.data
         scores = score_text(run.model, run.tokenizer, ids, data.block_size, data.batch_size, stride)
         return {**scores, "perplexity": perplexity(scores["loss"]), "n": len(ids) - 1}, []

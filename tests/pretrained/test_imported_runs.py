@@ -484,7 +484,12 @@ def test_a_quantized_import_is_used_but_not_trained(gpt2, tmp_path, capsys):
     assert "8-bit weights cannot be written" in capsys.readouterr().err
 
 
-def test_perplexity_with_a_stride_scores_each_token_once_with_a_long_context(gpt2, tmp_path, capsys):
+@pytest.mark.parametrize("around", ["$A", "<|endoftext|> $A", "<|endoftext|> $A <|endoftext|>"])
+def test_perplexity_with_a_stride_scores_each_token_once_with_a_long_context(around, gpt2, tmp_path, capsys):
+    backend = byte_level()
+    end = backend.token_to_id("<|endoftext|>")
+    backend.post_processor = processors.TemplateProcessing(around, None, [("<|endoftext|>", end)])
+    backend.save(str(gpt2 / "tokenizer.json"))
     run = imported(gpt2, tmp_path)
     text = "\n".join(TEXTS * 6)
     (tmp_path / "text.txt").write_text(text)
@@ -494,7 +499,7 @@ def test_perplexity_with_a_stride_scores_each_token_once_with_a_long_context(gpt
     scores = json.loads(capsys.readouterr().out)
 
     loaded = Run(run)
-    ids = loaded.tokenizer.encode_array(text)
+    ids = np.array(backend.encode(text).ids)  # with the special tokens, as transformers reads a text
     losses = []
     for position in range(1, len(ids)):  # the window that scores this token first
         start = 0 if position < 16 else -(-(position - 15) // 5) * 5
