@@ -37,7 +37,8 @@ def run(argv: list[str]) -> None:
 
         Args:
             prompt: The text to continue; for a run trained on text without new lines, the default is the
-                start of its held-out text.
+                start of its held-out text, and for an imported model, its start token. Special tokens of an
+                imported model may be written in it.
             max_new_tokens: The number of tokens to generate.
             greedy: Always take the most likely token, instead of sampling.
         """

@@ -23,6 +23,7 @@ from ..data.splits import Sources, Splits, user_text_splits
 from ..data.tables import FileFormat
 from ..errors import UserError, check_integer, check_range, counted
 from ..generation import TextStreamer, generate, stream
+from ..text.pretrained_tokenizer import PretrainedTokenizer
 from ..text.tokenizer import Tokenizer
 from .base import (
     Rows,
@@ -36,7 +37,7 @@ from .base import (
     target_statistics,
     text_tokenizer,
 )
-from .inputs import MAX_SHORT, inputs_of_run, pick_input, warn_of_unknown
+from .inputs import MAX_SHORT, inputs_of_run, marked_ids, pick_input, split_at_marks, warn_of_unknown
 from .scores import Score, perplexity
 
 SEARCHED = 20_000  # characters of a text in which short inputs are searched
@@ -255,14 +256,17 @@ class LanguageModelling(Task):
 
     @classmethod
     def default_prompt(cls, run: Trained) -> str:
-        found = inputs_of_run(run)
+        """A short input of the run's data. An imported model has none: its text follows the start token."""
+        is_imported = bool(getattr(getattr(run, "record", None), "imported", None))
+        if is_imported and (run.tokenizer.prefix or run.tokenizer.start_id is not None):
+            return ""
+        found = [] if is_imported else inputs_of_run(run)
         if not found:
             raise UserError(f"{run.folder} has no default prompt.\nPass one with --prompt TEXT.")
         return found[0][0]
 
     @classmethod
     def generate(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> list[str]:
-        warn_of_unknown(run, [prompt])
         ids = cls.prompt_ids(run, prompt)
         decode = run.tokenizer.decode
         continuations = generate(run.model, [ids], max_new_tokens, **{**needed_options(run), **decoding})
@@ -271,7 +275,6 @@ class LanguageModelling(Task):
 
     @classmethod
     def stream_text(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> Iterator[str]:
-        warn_of_unknown(run, [prompt])
         ids = cls.prompt_ids(run, prompt)
         text = TextStreamer(run.tokenizer.decode, ids)
         decoding = {**needed_options(run), **decoding}
@@ -282,11 +285,23 @@ class LanguageModelling(Task):
 
     @classmethod
     def prompt_ids(cls, run: Trained, prompt: str) -> list[int]:
-        """The ids of a prompt; a UserError if there are none."""
-        ids = run.tokenizer.encode(prompt)
-        if not ids:
+        """The ids of a prompt, after the tokens that begin each text; a UserError if there are none.
+
+        The special tokens of a pretrained tokenizer, such as <|endoftext|>, are tokens in it.
+        """
+        tokenizer = run.tokenizer
+        before = tokenizer.prefix
+        marks: list[str] = []
+        if isinstance(tokenizer, PretrainedTokenizer):
+            marks = tokenizer.special_tokens
+            if not before and not prompt and tokenizer.start_id is not None:
+                before = [tokenizer.start_id]
+        warn_of_unknown(run, split_at_marks(prompt, marks)[::2])
+        ids = marked_ids(tokenizer, prompt, marks)
+        if not ids and (prompt or not before):
             raise UserError(f"the prompt {prompt!r} has no tokens.\nPass a longer prompt.")
-        return [*run.tokenizer.prefix, *ids]
+        begins = ids[: len(before)] == before  # with the special tokens, as written
+        return ids if begins else [*before, *ids]
 
 
 def blocks_of(ids: np.ndarray, block_size: int, batch_size: int) -> Iterator[TokenBlocks]:

@@ -51,9 +51,8 @@ class PretrainedTokenizer(Tokenizer):
         added = backend.get_added_tokens_decoder().items()
         special = {i for i, token in added if token.special}
         self._describe(backend.get_vocab(), roles, vocab_size, special)
-        empty = self.encode_with_special_tokens("")
-        last = {self.end_id, self.token_to_id.get(self.roles.get("sep", ""))}
-        self.prefix = empty[:-1] if empty and empty[-1] in last else empty
+        encoding = self._encoding("a", add_special_tokens=True)
+        self.prefix = encoding.ids[: [*encoding.special_tokens_mask, 0].index(0)]
 
     def _describe(
         self, vocab: dict[str, int], roles: Mapping[str, str], vocab_size: int | None, special: set[int]
@@ -108,6 +107,11 @@ class PretrainedTokenizer(Tokenizer):
     def first_ordinary_id(self) -> int:
         """The number of special tokens that come first."""
         return next(i for i in range(self.vocab_size + 1) if i not in self._special)
+
+    @property
+    def special_tokens(self) -> list[str]:
+        """The special tokens, the longest first."""
+        return sorted((self.id_to_token[i] for i in self._special), key=len, reverse=True)
 
     def special_id(self, token: str) -> int:
         """The id of a special token, by name or, as for [CLS], by the role that it stands for."""

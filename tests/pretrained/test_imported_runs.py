@@ -217,6 +217,35 @@ def test_generate_evaluate_and_show_read_it(gpt2, tmp_path, capsys):
     assert "imported from" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("around", ["$A", "<|endoftext|> $A"])
+@pytest.mark.parametrize(
+    "prompt", [None, "", "<|endoftext|>", "<|endoftext|>the cat", "the <|endoftext|> cat"]
+)
+def test_special_tokens_in_a_prompt_are_tokens(prompt, around, gpt2, tmp_path, capsys):
+    backend = byte_level()
+    end = backend.token_to_id("<|endoftext|>")
+    backend.post_processor = processors.TemplateProcessing(around, None, [("<|endoftext|>", end)])
+    write_tokenizer(backend, gpt2, bos_token="<|endoftext|>", eos_token="<|endoftext|>")
+    run = Run(imported(gpt2, tmp_path))
+    ids = backend.encode(prompt or "<|endoftext|>", add_special_tokens=False).ids
+    if around != "$A" and ids[0] != end:
+        ids = [end, *ids]
+    assert run.task.prompt_ids(run, prompt or "") == ids
+    capsys.readouterr()
+    flags = ["--greedy", "--max-new-tokens", "4", *([] if prompt is None else ["--prompt", prompt])]
+    assert main(["generate", str(tmp_path / "run"), *flags]) == 0
+    written = backend.decode(ids + generate(run.model, [ids], 4)[0])
+    assert capsys.readouterr().out.replace("<|endoftext|>", "").rstrip("\n") == written.rstrip("\n")
+
+
+def test_a_model_without_a_start_token_asks_for_a_prompt(gpt2, tmp_path, capsys):
+    config = json.loads((gpt2 / "config.json").read_text())
+    (gpt2 / "config.json").write_text(json.dumps(config | {"bos_token_id": None}))
+    run = imported(gpt2, tmp_path)
+    assert main(["generate", str(run)]) == 2
+    assert "has no default prompt.\nPass one with --prompt TEXT" in capsys.readouterr().err
+
+
 def test_an_imported_classifier_has_the_labels_of_its_config(tmp_path, capsys):
     folder = bert_folder(tmp_path / "bert", head="classification", num_labels=3)
     config = json.loads((folder / "config.json").read_text())

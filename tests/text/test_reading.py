@@ -142,7 +142,7 @@ def test_a_prompt_is_read_as_the_beginning_of_a_text(kind):
     tokenizer = TOKENIZERS[kind]
     for text in TEXTS:
         tokens = tokenizer.encode_with_offsets(text)
-        run = SimpleNamespace(tokenizer=tokenizer)
+        run = SimpleNamespace(tokenizer=tokenizer, task=LanguageModelling)
         for n, (_, (_, end)) in enumerate(tokens, 1):
             if n == len(tokens) or (tokens[n][1][0] >= end and text[end].isspace()):
                 assert LanguageModelling.prompt_ids(run, text[:end]) == [i for i, _ in tokens[:n]]

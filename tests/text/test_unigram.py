@@ -34,7 +34,7 @@ def test_words_of_any_letters_come_back(unigram, text):
 
 
 @pytest.mark.parametrize("word", ["<UNK>", "<PAD>", "</s>", "[MASK]", "<unk>"])
-def test_texts_with_the_name_of_a_special_token_train_and_come_back(word):
+def test_names_of_special_tokens_in_a_text_come_back(word):
     texts = [f"the {word} sat on{word} mat {i}" for i in range(20)]
     trained = Tokenizer.train_unigram(texts, 320, added=["[MASK]"])
     for text in texts:
