@@ -33,7 +33,7 @@ class RecipeOptions:
     """Your own data; docs/your-data.md has each task's format (pairs: source<TAB>target on each line)."""
     data_dir: DataFolder = None
     model_type: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """Another model type, with its default settings; its keys become flags."""
+    """Another model type, of the sizes of the recipe; its keys become flags."""
     preset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """A model by name, such as gpt2 or paper-base."""
 

@@ -138,13 +138,43 @@ def with_own_data(recipe: Recipe, name: str) -> Recipe:
     return dataclasses.replace(recipe, data=data, description=description, expect=expect)
 
 
+SIZES = {  # a size -> its names in the configurations of the model types
+    "vocabulary": "vocab_size",
+    "width": "d_model n_embd embedding_dim hidden_size",
+    "heads": "num_heads n_head num_attention_heads encoder_attention_heads decoder_attention_heads",
+    "head width": "d_kv",
+    "inner width": "d_ff n_inner intermediate_size encoder_ffn_dim decoder_ffn_dim",
+    "layers": "num_encoder_layers encoder_layers num_layers n_layer num_hidden_layers",
+    "decoder layers": "num_decoder_layers decoder_layers",
+    "positions": "n_positions max_positions max_position_embeddings",
+}
+
+
 def with_model(recipe: Recipe, model_type: str | None, preset_name: str | None) -> Recipe:
-    """The recipe with another model type, or a preset, and its default settings."""
+    """The recipe with a preset, or with another model type of the same sizes."""
     if not preset_name and model_type == recipe.model_type:
         return recipe
     model_type, settings = _model_type(task_class(recipe.task), model_type or "", preset_name or "")
-    model = model_class(model_type).config_class(**settings)
-    return dataclasses.replace(recipe, model=model, model_type=model_type, expect={})
+    config_class = model_class(model_type).config_class
+    if not preset_name:
+        settings |= sizes_of(recipe.model, config_class)
+    return dataclasses.replace(recipe, model=config_class(**settings), model_type=model_type, expect={})
+
+
+def sizes_of(model: Any, config_class: type) -> dict[str, Any]:
+    """The sizes of a model's configuration, by their names in another class of configurations."""
+    found: dict[str, Any] = {}
+    for size, names in SIZES.items():
+        values = [getattr(model, name, None) for name in names.split()]
+        found[size] = next((value for value in values if value is not None), None)
+    if width := found["width"]:  # what a recurrent model does not have
+        found["heads"] = found["heads"] or next(n for n in (4, 2, 1) if width % n == 0)
+        found["head width"] = width // found["heads"]
+        found["inner width"] = found["inner width"] or 4 * width
+    found["decoder layers"] = found["decoder layers"] or found["layers"]
+    named = {name: found[size] for size, names in SIZES.items() for name in names.split()}
+    fields: Any = config_class.__dataclass_fields__  # type: ignore[attr-defined]
+    return {name: value for name, value in named.items() if name in fields and value is not None}
 
 
 def with_settings(recipe: Recipe, data: Any, model: Any, training: TrainConfig) -> Recipe:

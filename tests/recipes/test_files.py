@@ -1,16 +1,19 @@
 """Recipes: whatever a file holds, the error names it and is short."""
 
 import json
+import math
 import os
 import re
 from dataclasses import replace
 
 import pytest
 
+from minigrad.nn.shapes import parameter_shapes
 from minitransformer import GPTConfig, LlamaConfig
 from minitransformer.cli.train import parse
 from minitransformer.errors import UserError
 from minitransformer.models.bart import BARTConfig
+from minitransformer.models.protocol import model_class
 from minitransformer.recipes import (
     FOR_FILES,
     RecipeError,
@@ -158,6 +161,26 @@ def test_a_recipe_expects_nothing_of_other_settings(flags, same):
     recipe = load_recipe("phrasebook")
     assert bool(parse(recipe, flags.split())[0].expect) == same
     assert not with_own_data(recipe, "mine.tsv").expect
+
+
+OTHER_TYPES = [
+    (name, other)
+    for name in names()
+    for recipe in [load_recipe(name)]
+    for other in task_class(recipe.task).model_types
+    if other != recipe.model_type
+]
+
+
+@pytest.mark.parametrize(("name", "model_type"), OTHER_TYPES)
+def test_another_model_type_has_the_sizes_of_the_recipe(name, model_type):
+    own = load_recipe(name)
+    numbers = []
+    for recipe in (own, parse(own, ["--model-type", model_type])[0]):
+        config = replace(recipe.model, vocab_size=recipe.model.vocab_size or 1000)
+        shapes = parameter_shapes(lambda: model_class(recipe.model_type)(config))  # noqa: B023
+        numbers.append(sum(map(math.prod, shapes)))
+    assert numbers[0] / 2 < numbers[1] < numbers[0] * 2
 
 
 def test_conditions_name_what_differs_from_the_recipe():
