@@ -11,6 +11,8 @@ from ..errors import UserError, check_integer
 from ..generation import GenerationConfig
 from ..generation.request import MAX_BEAMS
 
+OF_MODEL = {"repetition_penalty", "no_repeat_ngram_size"}  # an imported model may have its own
+OWN = "(default: %s, or the imported model's)"
 STOPPING: dict[str, bool | str] = {"true": True, "false": False, "never": "never"}
 
 
@@ -26,9 +28,9 @@ class Search:
     """"gnmt": divide by ((5 + length) / 6)**length_penalty instead."""
     early_stopping: Literal["false", "true", "never"] = "false"
     """End beam search when better texts are unlikely, when there are enough, or when none can be better."""
-    repetition_penalty: float = 1.0
+    repetition_penalty: Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint=OWN % 1.0)] = None
     """Above 1, tokens that already occurred become less likely."""
-    no_repeat_ngram_size: int = 0
+    no_repeat_ngram_size: Annotated[int | None, arg(metavar="INT", help_behavior_hint=OWN % 0)] = None
     """No n-gram of this many tokens occurs twice; 0: no limit."""
 
     def options(self) -> dict[str, Any]:
@@ -99,6 +101,12 @@ class Decoding(Search):
 
 
 def changed_options(values: dict[str, Any]) -> dict[str, Any]:
-    """The values that differ from the defaults of `generate`; a UserError if one is invalid."""
+    """The values that differ from the defaults of `generate`, or are in place of an imported model's; a
+    UserError if one is invalid."""
+    values = {name: value for name, value in values.items() if value is not None}
     config = GenerationConfig(**values)
-    return {f.name: getattr(config, f.name) for f in fields(config) if getattr(config, f.name) != f.default}
+    return {
+        f.name: getattr(config, f.name)
+        for f in fields(config)
+        if getattr(config, f.name) != f.default or f.name in OF_MODEL & values.keys()
+    }

@@ -84,7 +84,9 @@ def command(
     if verb == "translate" and getattr(recipe.data, "dataset", "") == "dialogues":
         return shell_command(["minitransformer", "chat", folder])
     texts = inputs[0] if verb in ("translate", "predict") and inputs else ()
-    return shell_command(["minitransformer", verb, folder, *texts, *flags(suggested or {})])
+    options = {**(suggested or {})}
+    sampling = ["--do-sample"] if options.pop("do_sample", False) and verb != "generate" else []
+    return shell_command(["minitransformer", verb, folder, *texts, *sampling, *flags(options)])
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:

@@ -94,7 +94,7 @@ def to_html(
         "target": target,
         "input": inputs or {},
         "start": getattr(model, "decoder_start_token_id", None),
-        "generation": generation or {},
+        "generation": generation or getattr(model, "generation_options", {}),
         "model_type": model.model_type,
         "config": asdict(model.config),
         "structure": structure(model, labels),

@@ -50,7 +50,8 @@ def generate(
     A decoder-only model continues the sequences, an encoder-decoder translates them, until `eos_token_id` (if
     None, the model's own). Decoding is greedy; or with `do_sample` draws from softmax(logits / temperature)
     over the `top_k` best tokens, using the stream "generate" of `minigrad.random` or a `seed`; or with
-    `num_beams` is a beam search. The other options are the fields of `GenerationConfig`.
+    `num_beams` is a beam search. The other options are the fields of `GenerationConfig`, with its defaults,
+    or those of a pretrained model (`load_pretrained`).
 
     Returns lists of ids: `num_return_sequences` for the first input, then for the second, ... With
     `return_dict`, returns a `GenerationResult`: ids, scores, log-probabilities, and the requested outputs.
@@ -67,6 +68,7 @@ def generate(
     4
     """
     config = make_config({
+        **getattr(model, "generation_options", {}),
         "max_new_tokens": max_new_tokens, "eos_token_id": eos_token_id, "do_sample": do_sample,
         "temperature": temperature, "top_k": top_k, "use_cache": use_cache, **options,
     })  # fmt: skip
@@ -132,7 +134,7 @@ def stream(
     >>> len([token for token in stream(model, [[5, 6, 7]], max_new_tokens=3)])
     3
     """
-    config = make_config(options, "stream")
+    config = make_config({**getattr(model, "generation_options", {}), **options}, "stream")
     check_model(model)
     if config.num_beams > 1:
         raise UserError(

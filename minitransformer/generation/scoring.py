@@ -121,9 +121,8 @@ def processors(
         suppressed = list(c.suppress_tokens)
         functions.append(lambda scores, ids: forbid(scores, suppressed))
     if c.min_new_tokens:
-        functions.append(
-            lambda scores, ids: forbid(scores, list(ends)) if new(ids) < c.min_new_tokens else scores
-        )
+        early = np.asarray(ends).tolist()
+        functions.append(lambda scores, ids: forbid(scores, early) if new(ids) < c.min_new_tokens else scores)
     if (first := c.forced_bos_token_id) is not None:
         functions.append(lambda scores, ids: scores if new(ids) else force(scores, first))
     if (last := c.forced_eos_token_id) is not None:
@@ -136,4 +135,6 @@ def processors(
             functions.append(lambda scores, ids: keep_top_p(scores, c.top_p))
         if c.min_p > 0:
             functions.append(lambda scores, ids: keep_min_p(scores, c.min_p))
+    if c.renormalize_logits:
+        functions.append(lambda scores, ids: log_softmax(scores))
     return functions

@@ -2,58 +2,111 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..files import write_json
+from .settings import read_object
 
-NEEDED = (
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-)  # without them, texts are not what the model was made for
 TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
-SUGGESTED = ("num_beams", "length_penalty", "no_repeat_ngram_size", "early_stopping")
+# keys of transformers that change texts -> the values with which they change nothing
+APPLIED: dict[str, Any] = {  # options of `generate` by the same names
+    "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "min_new_tokens": 0, "renormalize_logits": False,
+}  # fmt: skip
+BEAMS: dict[str, Any] = {"length_penalty": 1.0, "early_stopping": False, "num_return_sequences": 1}
+SAMPLING: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 1.0, "min_p": 0.0}
+OTHER_SAMPLING: dict[str, Any] = {"typical_p": 1.0, "top_h": None, "epsilon_cutoff": 0.0, "eta_cutoff": 0.0}
+NEUTRAL = APPLIED | BEAMS | SAMPLING | OTHER_SAMPLING | {
+    "num_beams": 1, "do_sample": False, "forced_bos_token_id": None, "forced_eos_token_id": None,
+    "eos_token_id": None, "decoder_start_token_id": None, "suppress_tokens": None, "bad_words_ids": None,
+    "min_length": 0, "max_length": 20, "max_new_tokens": None,
+    # not supported
+    "begin_suppress_tokens": None, "sequence_bias": None, "encoder_repetition_penalty": 1.0,
+    "encoder_no_repeat_ngram_size": 0, "exponential_decay_length_penalty": None, "guidance_scale": 1,
+    "stop_strings": None, "max_time": None, "num_beam_groups": 1, "diversity_penalty": 0.0,
+    "penalty_alpha": 0, "dola_layers": None, "constraints": None, "force_words_ids": None,
+    "token_healing": False, "watermarking_config": None,
+}  # fmt: skip
+HARMLESS = {  # padding, caches, speculative decoding, what is returned
+    "pad_token_id", "bos_token_id", "use_cache", "cache_implementation", "cache_config", "max_cache_len",
+    "low_memory", "use_mtp", "prefill_chunk_size", "remove_invalid_values", "return_legacy_cache",
+    "output_attentions", "output_hidden_states", "output_scores", "output_logits", "return_dict_in_generate",
+    "return_dict", "is_assistant", "num_assistant_tokens", "num_assistant_tokens_schedule",
+    "assistant_confidence_threshold", "assistant_early_exit", "assistant_lookbehind", "target_lookbehind",
+    "assistant_ensemble_weight", "speculation_type", "prompt_lookup_num_tokens", "max_matching_ngram_size",
+    "compile_config", "disable_compile", "continuous_batching_config", "transformers_version",
+    "_from_model_config", "_commit_hash", "_name_or_path",
+}  # fmt: skip
 
 
-def needed_options(content: Mapping[str, Any], vocab_size: int) -> dict[str, Any]:
-    """Options of `generate` that the model needs: forced and suppressed tokens, and several end tokens.
+def read_generation(
+    folder: Path, settings: Mapping[str, Any], model: Any
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Options of `generate` that a model needs, those of how its authors decode, and what is not applied.
 
-    Of bad_words_ids, single tokens are suppressed; sequences of several are not supported, and are ignored.
+    They are in generation_config.json; as in transformers, only without it in config.json, `settings`.
     """
+    path = folder / "generation_config.json"
+    content = read_object(path) if path.is_file() else {key: settings.get(key) for key in NEUTRAL}
+    left = {
+        key: value
+        for key, value in content.items()
+        if key not in HARMLESS and value is not None and value != NEUTRAL.get(key)
+    }
+    take = lambda keys: {key: left.pop(key) for key in keys if _fits(left.get(key), NEUTRAL[key])}
+    needed = take(APPLIED) | _tokens(left, model)
+    if model.is_encoder_decoder and _fits(left.get("min_length"), 0):  # it counts the start token
+        needed["min_new_tokens"] = max(left.pop("min_length") - 1, needed.get("min_new_tokens", 0))
+    if not model.is_encoder_decoder or left.get("max_length", 0) >= (model.max_length or math.inf):
+        left.pop("max_length", None)  # `generate` of the command line says how many tokens follow a prompt
 
-    def is_token(value: Any) -> bool:
-        return type(value) is int and 0 <= value < vocab_size
-
-    found: dict[str, Any] = {name: content[name] for name in NEEDED if is_token(content.get(name))}
-    lists = [[token] for token in _list(content.get("suppress_tokens"))] + _list(content.get("bad_words_ids"))
-    single = [tokens[0] for tokens in lists if isinstance(tokens, list) and len(tokens) == 1]
-    if suppressed := sorted({token for token in single if is_token(token)}):
-        found["suppress_tokens"] = suppressed
-    ends = content.get("eos_token_id")
-    if isinstance(ends, list) and len(ends) > 1 and all(map(is_token, ends)):
-        found["eos_token_id"] = ends
-    return found
+    suggested = take(["num_beams"])
+    if suggested:
+        suggested |= take(BEAMS)
+    elif left.pop("do_sample", False):
+        suggested = {"do_sample": True, "temperature": 1.0, "top_k": 50} | take(SAMPLING)
+        if not suggested["top_k"]:  # all tokens
+            del suggested["top_k"]
+        return needed, suggested, left
+    without_effect = {"length_penalty", "early_stopping", *SAMPLING, *OTHER_SAMPLING}
+    return needed, suggested, {key: value for key, value in left.items() if key not in without_effect}
 
 
-def suggested_options(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of how its authors decode with the model, such as {"num_beams": 4}."""
+def _tokens(left: dict[str, Any], model: Any) -> dict[str, Any]:
+    """Options with tokens of the vocabulary, whose keys are removed from `left`."""
+    size = getattr(model.config, "target_vocab_size", None) or model.config.vocab_size
+    is_token = lambda value: type(value) is int and 0 <= value < size
     found: dict[str, Any] = {}
-    if not isinstance(content.get("num_beams"), int) or content["num_beams"] < 2:
-        return found
-    for name in SUGGESTED:
-        value = content.get(name)
-        default = {"length_penalty": 1.0, "no_repeat_ngram_size": 0, "early_stopping": False}.get(name)
-        if value != default and (isinstance(value, int | float) or value == "never"):
-            found[name] = value
+    # transformers forces the first token only after a single one, the start of a target
+    for key in ("forced_bos_token_id", "forced_eos_token_id")[not model.is_encoder_decoder :]:
+        if is_token(left.get(key)):
+            found[key] = left.pop(key)
+    ends = left.pop("eos_token_id", [])
+    ends = list(filter(is_token, ends if isinstance(ends, list) else [ends]))
+    if ends and ends != [model.config.eos_token_id]:
+        found["eos_token_id"] = ends
+    bad = left.pop("bad_words_ids", [])
+    never = [ids[0] for ids in bad if len(ids) == 1 and ids[0] not in ends]
+    never += left.pop("suppress_tokens", [])
+    if suppressed := sorted(set(filter(is_token, never))):
+        found["suppress_tokens"] = suppressed
+    if longer := [ids for ids in bad if len(ids) > 1]:
+        left["bad_words_ids"] = longer
+    if not model.is_encoder_decoder or left.get("decoder_start_token_id") == model.decoder_start_token_id:
+        left.pop("decoder_start_token_id", None)
     return found
+
+
+def _fits(value: Any, default: Any) -> bool:
+    """Whether a value has the type of the default."""
+    if isinstance(default, bool):
+        return isinstance(value, bool) or value == "never"  # of early_stopping
+    return type(value) is int or (type(value) is float and isinstance(default, float))
 
 
 def write_generation(folder: Path, settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Write generation_config.json: the options, and the special tokens of config.json."""
     tokens = {name: settings[name] for name in TOKENS if settings.get(name) is not None}
     write_json(folder / "generation_config.json", {**tokens, **options})
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

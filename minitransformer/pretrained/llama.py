@@ -36,7 +36,7 @@ OURS = {"factor": "rope_factor"}
 _read, _write = shared_keys(
     "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
     "head_dim hidden_act max_position_embeddings rope_theta rms_norm_eps attention_dropout "
-    "tie_word_embeddings initializer_range pad_token_id bos_token_id"
+    "tie_word_embeddings initializer_range pad_token_id bos_token_id eos_token_id"
 )
 
 
@@ -69,15 +69,13 @@ def read_config(content: Settings) -> Settings:
     if kind == "llama3":
         length = rotary.get("original_max_position_embeddings")
         found["original_max_position_embeddings"] = length or content.get("max_position_embeddings", 2048)
-    ends = content.get("eos_token_id")
-    return {**found, "eos_token_id": ends[0] if isinstance(ends, list) and ends else ends}
+    return found
 
 
 def write_config(config: Any) -> Settings:
     scaling = {name: getattr(config, OURS.get(name, name)) for name in SCALING[config.rope_type]}
     return {
         **_write(config),
-        "eos_token_id": config.eos_token_id,
         "rope_parameters": {"rope_type": config.rope_type, "rope_theta": config.rope_theta, **scaling},
         "architectures": ["LlamaForCausalLM"],
     }

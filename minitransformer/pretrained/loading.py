@@ -17,6 +17,7 @@ from ..files import printable
 from ..models.protocol import model_class
 from .errors import PretrainedError, PretrainedWarning
 from .family import Family, Settings, architecture_of, check_fixed, family
+from .generation import read_generation
 from .names import find
 from .pooling import check_pooling
 from .settings import read_settings
@@ -38,8 +39,10 @@ def load_pretrained(
     Weights are converted to `dtype`; "auto" keeps that of the file. With `mmap`, they are views of the file
     where that is possible, and are read when they are first used.
 
+    `generate` with the model applies its generation_config.json, as its `generation_options`.
+
     Raises a PretrainedError for missing tensors and wrong shapes. A PretrainedWarning names tensors that are
-    not used, and weights of a new head.
+    not used, weights of a new head, and settings of generation_config.json that are not applied.
 
         model = load_pretrained("gpt2")
     """
@@ -58,6 +61,12 @@ def load_pretrained(
     if not has_new_head:
         check_has_head(folder, model, kind, stored, architecture_of(content))
     _fill(folder, model, kind, stored, dtype, mmap, has_new_head)
+    if hasattr(model, "new_cache"):  # it generates texts
+        model.generation_options, _, ignored = read_generation(folder, content, model)
+        if ignored:
+            names = ", ".join(f"{key} = {value!r:.60}" for key, value in ignored.items())
+            problem = f"not applied, of how {folder} generates texts: {printable(names)}"
+            warnings.warn(problem, PretrainedWarning, stacklevel=2)
     return model.eval()
 
 
@@ -68,6 +77,9 @@ def configure(
     config_class = model_class(kind.ours).config_class
     try:
         check_fixed(content, kind.fixed)
+        ends = content.get("eos_token_id")
+        if isinstance(ends, list):  # all of them are among the `generation_options`
+            content = {**content, "eos_token_id": ends[0] if ends else None}
         config = config_class(**kind.read_config(content))
         given = {"head": head, "num_labels": num_labels}
         changed = {name: value for name, value in given.items() if value is not None}

@@ -44,12 +44,13 @@ def save_pretrained(
 
     `transformers` reads it with from_pretrained, and computes the same logits. `labels` are the names of the
     classes, `max_length` is the longest text of a sentence encoder, `generation` has options of decoding, for
-    generation_config.json, `image_processor` prepares the images of a ViT. Raises a PretrainedError for a
-    model that no class of transformers computes.
+    generation_config.json (by default, the model's own), `image_processor` prepares the images of a ViT.
+    Raises a PretrainedError for a model that no class of transformers computes.
 
         save_pretrained(model, "my-gpt2")
     """
     folder = Path(folder)
+    generation = getattr(model, "generation_options", None) if generation is None else generation
     check_not_quantized(model, "written for transformers")
     model, kind, settings = expressed(model)
     if labels:

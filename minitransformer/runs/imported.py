@@ -17,10 +17,10 @@ from ..files import check_name, printable
 from ..layers.quantized import quantize
 from ..pretrained import PretrainedError, load_pretrained
 from ..pretrained.family import architecture_of, family, label_names
-from ..pretrained.generation import needed_options, suggested_options
+from ..pretrained.generation import read_generation
 from ..pretrained.images import read_processor
 from ..pretrained.pooling import max_length
-from ..pretrained.settings import read_optional, read_settings
+from ..pretrained.settings import read_settings
 from ..pretrained.tokenizers import load_tokenizer
 from ..pretrained.weights import FLOATS, read, stored_tensors
 from ..recipes import Recipe
@@ -75,17 +75,15 @@ def import_run(
     record = new_record(recipe, tokenizer, {}, Sources(), labels, None, command, lines)
     if model.model_type == "vit":
         record = replace(record, reading={PROCESSOR: asdict(read_processor(source, model.config))})
-    decoding = read_optional(source / "generation_config.json") or settings
-    vocab_size: int = getattr(model.config, "vocab_size", 0)
-    tokens: int = getattr(model.config, "target_vocab_size", None) or vocab_size
+    suggested = read_generation(source, settings, model)[1] if hasattr(model, "new_cache") else {}
     if bits == 8:
         quantize(model)
     about = {
         "bits": bits,
         "folder": str(source.absolute()),
         "model_type": kind.model_type,
-        "generation": needed_options(decoding, tokens),
-        "suggested": suggested_options(decoding),
+        "generation": getattr(model, "generation_options", {}),
+        "suggested": suggested,
     }
     record = replace(record, imported=about)
     check_folder(folder, False, overwrite)

@@ -23,7 +23,8 @@ from minitransformer import (
 )
 from minitransformer.cli import main
 from minitransformer.data.batching import collate
-from minitransformer.pretrained import load_pretrained
+from minitransformer.files import printable
+from minitransformer.pretrained import load_pretrained, load_tokenizer
 from minitransformer.runs.run import Run
 
 TEXTS = ["the cat sat on the mat", "a man eats food", "someone is having a meal", "you don't say"]
@@ -244,6 +245,38 @@ def test_a_model_without_a_start_token_asks_for_a_prompt(gpt2, tmp_path, capsys)
     run = imported(gpt2, tmp_path)
     assert main(["generate", str(run)]) == 2
     assert "has no default prompt.\nPass one with --prompt TEXT" in capsys.readouterr().err
+
+
+def test_flags_come_before_the_options_of_the_imported_model(gpt2, tmp_path, capsys):
+    model = load_pretrained(gpt2)
+    for p in model.parameters():
+        p.array *= 8  # no longer uniform
+    folder = tmp_path / "moved"
+    content = {"repetition_penalty": 5.0, "no_repeat_ngram_size": 1, "sequence_bias": [[[1], 2.0]]}
+    save_pretrained(model, folder, load_tokenizer(gpt2), generation=content)
+    run = Run(imported(folder, tmp_path))
+    err = capsys.readouterr().err
+    assert err == f"warning: not applied, of how {folder} generates texts: sequence_bias = [[[1], 2.0]]\n"
+    ids = run.task.prompt_ids(run, "the cat")
+    texts = []
+    for chosen in ({}, {"repetition_penalty": 1.0}, {"repetition_penalty": 1.0, "no_repeat_ngram_size": 0}):
+        flags = [
+            word for name, value in chosen.items() for word in (f"--{name.replace('_', '-')}", str(value))
+        ]
+        command = [
+            "generate",
+            str(tmp_path / "run"),
+            "--prompt",
+            "the cat",
+            "--greedy",
+            "--max-new-tokens",
+            "9",
+        ]
+        assert main([*command, *flags]) == 0
+        options = {"repetition_penalty": 5.0, "no_repeat_ngram_size": 1, **chosen}
+        texts.append(run.tokenizer.decode(ids + generate(model, [ids], 9, **options)[0]))
+        assert capsys.readouterr().out == f"{printable(texts[-1])}\n"
+    assert len(set(texts)) > 1
 
 
 def test_an_imported_classifier_has_the_labels_of_its_config(tmp_path, capsys):

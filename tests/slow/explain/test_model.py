@@ -261,6 +261,31 @@ def test_forced_and_suppressed_tokens_and_ends_are_those_of_generate(page, model
     assert [text["score"] for text in found["texts"]] == pytest.approx(beams.scores, rel=1e-5)
 
 
+@pytest.mark.parametrize("model_type", ["bart", "gpt2"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"repetition_penalty": 1.8}, {"no_repeat_ngram_size": 1}, {"no_repeat_ngram_size": 2},
+        {"repetition_penalty": 0.5, "no_repeat_ngram_size": 2}, {"min_new_tokens": 5},
+        {"suppress_tokens": [4, 5], "renormalize_logits": True},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_options_of_a_pretrained_model_are_those_of_generate(page, options, model_type):
+    model = make(model_type, **{"bart": BART, "gpt2": GPT}[model_type])
+    source = ids(5)
+    (free,) = generate(model, [source], 8, eos_token_id=())
+    options = {**options, "eos_token_id": [free[1]]}
+    load(page, model, generation=options)
+    expected = generate(model, [source], 8, return_dict=True, **options)
+    found = page.evaluate("source => model.generate(source, { maxNew: 8 })", source)
+    assert found == {"ids": expected.ids[0], "stopped": expected.finish_reasons[0] == "eos"}
+    beams = generate(model, [source], 8, num_beams=3, num_return_sequences=3, return_dict=True, **options)
+    found = page.evaluate("source => model.beams(source, { beams: 3, maxNew: 8 })", source)
+    assert [text["ids"] for text in found["texts"]] == beams.ids
+    assert [text["score"] for text in found["texts"]] == pytest.approx(beams.scores, rel=1e-5)
+
+
 @pytest.mark.parametrize("model_type", ["bart", "transformer"])
 def test_a_text_that_reaches_its_limit_ends_as_generate_ends_it(page, model_type):
     model = make(model_type, **{"bart": BART, "transformer": TRANSFORMER}[model_type])

@@ -16,7 +16,7 @@ from minitransformer import ViT, ViTConfig, generate, load_pretrained, save_pret
 from minitransformer.cli import main
 from minitransformer.data.image_processor import ImageProcessor
 from minitransformer.pretrained import PretrainedError, PretrainedWarning
-from minitransformer.pretrained.generation import needed_options
+from minitransformer.pretrained.generation import HARMLESS, NEUTRAL
 from minitransformer.pretrained.images import read_processor, write_processor
 from minitransformer.runs.run import Run
 
@@ -243,14 +243,80 @@ def test_generated_texts_agree(name, num_beams, make, tmp_path):
         use_cache=name != "t5, deeper decoder",  # the cache of transformers has as many layers as the encoder
     )  # fmt: skip
     start = 1 if name in SEQ2SEQ else IDS.shape[1]
-    content = json.loads((tmp_path / "theirs" / "generation_config.json").read_text())
     ours = load_pretrained(tmp_path / "theirs")
-    actual = generate(ours, IDS.tolist(), 9, num_beams=num_beams, **needed_options(content, V))
+    actual = generate(ours, IDS.tolist(), 9, num_beams=num_beams)
     ends = theirs.generation_config.eos_token_id
-    ends = ends if isinstance(ends, list) else [ends]
-    for row, ids in zip(expected[:, start:].tolist(), actual, strict=True):
+    assert_same_texts(actual, expected[:, start:].tolist(), ends if isinstance(ends, list) else [ends])
+
+
+def assert_same_texts(actual, rows, ends):
+    for row, ids in zip(rows, actual, strict=True):
         stop = min((i for i, token in enumerate(row) if token in ends), default=len(row))
         assert ids == row[:stop]
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "t5", "bart"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        lambda free: {"repetition_penalty": 1.7},
+        lambda free: {"no_repeat_ngram_size": 1},
+        lambda free: {"min_new_tokens": 5, "eos_token_id": free[0]},
+        lambda free: {"min_length": 5, "eos_token_id": free[0]},
+        lambda free: {"eos_token_id": free[1]},
+        lambda free: {"eos_token_id": [30, *free[1:3]]},
+        lambda free: {"suppress_tokens": [free[0], 99]},
+        lambda free: {"bad_words_ids": [[free[1]], [free[0]]]},
+        lambda free: {"bad_words_ids": [[free[0]], [free[1]]], "eos_token_id": free[1]},
+        lambda free: {"bad_words_ids": [free[:2]]},
+        lambda free: {"begin_suppress_tokens": free[:1]},
+        lambda free: {"forced_bos_token_id": 5},
+        lambda free: {"forced_eos_token_id": 6},
+        lambda free: {"renormalize_logits": True, "suppress_tokens": free[:2]},
+        lambda free: {"sequence_bias": [[free[:1], -9.0]]},
+        lambda free: {"encoder_repetition_penalty": 3.0},
+        lambda free: {"encoder_no_repeat_ngram_size": 1},
+        lambda free: {"exponential_decay_length_penalty": (2, 9.0)},
+        lambda free: {"max_length": 5},
+        lambda free: {"max_new_tokens": 5},
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore")
+def test_generation_config_is_followed_or_named(options, name, num_beams, make, tmp_path):
+    import torch
+
+    theirs = make(name)
+    start = 1 if name in SEQ2SEQ else IDS.shape[1]
+    limit = {"max_new_tokens": 9} if name not in SEQ2SEQ else {}
+    search = {"num_beams": num_beams, "do_sample": False, "attention_mask": torch.ones(IDS.shape).long()}
+    free = theirs.generate(torch_ids(), max_new_tokens=9, **search)[0, start:].tolist()
+    chosen = options(free)
+    theirs.save_pretrained(tmp_path / "theirs")
+    path = tmp_path / "theirs" / "generation_config.json"
+    content = {"max_length": 10, **json.loads(path.read_text()), **chosen}
+    path.write_text(json.dumps(content))
+    theirs = type(theirs).from_pretrained(tmp_path / "theirs").eval()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PretrainedWarning)
+        ours = load_pretrained(tmp_path / "theirs")
+    named = " ".join(str(each.message) for each in caught)
+    if any(key in named for key in chosen):
+        return
+    expected = theirs.generate(torch_ids(), **search, **limit)[:, start:].tolist()
+    ends = theirs.generation_config.eos_token_id
+    actual = generate(ours, IDS.tolist(), 9, num_beams=num_beams)
+    assert_same_texts(actual, expected, ends if isinstance(ends, list) else [ends])
+
+
+def test_every_key_of_generation_config_is_known():
+    from transformers import GenerationConfig
+
+    assert set(GenerationConfig().to_dict()) <= HARMLESS | NEUTRAL.keys()
+    defaults = GenerationConfig._get_default_generation_params()
+    assert {key: NEUTRAL[key] for key in defaults.keys() - HARMLESS} == {
+        key: value for key, value in defaults.items() if key not in HARMLESS
+    }
 
 
 EACH = pytest.mark.parametrize(

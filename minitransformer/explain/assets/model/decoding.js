@@ -49,10 +49,24 @@ function logSoftmax(x) {
   return Float32Array.from(x, value => value - offset);
 }
 
-/** Scores with -∞ for the tokens that a decoder must not write next: all others if one is forced. */
-function allowed(scores, { forced, suppressed }) {
+/** Scores as the options of a pretrained model change them: -∞ for what a decoder must not write next. */
+function allowed(scores, { forced, suppressed, history, penalty, ngramSize }) {
   if (forced !== null) return scores.map((_, i) => (i === forced ? 0 : -Infinity));
-  return suppressed.length ? scores.map((score, i) => (suppressed.includes(i) ? -Infinity : score)) : scores;
+  const found = scores.slice();
+  for (const i of penalty === 1 ? [] : new Set(history)) found[i] = found[i] < 0 ? found[i] * penalty : found[i] / penalty;
+  const kept = withoutRepeated(found, history, ngramSize);
+  for (const i of suppressed) kept[i] = -Infinity;
+  return kept;
+}
+
+/** -∞ for each token that would repeat `size` tokens of the history, unless that leaves none. */
+function withoutRepeated(scores, history, size) {
+  const found = scores.slice();
+  const start = history.length + 1 - size; // of the n-gram that the next token ends
+  for (let at = 0; size > 0 && at < start; at++) {
+    if (history.slice(at, at + size - 1).every((id, k) => id === history[start + k])) found[history[at + size - 1]] = -Infinity;
+  }
+  return found.some(score => score > -Infinity) ? found : scores;
 }
 
 function argmax(x) {
@@ -136,7 +150,8 @@ function beamSearch(decoder, ends, limit, options) {
 /** The best continuations of all hypotheses by a token, best first. */
 function bestCandidates(hypotheses, width) {
   const found = hypotheses.flatMap(parent => {
-    const logProbabilities = allowed(logSoftmax(parent.decoder.logits()), parent.decoder);
+    const scores = allowed(logSoftmax(parent.decoder.logits()), parent.decoder);
+    const logProbabilities = parent.decoder.renormalizes ? logSoftmax(scores) : scores;
     const best = descending(logProbabilities).slice(0, width);
     return best.map(token => {
       const logProbability = logProbabilities[token];

@@ -249,14 +249,35 @@ class Decoder {
   /** The token that the model must write: the first of a text, or the last of one that reaches its limit. */
   get forced() {
     const { forced_bos_token_id: first = null, forced_eos_token_id: last = null } = this.model.generation;
-    const written = this.past.length + this.ids.length - this.setting.start;
-    if (last !== null && written === this.setting.limit - 1) return last;
-    return written === 0 ? first : null;
+    if (last !== null && this.written === this.setting.limit - 1) return last;
+    return this.written === 0 ? first : null;
   }
 
   /** The tokens that the model must not write. */
   get suppressed() {
-    return this.model.generation.suppress_tokens ?? [];
+    const { suppress_tokens: tokens = [], min_new_tokens: least = 0 } = this.model.generation;
+    return this.written < least ? [...tokens, ...this.model.ends] : tokens;
+  }
+
+  /** The number of new tokens. */
+  get written() {
+    return this.past.length + this.ids.length - this.setting.start;
+  }
+
+  get history() {
+    return [...this.past, ...this.ids];
+  }
+
+  get penalty() {
+    return this.model.generation.repetition_penalty ?? 1;
+  }
+
+  get ngramSize() {
+    return this.model.generation.no_repeat_ngram_size ?? 0;
+  }
+
+  get renormalizes() {
+    return this.model.generation.renormalize_logits ?? false;
   }
 
   /** The text with one more token. */
