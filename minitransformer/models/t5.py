@@ -21,7 +21,10 @@ from .encoder_decoder import EncoderDecoderModel
 FEED_FORWARDS = {  # feed_forward_proj -> the activation of the layers
     "relu": "relu",  # T5
     "gelu": "gelu",
+    "gelu_new": "gelu_new",
+    "silu": "silu",
     "gated-gelu": "geglu_tanh",  # T5 1.1 (Shazeer 2020)
+    "gated-gelu_python": "geglu",  # Hugging Face's name of the exact GELU
     "gated-silu": "swiglu",
 }
 
@@ -42,7 +45,7 @@ class T5Config(Config):
     dropout_rate: float = 0.1  # of embeddings, attention weights, sub-layer outputs, ...
     layer_norm_epsilon: float = 1e-6
     initializer_factor: float = 1.0  # of the initial weights' standard deviations
-    feed_forward_proj: str = "relu"  # "relu", "gelu", "gated-gelu" (T5 1.1) or "gated-silu"
+    feed_forward_proj: str = "relu"  # one of FEED_FORWARDS; T5 1.1 has "gated-gelu"
     tie_word_embeddings: bool = True  # the output layer is the embedding (T5), or not (T5 1.1)
     scale_decoder_outputs: bool | None = None  # by 1 / sqrt(d_model); None: if the output layer is tied
     pad_token_id: int = 0  # the tokenizer's, in a recipe

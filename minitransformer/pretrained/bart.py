@@ -44,6 +44,11 @@ COPIES = {
     "model.encoder.embed_tokens.weight": "model.shared.weight",
     "model.decoder.embed_tokens.weight": "model.shared.weight",
 }
+ALIASES = {
+    "hidden_size": "d_model",
+    "num_attention_heads": "encoder_attention_heads",
+    "num_hidden_layers": "encoder_layers",
+}
 
 _read, _write = shared_keys(
     "vocab_size max_position_embeddings encoder_layers encoder_ffn_dim encoder_attention_heads "
@@ -78,5 +83,6 @@ def implied(config: Any) -> Settings:
 FAMILY = Family(
     "bart", "bart", lambda config: NAMES, "model.", read_config, write_config, implied=implied,
     fixed={"normalize_before": False, "add_final_layer_norm": False, "tie_word_embeddings": True},
+    aliases=ALIASES,
     copies=COPIES,
 )  # fmt: skip

@@ -82,6 +82,7 @@ def write_config(config: Any) -> Settings:
 FAMILY = Family(
     "distilbert", "bert", names_by_head(NAMES), "distilbert.", read_config, write_config,
     body="DistilBertModel",
+    aliases={"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
     copies={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
     ignored=(r"distilbert\.embeddings\.position_ids",),
 )  # fmt: skip

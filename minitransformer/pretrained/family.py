@@ -14,6 +14,44 @@ from .names import Table
 
 Settings = dict[str, Any]  # the content of config.json
 
+ACTIVATION_KEYS = ("activation", "activation_function", "dense_act_fn", "hidden_act")
+ACTIVATIONS = {  # other names that transformers has for the same function -> ours
+    "swish": "silu",
+    "gelu_python": "gelu",
+    "gelu_pytorch_tanh": "gelu_new",
+    "gelu_python_tanh": "gelu_new",
+    "gelu_fast": "gelu_new",
+    "gelu_accurate": "gelu_new",
+}
+
+# settings that change nothing that is computed here, or that are read in another way: what the file is; heads
+# and their training; other classes, and older versions; how a program runs; how it generates (generation.py)
+UNUSED = """
+architectures author dtype finetuning_task language model_type name_or_path task_specific_params
+tokenizer_class torch_dtype transformers_version
+
+classif_dropout classifier_dropout decoder_layerdrop encoder_layerdrop encoder_stride id2label
+initializer_factor initializer_range init_std label2id num_labels problem_type qa_dropout
+seq_classif_dropout sinusoidal_pos_embds summary_activation summary_first_dropout summary_proj_to_labels
+summary_type summary_use_proj tie_weights_
+
+add_bias_logits add_cross_attention directionality do_blenderbot_90_layernorm embedding_size
+extra_pos_embeddings is_decoder is_encoder_decoder is_gated_act max_sequence_length n_ctx n_positions
+normalize_embedding pooler_act pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
+pooler_output_size pooler_size_per_head pooler_type rope_scaling save_step static_position_embeddings
+tie_encoder_decoder tie_word_embeddings
+
+attn_implementation chunk_size_feed_forward gradient_checkpointing output_attentions output_hidden_states
+output_past output_scores predict_special_tokens pretraining_tp reorder_and_upcast_attn return_dict
+return_dict_in_generate tf_legacy_loss torchscript use_bfloat16 use_cache
+
+bad_words_ids begin_suppress_tokens bos_token_id decoder_start_token_id diversity_penalty do_sample
+early_stopping encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
+force_bos_token_to_be_generated forced_bos_token_id forced_eos_token_id length_penalty max_length min_length
+no_repeat_ngram_size num_beam_groups num_beams num_return_sequences pad_token_id prefix
+remove_invalid_values repetition_penalty sep_token_id suppress_tokens temperature top_k top_p typical_p
+"""
+
 
 @dataclass(frozen=True)
 class Family:
@@ -34,8 +72,21 @@ class Family:
     )  # of older versions: a pattern, and its replacement
     prepare: Callable[[Any], Any] = lambda model: model  # a model of ours to one that this family can express
     implied: Callable[[Any], Settings] = lambda config: {}  # what None stands for, in fields of ours
+    aliases: Mapping[str, str] = field(default_factory=dict)  # of transformers: another name of a setting
     copies: Mapping[str, str] = field(default_factory=dict)  # of the embedding; first the output layer
     ignored: Sequence[str] = ()  # patterns of tensors that are no weights, such as stored masks
+
+    def with_usual_names(self, content: Settings) -> Settings:
+        """A config.json with one name for each setting and each activation, as transformers reads it."""
+        found = content | {name: content[alias] for alias, name in self.aliases.items() if alias in content}
+        named = {key: ACTIVATIONS.get(str(found[key]), found[key]) for key in ACTIVATION_KEYS if key in found}
+        return found | named
+
+    def unread(self, content: Settings, config: Any) -> list[str]:
+        """The settings of a config.json that are not read, and may change what the model computes."""
+        read = {*self.write_config(config), *self.fixed, *self.aliases, *ACTIVATION_KEYS, *UNUSED.split()}
+        keys = [key for key in content if key not in read and not key.startswith("_")]
+        return [key for key in keys if content[key] not in (None, {}, [])]
 
 
 FAMILIES: dict[str, str] = {  # model_type in config.json -> the file

@@ -35,6 +35,10 @@ FAMILY = Family(
     fixed={
         "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False,
     },
+    aliases={
+        "hidden_size": "n_embd", "max_position_embeddings": "n_positions", "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
+    },
     copies={"lm_head.weight": "transformer.wte.weight"},
     ignored=(r"transformer\.h\.\d+\.attn\.(masked_)?bias",),
 )  # fmt: skip

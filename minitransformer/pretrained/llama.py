@@ -41,9 +41,12 @@ _read, _write = shared_keys(
 
 
 def read_config(content: Settings) -> Settings:
-    """Since transformers 5, the rotary positions have a table of their own."""
+    """Since transformers 5, the rotary positions have a table of their own.
+
+    An older file calls it rope_scaling, which also there replaces the other.
+    """
     found = _read(content)
-    rotary = content.get("rope_parameters") or content.get("rope_scaling") or {}
+    rotary = content.get("rope_scaling") or content.get("rope_parameters") or {}
     if not isinstance(rotary, dict):
         raise PretrainedError(
             f"config.json has {printable(repr(rotary)):.60} as the settings of rotary positions; they are an "
@@ -83,7 +86,7 @@ def write_config(config: Any) -> Settings:
 
 FAMILY = Family(
     "llama", "llama", lambda config: NAMES, "model.", read_config, write_config,
-    fixed={"attention_bias": False, "mlp_bias": False},
+    fixed={"attention_bias": False, "mlp_bias": False, "partial_rotary_factor": 1.0},
     copies={"lm_head.weight": "model.embed_tokens.weight"},
     ignored=(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",),
 )  # fmt: skip

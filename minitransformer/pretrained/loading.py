@@ -76,11 +76,15 @@ def configure(
     """Our configuration for the settings in a config.json."""
     config_class = model_class(kind.ours).config_class
     try:
+        content = kind.with_usual_names(content)
         check_fixed(content, kind.fixed)
         ends = content.get("eos_token_id")
         if isinstance(ends, list):  # all of them are among the `generation_options`
             content = {**content, "eos_token_id": ends[0] if ends else None}
         config = config_class(**kind.read_config(content))
+        if unread := kind.unread(content, config):
+            where = printable(folder / "config.json")
+            warnings.warn(f"settings not used, of {where}: {listed(unread)}", PretrainedWarning, stacklevel=3)
         given = {"head": head, "num_labels": num_labels}
         changed = {name: value for name, value in given.items() if value is not None}
         known = [field.name for field in fields(config)]

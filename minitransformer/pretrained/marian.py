@@ -12,7 +12,7 @@ import numpy as np
 
 from minigrad.core.devices import on_cpu
 
-from .bart import COPIES, LAYERS
+from .bart import ALIASES, COPIES, LAYERS
 from .errors import PretrainedError
 from .family import Family, Settings
 from .names import Table, reshaped
@@ -45,7 +45,7 @@ SETTINGS = {  # of the Transformer -> of Marian; of numbers of encoder and decod
     "bos_token_id": "decoder_start_token_id",
     "eos_token_id": "eos_token_id",
 }
-ACTIVATIONS = {"swish": "silu"}
+DEFAULTS = {"activation_function": "gelu", "scale_embedding": False}  # where the Transformer has others
 SAME = {"decoder_attention_heads": "encoder_attention_heads", "decoder_ffn_dim": "encoder_ffn_dim"}
 
 
@@ -57,8 +57,8 @@ def read_config(content: Settings) -> Settings:
     for decoder, encoder in SAME.items():
         if content.get(decoder) != content.get(encoder):
             raise ValueError(f"{decoder} = {content.get(decoder)} differs from {encoder}, expected the same")
+    content = DEFAULTS | content
     found = {ours: content[theirs] for ours, theirs in SETTINGS.items() if theirs in content}
-    found["activation"] = ACTIVATIONS.get(str(found.get("activation")), found.get("activation"))
     if not content.get("share_encoder_decoder_embeddings", True):
         found["target_vocab_size"] = content.get("decoder_vocab_size") or content.get("vocab_size")
     return {**found, "positions": "sinusoidal_halves", "output_bias": True}
@@ -117,6 +117,7 @@ FAMILY = Family(
         "normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False,
         "static_position_embeddings": True, "tie_word_embeddings": True,
     },
+    aliases=ALIASES,
     copies=COPIES,
     prepare=with_halves,
     ignored=(r"model\.(encoder|decoder)\.embed_positions\.weight",),  # sines and cosines

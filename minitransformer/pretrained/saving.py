@@ -21,7 +21,7 @@ from ..files import printable, write_json
 from ..layers.quantized import check_not_quantized
 from ..models.protocol import model_class
 from .errors import PretrainedError
-from .family import FAMILIES, Family, Settings, family
+from .family import ACTIVATION_KEYS, FAMILIES, Family, Settings, family
 from .generation import write_generation
 from .images import write_processor
 from .loading import widths_of
@@ -101,7 +101,8 @@ def expressed(model: Any) -> tuple[Any, Family, Settings]:
             if _value(kind, again, field.name) != _value(kind, prepared.config, field.name)
         ]
         if not different:
-            return prepared, kind, settings
+            same = {key: "gelu_new" for key in ACTIVATION_KEYS if settings.get(key) == "gelu_tanh"}
+            return prepared, kind, settings | same  # transformers has no gelu_tanh
         problems.append(f"a {name} there cannot have {', '.join(different)}")
     problem = "; ".join(problems) or f"transformers has no class for a model of type {ours}"
     raise PretrainedError(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .family import Family, Settings, shared_keys
+from ..models.llama import GATES
+from ..models.t5 import FEED_FORWARDS
+from .family import ACTIVATIONS, Family, Settings, shared_keys
 from .names import Table, stacked
 
 
@@ -63,12 +65,20 @@ def names(config: Any) -> Table:
 def read_config(content: Settings) -> Settings:
     """Version 1.0 scales the last states, and ties the output layer; 1.1 does neither.
 
-    transformers 5 writes the two apart. Before, tie_word_embeddings said both.
+    transformers 5 writes the two apart. Before, tie_word_embeddings said both. The feed-forward network is
+    described by feed_forward_proj, and by two other settings that go before it.
     """
     tied = content.get("tie_word_embeddings", True)
     scaled = content.get("scale_decoder_outputs", tied)
+    gate, _, name = content.get("feed_forward_proj", "relu").rpartition("-")
+    usual = "gelu_new" if gate and name == "gelu" else ACTIVATIONS.get(name, name)
+    act = str(content.get("dense_act_fn", usual))
+    is_gated = content.get("is_gated_act", bool(gate))
+    known = {activation: proj for proj, activation in FEED_FORWARDS.items()}
+    proj = known.get(GATES.get(act, "") if is_gated else act, f"gated-{act}" if is_gated else act)
     found = {
         **_read(content),
+        "feed_forward_proj": proj,
         "tie_word_embeddings": tied,
         "scale_decoder_outputs": None if scaled == tied else scaled,
     }
@@ -102,6 +112,10 @@ def implied(config: Any) -> Settings:
 
 FAMILY = Family(
     "t5", "t5", names, "", read_config, write_config, implied=implied,
+    aliases={
+        "head_dim": "d_kv", "hidden_size": "d_model", "num_attention_heads": "num_heads",
+        "num_hidden_layers": "num_layers",
+    },
     copies={
         "lm_head.weight": "shared.weight",
         "encoder.embed_tokens.weight": "shared.weight",

@@ -22,7 +22,7 @@ from minitransformer.models.gpt import GPTConfig
 from minitransformer.models.llama import Llama, LlamaConfig
 from minitransformer.models.presets import preset
 from minitransformer.models.recurrent import RecurrentConfig, RecurrentLM
-from minitransformer.models.t5 import T5Config
+from minitransformer.models.t5 import FEED_FORWARDS, T5Config
 from minitransformer.models.transformer import TransformerConfig
 from minitransformer.models.vit import ViTConfig
 from minitransformer.text.tokenizer import Tokenizer
@@ -101,7 +101,7 @@ def test_the_record_is_the_models_own_computation_and_gradients(name, model):
         np.testing.assert_allclose(gradients.weights[parameter], expected, rtol=0, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", ["relu", "gelu", "gated-gelu", "gated-silu"])
+@pytest.mark.parametrize("name", FEED_FORWARDS)
 def test_the_page_explains_the_activation_that_a_t5_computes(name):
     sizes = {"d_model": 8, "d_kv": 4, "d_ff": 12, "num_layers": 1, "num_heads": 2}
     model = T5(T5Config(vocab_size=11, feed_forward_proj=name, **sizes))

@@ -288,6 +288,7 @@ def test_a_pickle_is_refused_with_the_command_that_converts_it(tmp_path):
         ({"scale_attn_by_inverse_layer_idx": True}, "only False is supported"),
         ({"n_head": 3}, "n_head"),
         ({"n_embd": "wide"}, "n_embd must be an integer"),
+        ({"activation_function": "quick_gelu"}, "unknown activation 'quick_gelu'"),
         ({"n_embd": 2**40}, "cannot be built|did not match"),
     ],
 )
@@ -296,6 +297,35 @@ def test_settings_that_cannot_be_read_are_named(settings, message, tmp_path):
     change(folder, **settings)
     with pytest.raises(PretrainedError, match=message):
         load_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [
+        (gpt, {"n_heads": 2, "quantization_config": {"bits": 8}}),
+        (bert, {"n_head": 2}),
+        (llama, {"sliding_window": 4}),
+        (t5, {"max_position_embeddings": 6}),
+        (vit, {"auto_map": {"AutoModel": "mine.Model"}}),
+    ],
+)
+def test_settings_that_are_not_read_are_named(make, settings, tmp_path):
+    folder = written(make(), tmp_path / "model")
+    change(folder, **settings, pruned_heads={}, prefix=None, _commit_hash="0", use_cache=True)
+    with pytest.warns(PretrainedWarning, match=rf"config\.json: {', '.join(settings)}$"):
+        load_pretrained(folder)
+
+
+def test_a_setting_by_another_name_is_read(tmp_path):
+    folder = written(gpt(), tmp_path / "model")
+    change(folder, num_attention_heads=4, activation_function="swish")
+    config = load_pretrained(folder).config
+    assert (config.n_head, config.activation_function) == (4, "silu")
+
+
+def test_activations_are_written_by_the_names_of_transformers(tmp_path):
+    folder = written(gpt(activation_function="gelu_tanh"), tmp_path / "model")
+    assert json.loads((folder / "config.json").read_text())["activation_function"] == "gelu_new"
 
 
 @pytest.mark.parametrize("scaling", ["llama3", ["linear"]])

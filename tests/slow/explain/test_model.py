@@ -143,6 +143,7 @@ RECORDED = {  # each option of each family occurs
     "Marian": ("transformer", MARIAN, {}),
     "halves side by side": ("transformer", MARIAN | {"concatenate_positions": True}, {}),
     "a tied T5": ("t5", T5 | {"feed_forward_proj": "relu"}, {}),
+    "a T5 with the exact GELU": ("t5", T5 | {"feed_forward_proj": "gated-gelu_python"}, {}),
     "BART": ("bart", BART | {"scale_embedding": True}, {}),
     "ViT": ("vit", VIT, {}),
     "LSTM": ("recurrent", RECURRENT, {}),

@@ -16,8 +16,10 @@ from minitransformer import ViT, ViTConfig, generate, load_pretrained, save_pret
 from minitransformer.cli import main
 from minitransformer.data.image_processor import ImageProcessor
 from minitransformer.pretrained import PretrainedError, PretrainedWarning
+from minitransformer.pretrained.family import FAMILIES, family
 from minitransformer.pretrained.generation import HARMLESS, NEUTRAL
 from minitransformer.pretrained.images import read_processor, write_processor
+from minitransformer.pretrained.loading import configure
 from minitransformer.runs.run import Run
 
 from .from_transformers import assert_close, assert_same_gradients, transformers
@@ -226,6 +228,66 @@ def test_logits_and_gradients_agree_and_the_way_back_is_exact(name, make, tmp_pa
         first = 2 if name.startswith("bart") and "embed_positions" in key else 0  # rows that are never read
         np.testing.assert_array_equal(back[key][first:], value[first:], err_msg=key)
     assert_same_gradients(theirs, ours)
+
+
+OTHER_WORDS = [  # a model, settings of its config.json that are left out, and others
+    ("gpt2", "n_head", {"num_attention_heads": 4}),
+    ("gpt2", "", {"num_attention_heads": 2}),  # beside n_head = 4
+    ("gpt2", "n_embd n_layer n_positions", {"hidden_size": 16, "num_hidden_layers": 2,
+                                            "max_position_embeddings": 32}),
+    ("distilbert, MaskedLM", "n_heads n_layers dim", {"num_attention_heads": 2, "num_hidden_layers": 2,
+                                                      "hidden_size": 16}),
+    ("bart", "encoder_attention_heads encoder_layers d_model", {"num_attention_heads": 2, "hidden_size": 16,
+                                                                "num_hidden_layers": 2}),
+    ("marian", "encoder_attention_heads encoder_layers", {"num_attention_heads": 4, "num_hidden_layers": 2}),
+    ("marian", "activation_function scale_embedding", {}),
+    ("t5", "num_heads num_layers d_kv d_model", {"num_attention_heads": 4, "num_hidden_layers": 2,
+                                                 "head_dim": 6, "hidden_size": 16}),
+    ("t5", "", {"dense_act_fn": "gelu_new"}),
+    ("t5", "dense_act_fn is_gated_act", {"feed_forward_proj": "gelu_pytorch_tanh"}),
+    ("t5 1.1", "", {"dense_act_fn": "gelu"}),
+    ("t5 1.1", "", {"dense_act_fn": "swish"}),
+    ("t5 1.1", "feed_forward_proj", {}),
+    ("t5 1.1", "dense_act_fn is_gated_act", {}),
+    ("t5 1.1", "dense_act_fn is_gated_act", {"feed_forward_proj": "gated-gelu_python"}),
+    ("llama", "", {"rope_scaling": {"type": "linear", "factor": 2.0}}),
+    ("llama, longer", "", {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "rope_theta": 90.0}}),
+    ("llama 3.1", "", {"rope_scaling": {"rope_type": "default"}, "rope_theta": 70.0}),
+    ("llama", "", {"hidden_act": "gelu_pytorch_tanh"}),
+    ("bert, MaskedLM", "", {"hidden_act": "swish"}),
+    ("distilbert, MaskedLM", "", {"activation": "gelu_python_tanh"}),
+    ("vit", "", {"hidden_act": "gelu_fast"}),
+    ("bart", "", {"activation_function": "gelu_accurate"}),
+    *(("gpt2", "", {"activation_function": name}) for name in [
+        "relu", "silu", "swish", "gelu", "gelu_python", "gelu_new", "gelu_fast", "gelu_accurate",
+        "gelu_pytorch_tanh", "gelu_python_tanh",
+    ]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "left_out", "settings"), OTHER_WORDS, ids=str)
+def test_settings_are_known_by_all_names_of_transformers(name, left_out, settings, make, tmp_path):
+    theirs = make(name)
+    theirs.save_pretrained(tmp_path / "theirs")
+    path = tmp_path / "theirs" / "config.json"
+    content = json.loads(path.read_text()) | settings
+    path.write_text(json.dumps({k: value for k, value in content.items() if k not in left_out.split()}))
+    theirs = type(theirs).from_pretrained(tmp_path / "theirs").eval()
+    expected = their_output(theirs, name).detach().numpy()
+    ours = load_pretrained(tmp_path / "theirs")
+    assert_close(our_output(ours, name).numpy(), expected, 1e-5)
+    save_pretrained(ours, tmp_path / "back")
+    again = type(theirs).from_pretrained(tmp_path / "back").eval()
+    assert_close(their_output(again, name).detach().numpy(), expected, 1e-5)
+
+
+@pytest.mark.parametrize("model_type", FAMILIES)
+def test_other_names_of_settings_are_those_of_transformers(model_type, tmp_path):
+    theirs = transformers().AutoConfig.for_model(model_type)
+    kind = family({"model_type": model_type})
+    assert kind.aliases == theirs.attribute_map
+    with pytest.warns(PretrainedWarning, match=r"config\.json: mystery$"):  # all others are known
+        configure(tmp_path, kind, {**theirs.to_dict(), "mystery": 1})
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])

@@ -259,7 +259,7 @@ function transformerEmbedding(at, c, table, ids, start) {
 }
 
 function t5Layer(c, num_layers) {
-  const gated = { "gated-gelu": "geglu_tanh", "gated-silu": "swiglu" };
+  const gated = { "gated-gelu": "geglu_tanh", "gated-gelu_python": "geglu", "gated-silu": "swiglu" };
   return {
     ...LAYER,
     num_layers,
