@@ -81,7 +81,8 @@ def implied(config: Any) -> Settings:
 
 
 FAMILY = Family(
-    "bart", "bart", lambda config: NAMES, "model.", read_config, write_config, implied=implied,
+    "bart", "bart", lambda config: NAMES, "model.", read_config, write_config, "BartModel",
+    zeros=("final_logits_bias",), implied=implied,
     fixed={"normalize_before": False, "add_final_layer_norm": False, "tie_word_embeddings": True},
     aliases=ALIASES,
     copies=COPIES,

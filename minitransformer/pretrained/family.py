@@ -64,6 +64,7 @@ class Family:
     read_config: Callable[[Settings], Settings]  # config.json to the fields of our configuration
     write_config: Callable[[Any], Settings]  # our configuration to config.json, with "architectures"
     body: str = ""  # the class without a head, whose files lack the prefix
+    zeros: Sequence[str] = ()  # tensors of a head that are zero for a file of that class
     fixed: Settings = field(
         default_factory=dict
     )  # settings of which only this value (the default) is supported

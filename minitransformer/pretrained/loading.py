@@ -10,6 +10,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from minigrad.nn.shapes import shapes_only
 
 from ..errors import UserError, check_choice, counted
@@ -53,14 +55,15 @@ def load_pretrained(
     config = configure(folder, kind, content, head, num_labels)
     if getattr(config, "head", "") == "similarity":
         check_pooling(folder)
-    stored = stored_tensors(folder, architecture_of(content))
+    architecture = architecture_of(content)
+    stored = stored_tensors(folder, architecture)
     config = untied_if_different(kind, config, stored)
     has_new_head = head is not None or num_labels is not None
     with nullcontext() if has_new_head else shapes_only():
         model = _build(folder, kind, config)
     if not has_new_head:
-        check_has_head(folder, model, kind, stored, architecture_of(content))
-    _fill(folder, model, kind, stored, dtype, mmap, has_new_head)
+        check_has_head(folder, model, kind, stored, architecture)
+    _fill(folder, model, kind, stored, architecture, dtype, mmap, has_new_head)
     if hasattr(model, "new_cache"):  # it generates texts
         model.generation_options, _, ignored = read_generation(folder, content, model)
         if ignored:
@@ -157,8 +160,8 @@ def check_has_head(
 
 
 def _fill(
-    folder: Path, model: Any, kind: Family, stored: dict[str, StoredTensor], dtype: str, mmap: bool,
-    has_new_head: bool,
+    folder: Path, model: Any, kind: Family, stored: dict[str, StoredTensor], architecture: str, dtype: str,
+    mmap: bool, has_new_head: bool,
 ) -> None:  # fmt: skip
     """Read the weights of a model; everything is checked before anything is read."""
     config = model.config
@@ -167,14 +170,18 @@ def _fill(
     sources = {name: source for name in own if (source := find(table, name)) is not None}
     theirs = by_current_name(stored, kind, (n for source in sources.values() for n in source.names))
     missing = [name for name, source in sources.items() if not all(n in theirs for n in source.names)]
+    zeros = kind.zeros if architecture == kind.body else ()
+    zero = [name for name in missing if set(sources[name].names) <= set(zeros)]
+    missing = [name for name in missing if name not in zero]
     absent = [n for name in missing for n in sources[name].names if n not in theirs]
     if missing and not (has_new_head and all(name.startswith("head.") for name in missing)):
         raise PretrainedError(
-            f"{printable(folder)} lacks {counted(len(absent), 'tensor')} of a {type(model).__name__} with "
-            f"the settings of its config.json: {listed(absent)}.\n"
-            f"Check that config.json and weights belong together."
+            f"{printable(folder)} has a {printable(architecture) or 'model'} that lacks "
+            f"{counted(len(absent), 'tensor')} of a {type(model).__name__} with the settings of its "
+            f"config.json: {listed(absent)}.\n"
+            f"Choose a model of another class, or check that config.json and weights belong together."
         )
-    sources = {name: source for name, source in sources.items() if name not in missing}
+    sources = {name: source for name, source in sources.items() if name not in (*missing, *zero)}
     problems = []
     shapes = {}
     for name, source in sources.items():
@@ -191,7 +198,8 @@ def _fill(
             f"{listed(problems)}.\n"
             f"Check that config.json and weights belong together."
         )
-    arrays: dict[str, Any] = {}
+    kept = "float32" if dtype == "auto" else dtype
+    arrays: dict[str, Any] = {name: np.zeros(own[name].shape, kept) for name in zero}
     for name, source in sources.items():
         parts = [theirs[n] for n in source.names]
         target = parts[0].dtype if dtype == "auto" else dtype

@@ -112,7 +112,8 @@ def with_halves(model: Any) -> Any:
 
 
 FAMILY = Family(
-    "marian", "transformer", names, "model.", read_config, write_config,
+    "marian", "transformer", names, "model.", read_config, write_config, "MarianModel",
+    zeros=("final_logits_bias",),
     fixed={
         "normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False,
         "static_position_embeddings": True, "tie_word_embeddings": True,

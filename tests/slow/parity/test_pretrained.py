@@ -448,6 +448,23 @@ def test_the_body_of_a_model_is_read_without_its_prefix(name, make, tmp_path):
     assert_close(ours.states(IDS).numpy(), states.detach().numpy(), 1e-5)
 
 
+@pytest.mark.parametrize("name", ["bart", "marian"])
+def test_a_body_without_final_logits_bias_has_a_bias_of_zero(name, make, tmp_path):
+    theirs = make(name)
+    theirs.final_logits_bias.zero_()
+    theirs.model.save_pretrained(tmp_path / "body")
+    actual = our_output(load_pretrained(tmp_path / "body"), name)
+    assert_close(actual.numpy(), their_output(theirs, name).detach().numpy(), 1e-5)
+    halves = load_pretrained(tmp_path / "body", dtype="float16").state_dict().values()
+    assert {tensor.dtype for tensor in halves} == {mg.float16}
+
+
+def test_an_encoder_alone_is_refused_by_its_class(make, tmp_path):
+    transformers().T5EncoderModel(make("t5").config).save_pretrained(tmp_path / "encoder")
+    with pytest.raises(PretrainedError, match="has a T5EncoderModel that lacks 28 tensors of a T5"):
+        load_pretrained(tmp_path / "encoder")
+
+
 def torch_ids():
     import torch
 
