@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers as hf
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import decoders, processors
 
 from ..errors import UserError
 from ..files import printable, read_bytes, read_text, write_json
@@ -18,12 +18,23 @@ from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import sentinels
 from .errors import PretrainedError
 from .settings import read_object, read_optional
+from .tokenizer_classes import (
+    BERT_TOKENS,
+    LAYOUTS,
+    class_of,
+    complete,
+    special_token,
+    special_tokens,
+)
 
 NAMES = {  # our roles -> transformers' settings
     "pad": "pad_token", "unk": "unk_token", "start": "bos_token", "end": "eos_token",
     "cls": "cls_token", "sep": "sep_token", "mask": "mask_token",
 }  # fmt: skip
-BERT_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+BLANK: dict[str, Any] = {  # a tokenizer.json without anything
+    "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+    "pre_tokenizer": None, "post_processor": None, "decoder": None,
+}  # fmt: skip
 USUAL = {  # if no file gives roles: of these, those that the vocabulary has
     "pad": ("<pad>", "[PAD]"), "unk": ("<unk>", "[UNK]"), "start": ("<s>",), "end": ("</s>", "<|endoftext|>"),
     "cls": ("[CLS]",), "sep": ("[SEP]",), "mask": ("[MASK]", "<mask>"),
@@ -34,7 +45,8 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
     """The tokenizer of a model, in any layout of the hub.
 
     They are, in this order: source.spm, target.spm and vocab.json (Marian); tokenizer.json; spiece.model or
-    tokenizer.model; vocab.json and merges.txt; vocab.txt.
+    tokenizer.model; vocab.json and merges.txt; vocab.txt. As in transformers, the tokenizer_class and the
+    other settings of tokenizer_config.json go before what tokenizer.json says around its vocabulary.
     Special tokens get their roles from tokenizer_config.json, special_tokens_map.json, config.json and
     generation_config.json.
     """
@@ -43,37 +55,52 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
         raise PretrainedError(
             f"there is no folder {printable(folder)}.\nPass the folder with the model's tokenizer files."
         )
-    settings = read_optional(folder / "special_tokens_map.json")
-    settings |= read_optional(folder / "tokenizer_config.json")
+    settings = read_optional(folder / "tokenizer_config.json")
+    tokens = read_optional(folder / "special_tokens_map.json")  # older than added_tokens_decoder
+    settings = tokens | settings if "added_tokens_decoder" in settings else settings | tokens
     config = read_optional(folder / "generation_config.json") | read_optional(folder / "config.json")
-    size = config.get("vocab_size")
-    has = lambda *names: all((folder / name).is_file() for name in names)
-    if has("source.spm", "target.spm", "vocab.json"):
+    files = next((names for names in LAYOUTS if all((folder / name).is_file() for name in names)), ())
+    if not files:
+        raise PretrainedError(_no_tokenizer(folder))
+    name = class_of(printable(folder), files, settings, config)
+    where = printable(folder / files[0])
+    if name == "MarianTokenizer":
         return _marian(folder, settings, config)
-    if not has("tokenizer.json"):
-        for name in ("spiece.model", "tokenizer.model"):
-            if has(name):
-                return _sentencepiece(folder / name, settings, config)
-    if has("tokenizer.json"):
-        path = folder / "tokenizer.json"
-        backend = backend_of(read_object(path), printable(path))
-    elif has("vocab.json", "merges.txt"):
-        backend = _byte_level(folder, settings.get("add_prefix_space") is True)
-    elif has("vocab.txt"):
-        backend = _word_piece(folder / "vocab.txt", settings)
-    elif has("sentencepiece.bpe.model"):
+    if files[0].endswith(".model"):
+        tokenizer: PretrainedTokenizer = _sentencepiece(folder / files[0], name, settings, config)
+    else:
+        if files[0] == "tokenizer.json":
+            content = read_object(folder / files[0])
+            settings = {k: v for k, v in settings.items() if k not in ("add_bos_token", "add_eos_token")}
+        else:
+            content = BLANK | {"model": _model(folder, files[0], settings)}
+        backend = backend_of(content, where)
+        complete(backend, name, settings, where)
+        roles = _roles(backend.get_vocab(), settings, config)
+        tokenizer = PretrainedTokenizer(backend, roles, config.get("vocab_size"))
+    needs_no_space = name == "LlamaTokenizer" and settings.get("add_prefix_space") is False
+    if needs_no_space and any(tokenizer.id_to_token[i].startswith("▁") for i in tokenizer.encode("a")[:1]):
         raise PretrainedError(
+            f"{where} puts a space before each text, but tokenizer_config.json has add_prefix_space = False, "
+            f"which is not supported.\n"
+            f"Choose a model without this setting."
+        )
+    return tokenizer
+
+
+def _no_tokenizer(folder: Path) -> str:
+    """The error for a folder without files that are read."""
+    if (folder / "sentencepiece.bpe.model").is_file():
+        return (
             f"{printable(folder)}: the ids of sentencepiece.bpe.model are not those of the model.\n"
             f"Write its tokenizer.json: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER), "
             f"of transformers."
         )
-    else:
-        raise PretrainedError(
-            f"{printable(folder)} has no tokenizer: found none of tokenizer.json, spiece.model, "
-            f"tokenizer.model, source.spm, vocab.json with merges.txt, and vocab.txt.\n"
-            f"Download the model's tokenizer files into the same folder."
-        )
-    return PretrainedTokenizer(backend, _roles(backend.get_vocab(), settings, config), size)
+    return (
+        f"{printable(folder)} has no tokenizer: found none of tokenizer.json, spiece.model, "
+        f"tokenizer.model, source.spm, vocab.json with merges.txt, and vocab.txt.\n"
+        f"Download the model's tokenizer files into the same folder."
+    )
 
 
 def _roles(
@@ -86,7 +113,7 @@ def _roles(
     tokens = {i: token for token, i in vocab.items()}
     found = {}
     for role, name in NAMES.items():
-        token = _token(settings, name)
+        token = special_token(settings, name)
         number = config.get(f"{name}_id")
         if isinstance(number, list) and number:  # of several end tokens, the first
             number = number[0]
@@ -102,17 +129,11 @@ def _roles(
     return found
 
 
-def _token(settings: Mapping[str, Any], name: str) -> Any:
-    """A special token of the settings, which is text, or an object with its content."""
-    token = settings.get(name)
-    return token.get("content") if isinstance(token, dict) else token
-
-
 def _sentencepiece(
-    path: Path, settings: Mapping[str, Any], config: Mapping[str, Any]
+    path: Path, kind: str, settings: Mapping[str, Any], config: Mapping[str, Any]
 ) -> SentencePieceTokenizer:
     """T5's, with sentinels after the pieces; or Llama's, with <s> before each text."""
-    is_t5 = config.get("model_type") == "t5"
+    is_t5 = kind == "T5Tokenizer"
     count = settings.get("extra_ids", 100) if is_t5 else 0
     count = count if isinstance(count, int) and 0 <= count <= 1000 else 0
     added = sentinels(count)[::-1]
@@ -122,8 +143,9 @@ def _sentencepiece(
     roles = _roles(plain.token_to_id, settings, config)
     begins = not is_t5 and settings.get("add_bos_token", True) and "start" in roles
     prefix = [roles["start"]] if begins else []
+    has_end = is_t5 or settings.get("add_eos_token") is True
     return SentencePieceTokenizer(
-        content, roles, config.get("vocab_size"), added=added, prefix=prefix, has_end=is_t5, where=where
+        content, roles, config.get("vocab_size"), added=added, prefix=prefix, has_end=has_end, where=where
     )
 
 
@@ -145,63 +167,21 @@ def _marian(folder: Path, settings: Mapping[str, Any], config: Mapping[str, Any]
     return SentencePieceTokenizer(source, roles, config.get("vocab_size"), target, vocab, where=where)
 
 
-def _byte_level(folder: Path, add_prefix_space: bool) -> hf.Tokenizer:
-    """GPT-2's and BART's: pairs of bytes (Radford et al. 2019, 2.2)."""
-    vocab = read_optional(folder / "vocab.json")
-    lines = read_text(folder / "merges.txt").split("\n")
-    merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
-    content: Any = {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
-        "pre_tokenizer": None, "post_processor": None, "decoder": None,
-        "model": {"type": "BPE", "vocab": vocab, "merges": merges},
-    }  # fmt: skip
-    backend = backend_of(content, printable(folder / "vocab.json"))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
-    backend.decoder = decoders.ByteLevel()
-    backend.post_processor = processors.ByteLevel(trim_offsets=False)
-    if "<s>" in vocab and "</s>" in vocab:  # RoBERTa's and BART's
-        pair = ("</s>", vocab["</s>"]), ("<s>", vocab["<s>"])
-        backend.post_processor = processors.RobertaProcessing(*pair, add_prefix_space=add_prefix_space)
-    special = [
-        token for token in ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>") if token in vocab
-    ]
-    backend.add_special_tokens(special)
-    return backend
-
-
-def _word_piece(path: Path, settings: Mapping[str, Any]) -> hf.Tokenizer:
-    """BERT's: a token on each line."""
-    tokens = read_text(path).removesuffix("\n").split("\n")
+def _model(folder: Path, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The vocabulary of vocab.json and merges.txt, or of vocab.txt, as a tokenizer.json has it."""
+    if name == "vocab.json":
+        lines = read_text(folder / "merges.txt").split("\n")
+        merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
+        return {"type": "BPE", "vocab": read_object(folder / name), "merges": merges}
+    tokens = read_text(folder / name).removesuffix("\n").split("\n")  # one on each line
     vocab = {token: i for i, token in enumerate(tokens)}
     if len(vocab) < len(tokens):
-        raise PretrainedError(f"{printable(path)} has a token twice.\nDownload it again.")
-    special = {role: _token(settings, NAMES[role]) or token for role, token in BERT_TOKENS.items()}
-    missing = [token for token in special.values() if not isinstance(token, str) or token not in vocab]
-    if missing:
-        raise PretrainedError(
-            f"{printable(path)} is not the vocabulary of a BERT: it lacks "
-            f"{printable(', '.join(map(str, missing)))}.\n"
-            f"Download it again."
-        )
-    backend = hf.Tokenizer(models.WordPiece(vocab, unk_token=special["unk"], max_input_chars_per_word=100))
-    for name in ("tokenize_chinese_chars", "strip_accents", "do_lower_case"):
-        if not isinstance(settings.get(name), bool | None):
-            raise PretrainedError(
-                f"{printable(path.parent)}: {name} of tokenizer_config.json must be true or false.\n"
-                f"Download it again."
-            )
-    backend.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=settings.get("tokenize_chinese_chars") is not False,
-        strip_accents=settings.get("strip_accents"),
-        lowercase=settings.get("do_lower_case") is not False,
-    )
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.decoder = decoders.WordPiece()
-    cls, sep = ((special[role], vocab[special[role]]) for role in ("cls", "sep"))
-    backend.post_processor = processors.BertProcessing(sep, cls)
-    backend.add_special_tokens(list(special.values()))
-    return backend
+        raise PretrainedError(f"{printable(folder / name)} has a token twice.\nDownload it again.")
+    unknown = special_tokens(settings, BERT_TOKENS)["unk_token"]
+    return {
+        "type": "WordPiece", "vocab": vocab, "unk_token": unknown, "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+    }  # fmt: skip
 
 
 MARKS = [(f" {mark}", mark) for mark in ".,?!:;)…"] + [
@@ -225,11 +205,14 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, model: Any = None) -> Non
 
     Around a text, it puts the special tokens that the `model` is fed with.
     """
+    more: dict[str, Any] = {}
     if isinstance(tokenizer, SentencePieceTokenizer):
         for name, content in tokenizer.model_files().items():
             (folder / name).write_bytes(content)
         kind = "MarianTokenizer" if (folder / "source.spm").exists() else "LlamaTokenizer"
         kind = "T5Tokenizer" if getattr(model, "model_type", "") == "t5" else kind
+        if kind == "LlamaTokenizer":
+            more = {"add_bos_token": bool(tokenizer.prefix), "add_eos_token": tokenizer.has_end}
     else:
         backend = hf.Tokenizer.from_str(tokenizer._backend.to_str())
         if not isinstance(tokenizer, PretrainedTokenizer):
@@ -237,13 +220,10 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, model: Any = None) -> Non
             backend.decoder = DECODERS.get(tokenizer.layout, backend.decoder)
         backend.save(str(folder / "tokenizer.json"))
         kind = "PreTrainedTokenizerFast"
-    settings: dict[str, Any] = {"tokenizer_class": kind, **special_tokens(tokenizer)}
-    if kind == "LlamaTokenizer":
-        settings |= {"add_bos_token": bool(tokenizer.prefix), "add_eos_token": False}
-    write_json(folder / "tokenizer_config.json", settings)
+    write_json(folder / "tokenizer_config.json", {"tokenizer_class": kind, **roles_of(tokenizer), **more})
 
 
-def special_tokens(tokenizer: Tokenizer) -> dict[str, str]:
+def roles_of(tokenizer: Tokenizer) -> dict[str, str]:
     """The special tokens by the names of transformers. A token before each text is its bos_token."""
     ids: dict[str, Any] = {
         "pad": tokenizer.pad_id,

@@ -92,6 +92,82 @@ def test_lowercase_follows_the_setting(tmp_path):
     assert bert(tmp_path, do_lower_case=False).encode("The") == [1]
 
 
+def byte_level(folder, **settings):
+    write(folder, vocab={token: i for i, token in enumerate(["a", "Ġ", "Ġa", "</s>", "<s>"])})
+    (folder / "merges.txt").write_text("#version: 0.2\nĠ a\n")
+    write(folder, tokenizer_config=settings)
+    return load_tokenizer(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "ids"),
+    [
+        ({}, [0]),
+        ({"tokenizer_class": "GPT2TokenizerFast"}, [0]),
+        ({"tokenizer_class": "RobertaTokenizer"}, [4, 0, 3]),
+        ({"tokenizer_class": "BartTokenizerFast", "add_prefix_space": True}, [4, 2, 3]),
+        ({"add_bos_token": True, "bos_token": "<s>"}, [4, 0]),
+        ({"add_eos_token": True, "eos_token": {"content": "</s>"}}, [0, 3]),
+    ],
+)
+def test_the_class_and_its_settings_say_what_is_around_a_text(settings, ids, tmp_path):
+    assert byte_level(tmp_path, **settings).encode_with_special_tokens("a") == ids
+
+
+def test_settings_go_before_those_of_tokenizer_json(tmp_path):
+    ours = bert(tmp_path)
+    (tmp_path / "vocab.txt").unlink()
+    ours._backend.save(str(tmp_path / "tokenizer.json"))
+    for name, ids in [("BertTokenizerFast", [2, 1, 3]), ("PreTrainedTokenizerFast", [2, 5, 3])]:
+        write(tmp_path, tokenizer_config={"tokenizer_class": name, "do_lower_case": False})
+        assert load_tokenizer(tmp_path).encode_with_special_tokens("The") == ids
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        (["vocab.txt"], "BertJapaneseTokenizer"),
+        (["vocab.txt"], "MPNetTokenizer"),
+        (["vocab.json", "merges.txt"], "Qwen2TokenizerFast"),
+        (["vocab.json", "merges.txt"], "CLIPTokenizer"),
+        (["tokenizer.model"], "GemmaTokenizer"),
+        (["spiece.model"], "AlbertTokenizer"),
+        (["source.spm", "target.spm", "vocab.json"], "M2M100Tokenizer"),
+        (["tokenizer.json"], "PhobertTokenizer"),
+        (["tokenizer.json"], "BertJapaneseTokenizer"),
+    ],
+)
+@pytest.mark.parametrize("where", ["config", "tokenizer_config"])
+def test_another_class_of_tokenizers_is_refused_by_name(files, name, where, tmp_path):
+    for file in files:
+        (tmp_path / file).write_text("{}")
+    write(tmp_path, **{where: {"tokenizer_class": name}})
+    match = rf"tokenizer_class {name.removesuffix('Fast')}, which is not supported for its {files[0]}"
+    with pytest.raises(UserError, match=match):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["tokenizer.model", "tokenizer.json"])
+def test_a_llama_that_must_not_start_with_a_space_is_refused(file, tmp_path):
+    if file == "tokenizer.model":
+        sentencepiece(tmp_path)
+    else:
+        backend = hf.Tokenizer(models.BPE({"<unk>": 0, "▁": 1, "a": 2}, [], unk_token="<unk>"))
+        backend.pre_tokenizer = pre_tokenizers.Metaspace()
+        backend.save(str(tmp_path / file))
+    write(tmp_path, config={"model_type": "llama"}, tokenizer_config={"add_prefix_space": True})
+    load_tokenizer(tmp_path)
+    write(tmp_path, tokenizer_config={"add_prefix_space": False})
+    with pytest.raises(UserError, match="add_prefix_space = False, which is not supported"):
+        load_tokenizer(tmp_path)
+
+
+def test_special_tokens_map_goes_before_older_settings(tmp_path):
+    write(tmp_path, special_tokens_map={"pad_token": "[SEP]"})
+    assert bert(tmp_path, pad_token="[MASK]").pad_id == 3
+    assert bert(tmp_path, pad_token="[MASK]", added_tokens_decoder={}).pad_id == 4
+
+
 def test_roles_come_from_generation_config_too(tmp_path):
     ours = words(tmp_path, generation_config={"decoder_start_token_id": 1, "eos_token_id": [2, 4]})
     assert (ours.start_id, ours.end_id) == (1, 2)

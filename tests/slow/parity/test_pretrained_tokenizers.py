@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from minitransformer import BERT, GPT, BERTConfig, GPTConfig, Tokenizer, Transformer, TransformerConfig
+from minitransformer.pretrained.tokenizer_classes import WITHOUT_JSON
 from minitransformer.pretrained.tokenizers import load_tokenizer, save_tokenizer
 from minitransformer.text.loading import load_tokenizer as load_run_tokenizer
 
@@ -62,6 +63,21 @@ def gpt2(folder):
     backend.model.save(str(folder))
     write(folder, config={"model_type": "gpt2", "vocab_size": backend.get_vocab_size()})
     return transformers().GPT2Tokenizer
+
+
+def bart(folder):
+    """vocab.json and merges.txt, with other special tokens"""
+    backend = hf.Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=330, initial_alphabet=alphabet, special_tokens=special, show_progress=False
+    )
+    backend.train_from_iterator(TEXTS, trainer)
+    backend.model.save(str(folder))
+    write(folder, config={"model_type": "bart", "vocab_size": backend.get_vocab_size()})
+    return transformers().RobertaTokenizer
 
 
 def bert(folder, lower=True):
@@ -128,8 +144,8 @@ def marian(folder):
     return transformers().MarianTokenizer
 
 
-LAYOUTS = {"gpt2": gpt2, "bert": bert, "bert, cased": lambda folder: bert(folder, False), "t5": t5,
-           "llama": llama, "marian": marian}  # fmt: skip
+LAYOUTS = {"gpt2": gpt2, "bart": bart, "bert": bert, "bert, cased": lambda folder: bert(folder, False),
+           "t5": t5, "llama": llama, "marian": marian}  # fmt: skip
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -153,6 +169,81 @@ def test_the_ids_are_those_of_transformers(layout):
         assert ours.decode(ids) == theirs.decode(
             ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
         ), text
+
+
+def as_json(make, **parts):
+    """tokenizer.json for the vocabulary of another layout, with these parts."""
+
+    def write_json(folder):
+        kind = make(folder)
+        backend = kind.from_pretrained(folder).backend_tokenizer
+        for name in ("vocab.txt", "vocab.json", "merges.txt"):
+            (folder / name).unlink(missing_ok=True)
+        for name, part in parts.items():
+            setattr(backend, name, part)
+        backend.save(str(folder / "tokenizer.json"))
+
+    return write_json
+
+
+CASED = {"normalizer": normalizers.BertNormalizer(lowercase=False)}
+NONE = {"post_processor": None}
+SPACE = {"pre_tokenizer": pre_tokenizers.ByteLevel(add_prefix_space=True)}
+BOS = {"add_bos_token": True, "bos_token": "<|endoftext|>"}
+EOS = {"add_eos_token": True, "eos_token": "<|endoftext|>"}
+CLASSES = [  # a layout, and settings of tokenizer_config.json
+    (as_json(bert), {"do_lower_case": False}),
+    (as_json(bert), {"strip_accents": False}),
+    (as_json(bert), {"tokenize_chinese_chars": False}),
+    (as_json(bert), {"tokenizer_class": "DistilBertTokenizer", "do_lower_case": False}),
+    (as_json(bert), {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": False}),
+    (as_json(bert, **CASED), {}),
+    (as_json(bert, **CASED), {"tokenizer_class": "BertTokenizerFast"}),
+    (as_json(bert, **CASED), {"tokenizer_class": "PreTrainedTokenizerFast"}),
+    (as_json(bert, **NONE), {"tokenizer_class": "BertTokenizer"}),
+    (as_json(bert, **NONE), {"tokenizer_class": "TokenizersBackend"}),
+    (bert, {"do_lower_case": False, "tokenizer_class": "ElectraTokenizer"}),
+    (gpt2, BOS), (gpt2, EOS), (gpt2, BOS | EOS), (gpt2, {"add_bos_token": True}),
+    (gpt2, {"add_prefix_space": True}),
+    (as_json(gpt2), BOS), (as_json(gpt2), {"add_prefix_space": True}),
+    (as_json(gpt2), {"add_prefix_space": True, "tokenizer_class": "PreTrainedTokenizerFast"}),
+    (as_json(gpt2, **SPACE), {}), (as_json(gpt2, **SPACE), {"add_prefix_space": True}),
+    (bart, {}), (bart, BOS), (bart, {"add_prefix_space": True}), (bart, {"tokenizer_class": "BartTokenizer"}),
+    (bart, {"tokenizer_class": "GPT2Tokenizer"}),
+    (as_json(bart, **NONE), {}), (as_json(bart), {"tokenizer_class": "GPT2Tokenizer"}),
+    (llama, {"add_bos_token": True, "add_eos_token": True}),
+    (llama, {"add_bos_token": False, "add_eos_token": True}),
+    (llama, {"add_bos_token": True, "legacy": True, "tokenizer_class": "LlamaTokenizerFast"}),
+    (t5, {"add_bos_token": True, "add_eos_token": False, "legacy": False}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "settings"), CLASSES)
+def test_the_class_and_its_settings_are_followed(make, settings, tmp_path):
+    make(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    stored = json.loads(path.read_text()) if path.exists() else {}
+    write(tmp_path, tokenizer_config=stored | settings)
+    theirs = transformers().AutoTokenizer.from_pretrained(tmp_path)
+    ours = load_tokenizer(tmp_path)
+    (tmp_path / "back").mkdir()
+    config = json.loads((tmp_path / "config.json").read_text())
+    save_tokenizer(ours, tmp_path / "back", type("Model", (), {"model_type": config["model_type"]}))
+    again = transformers().AutoTokenizer.from_pretrained(tmp_path / "back")
+    for text in [*TEXTS[:9], *STRANGE]:
+        if text.startswith(" ") or "</s>" in text or "<unk>" in text:
+            continue  # as in test_the_ids_are_those_of_transformers
+        assert ours.encode_with_special_tokens(text) == theirs(text)["input_ids"], text
+        assert again(text)["input_ids"] == theirs(text)["input_ids"], text
+
+
+def test_classes_that_read_no_tokenizer_json_are_those_of_transformers():
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
+
+    names = {name for name in TOKENIZER_MAPPING_NAMES.values() if name}
+    classes = {name: tokenizer_class_from_name(name) for name in names}
+    backend = transformers().PreTrainedTokenizerFast
+    assert {n for n, c in classes.items() if c and not issubclass(c, backend)} == set(WITHOUT_JSON.split())
 
 
 def test_a_run_keeps_the_tokenizer(layout, tmp_path):
