@@ -257,6 +257,8 @@ def _merges(model: dict[str, Any]) -> list[Sequence[str]]:
 
 def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
     """SentencePiece's files; of two, targets are read with the second, which also makes texts."""
+    if tokenizer.marks:
+        raise UnknownPart(f"added tokens that are not special, such as {tokenizer.marks[0]!r:.40}")
     source, *others = (_of_file(content) for content in tokenizer._content.values())
     unknown = tokenizer.id_to_token.get(tokenizer.unk_id or 0)
     is_named = tokenizer._vocab is not None  # ids are those of a vocab.json, in which pieces are looked up

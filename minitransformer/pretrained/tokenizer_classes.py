@@ -35,6 +35,10 @@ Wav2Vec2PhonemeCTCTokenizer XLMTokenizer
 """
 BERTS = LAYOUTS["vocab.txt",].split()
 BYTE_LEVELS = LAYOUTS["vocab.json", "merges.txt"].split()
+NAMES = {  # our roles -> transformers' settings
+    "pad": "pad_token", "unk": "unk_token", "start": "bos_token", "end": "eos_token",
+    "cls": "cls_token", "sep": "sep_token", "mask": "mask_token",
+}  # fmt: skip
 BERT_TOKENS = {
     "unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]",
     "mask_token": "[MASK]",
@@ -64,15 +68,14 @@ def class_of(
     return next(name for name in (given, usual, *readers) if name in readers)
 
 
-def special_token(settings: Mapping[str, Any], name: str) -> Any:
+def content_of(token: Any) -> Any:
     """A special token of the settings, which is text, or an object with its content."""
-    token = settings.get(name)
     return token.get("content") if isinstance(token, dict) else token
 
 
 def special_tokens(settings: Mapping[str, Any], usual: Mapping[str, str]) -> dict[str, str]:
     """The special tokens of the settings, or the `usual` ones of a class."""
-    return {name: str(special_token(settings, name) or token) for name, token in usual.items()}
+    return {name: str(content_of(settings.get(name)) or token) for name, token in usual.items()}
 
 
 def complete(backend: hf.Tokenizer, name: str, settings: Mapping[str, Any], where: str) -> None:

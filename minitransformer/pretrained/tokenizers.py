@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,25 +13,24 @@ from tokenizers import decoders, processors
 
 from ..errors import UserError
 from ..files import printable, read_bytes, read_text, write_json
-from ..text.pretrained_tokenizer import PretrainedTokenizer, backend_of
+from ..text.pretrained_tokenizer import MOST_TOKENS, PretrainedTokenizer, backend_of
 from ..text.sentencepiece_tokenizer import SentencePieceTokenizer
 from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import sentinels
-from .errors import PretrainedError
+from .added_tokens import Token, added_tokens, check_marks, entries
+from .errors import PretrainedError, PretrainedWarning
 from .settings import read_object, read_optional
 from .tokenizer_classes import (
     BERT_TOKENS,
     LAYOUTS,
+    NAMES,
     class_of,
     complete,
-    special_token,
+    content_of,
     special_tokens,
 )
+from .weights import listed
 
-NAMES = {  # our roles -> transformers' settings
-    "pad": "pad_token", "unk": "unk_token", "start": "bos_token", "end": "eos_token",
-    "cls": "cls_token", "sep": "sep_token", "mask": "mask_token",
-}  # fmt: skip
 BLANK: dict[str, Any] = {  # a tokenizer.json without anything
     "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
     "pre_tokenizer": None, "post_processor": None, "decoder": None,
@@ -56,36 +56,62 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
             f"there is no folder {printable(folder)}.\nPass the folder with the model's tokenizer files."
         )
     settings = read_optional(folder / "tokenizer_config.json")
-    tokens = read_optional(folder / "special_tokens_map.json")  # older than added_tokens_decoder
-    settings = tokens | settings if "added_tokens_decoder" in settings else settings | tokens
+    older = read_optional(folder / "special_tokens_map.json")
+    settings = older | settings if "added_tokens_decoder" in settings else settings | older
     config = read_optional(folder / "generation_config.json") | read_optional(folder / "config.json")
     files = next((names for names in LAYOUTS if all((folder / name).is_file() for name in names)), ())
     if not files:
         raise PretrainedError(_no_tokenizer(folder))
     name = class_of(printable(folder), files, settings, config)
-    where = printable(folder / files[0])
-    if name == "MarianTokenizer":
-        return _marian(folder, settings, config)
-    if files[0].endswith(".model"):
-        tokenizer: PretrainedTokenizer = _sentencepiece(folder / files[0], name, settings, config)
-    else:
-        if files[0] == "tokenizer.json":
-            content = read_object(folder / files[0])
-            settings = {k: v for k, v in settings.items() if k not in ("add_bos_token", "add_eos_token")}
-        else:
-            content = BLANK | {"model": _model(folder, files[0], settings)}
-        backend = backend_of(content, where)
-        complete(backend, name, settings, where)
-        roles = _roles(backend.get_vocab(), settings, config)
-        tokenizer = PretrainedTokenizer(backend, roles, config.get("vocab_size"))
-    needs_no_space = name == "LlamaTokenizer" and settings.get("add_prefix_space") is False
-    if needs_no_space and any(tokenizer.id_to_token[i].startswith("▁") for i in tokenizer.encode("a")[:1]):
+    content = read_object(folder / files[0]) if files[0] == "tokenizer.json" else {}
+    tokens = added_tokens(folder, content.get("added_tokens"), settings)
+    rows = config.get("vocab_size")
+    is_lost = lambda i: type(rows) is int and rows <= i < MOST_TOKENS  # larger ones are of a damaged file
+    lost = [token["content"] for token in tokens if is_lost(token["id"])]
+    added = [token for token in tokens if token["content"] not in lost]
+    tokenizer = _read(folder / files[0], name, content, added, settings, config)
+    where = printable(folder)
+    for token in added:
+        if tokenizer.token_to_id.get(token["content"]) != token["id"]:
+            raise PretrainedError(
+                f"{where} has no place for the added token {printable(repr(token['content'])):.60} with the "
+                f"id {token['id']}.\n"
+                f"Download the tokenizer's files again, all from one model."
+            )
+    first = tokenizer.encode("a")[:1] if settings.get("add_prefix_space") is False else []
+    if name == "LlamaTokenizer" and any(tokenizer.id_to_token[i].startswith("▁") for i in first):
         raise PretrainedError(
-            f"{where} puts a space before each text, but tokenizer_config.json has add_prefix_space = False, "
-            f"which is not supported.\n"
+            f"{where} puts a space before each text, but its tokenizer_config.json has add_prefix_space = "
+            f"False, which is not supported.\n"
             f"Choose a model without this setting."
         )
+    if lost:
+        warning = f"tokens that the model has no row for, of {where}: {listed(lost)}"
+        warnings.warn(warning, PretrainedWarning, stacklevel=2)
     return tokenizer
+
+
+def _read(
+    path: Path, name: str, content: dict[str, Any], added: list[Token], settings: Mapping[str, Any],
+    config: Mapping[str, Any],
+) -> PretrainedTokenizer:  # fmt: skip
+    """The tokenizer of a class; `content` is that of a tokenizer.json, `added` are the added tokens."""
+    where = printable(path)
+    if path.suffix in (".spm", ".model"):
+        check_marks(added, name, where)
+    if path.suffix == ".spm":
+        return _marian(path.parent, settings, config)
+    if path.suffix == ".model":
+        return _sentencepiece(path, name, added, settings, config)
+    if content:
+        settings = {key: settings[key] for key in settings if key not in ("add_bos_token", "add_eos_token")}
+    else:
+        content = BLANK | {"model": _model(path, settings)}
+    backend = backend_of(content | {"added_tokens": added}, where)
+    complete(backend, name, settings, where)
+    return PretrainedTokenizer(
+        backend, _roles(backend.get_vocab(), settings, config), config.get("vocab_size")
+    )
 
 
 def _no_tokenizer(folder: Path) -> str:
@@ -113,7 +139,7 @@ def _roles(
     tokens = {i: token for token, i in vocab.items()}
     found = {}
     for role, name in NAMES.items():
-        token = special_token(settings, name)
+        token = content_of(settings.get(name))
         number = config.get(f"{name}_id")
         if isinstance(number, list) and number:  # of several end tokens, the first
             number = number[0]
@@ -130,9 +156,9 @@ def _roles(
 
 
 def _sentencepiece(
-    path: Path, kind: str, settings: Mapping[str, Any], config: Mapping[str, Any]
+    path: Path, kind: str, tokens: list[Token], settings: Mapping[str, Any], config: Mapping[str, Any]
 ) -> SentencePieceTokenizer:
-    """T5's, with sentinels after the pieces; or Llama's, with <s> before each text."""
+    """T5's, with sentinels after the pieces; or Llama's, with <s> before each text. `tokens` were added."""
     is_t5 = kind == "T5Tokenizer"
     count = settings.get("extra_ids", 100) if is_t5 else 0
     count = count if isinstance(count, int) and 0 <= count <= 1000 else 0
@@ -140,13 +166,17 @@ def _sentencepiece(
     content = read_bytes(path)
     where = printable(path)
     plain = SentencePieceTokenizer(content, {}, added=added, where=where)
-    roles = _roles(plain.token_to_id, settings, config)
+    ids = {token["content"]: token["id"] for token in tokens}
+    added += [token for token in ids if token not in plain.token_to_id]
+    marks = [token["content"] for token in tokens if not token["special"]]
+    roles = _roles({**plain.token_to_id, **ids}, settings, config)
     begins = not is_t5 and settings.get("add_bos_token", True) and "start" in roles
     prefix = [roles["start"]] if begins else []
     has_end = is_t5 or settings.get("add_eos_token") is True
     return SentencePieceTokenizer(
-        content, roles, config.get("vocab_size"), added=added, prefix=prefix, has_end=has_end, where=where
-    )
+        content, roles, config.get("vocab_size"), added=added, prefix=prefix, has_end=has_end, where=where,
+        marks=marks, legacy=settings.get("legacy") is True,
+    )  # fmt: skip
 
 
 def _marian(folder: Path, settings: Mapping[str, Any], config: Mapping[str, Any]) -> SentencePieceTokenizer:
@@ -167,16 +197,16 @@ def _marian(folder: Path, settings: Mapping[str, Any], config: Mapping[str, Any]
     return SentencePieceTokenizer(source, roles, config.get("vocab_size"), target, vocab, where=where)
 
 
-def _model(folder: Path, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _model(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The vocabulary of vocab.json and merges.txt, or of vocab.txt, as a tokenizer.json has it."""
-    if name == "vocab.json":
-        lines = read_text(folder / "merges.txt").split("\n")
+    if path.suffix == ".json":
+        lines = read_text(path.with_name("merges.txt")).split("\n")
         merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
-        return {"type": "BPE", "vocab": read_object(folder / name), "merges": merges}
-    tokens = read_text(folder / name).removesuffix("\n").split("\n")  # one on each line
+        return {"type": "BPE", "vocab": read_object(path), "merges": merges}
+    tokens = read_text(path).removesuffix("\n").split("\n")  # one on each line
     vocab = {token: i for i, token in enumerate(tokens)}
     if len(vocab) < len(tokens):
-        raise PretrainedError(f"{printable(folder / name)} has a token twice.\nDownload it again.")
+        raise PretrainedError(f"{printable(path)} has a token twice.\nDownload it again.")
     unknown = special_tokens(settings, BERT_TOKENS)["unk_token"]
     return {
         "type": "WordPiece", "vocab": vocab, "unk_token": unknown, "continuing_subword_prefix": "##",
@@ -213,6 +243,10 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, model: Any = None) -> Non
         kind = "T5Tokenizer" if getattr(model, "model_type", "") == "t5" else kind
         if kind == "LlamaTokenizer":
             more = {"add_bos_token": bool(tokenizer.prefix), "add_eos_token": tokenizer.has_end}
+            more["legacy"] = tokenizer.legacy
+        ids = {token: tokenizer.token_to_id[token] for token in (*tokenizer.added, *tokenizer.marks)}
+        if ids:
+            more["added_tokens_decoder"] = entries(ids, tokenizer.marks)
     else:
         backend = hf.Tokenizer.from_str(tokenizer._backend.to_str())
         if not isinstance(tokenizer, PretrainedTokenizer):

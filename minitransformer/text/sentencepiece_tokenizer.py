@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -14,14 +15,16 @@ from .pretrained_tokenizer import PretrainedTokenizer
 from .tokenizer import TokenizerError
 
 SPACE = "▁"
+WITHOUT_PREFIX = b"\x1a\x02\x18\x00"  # after a model: normalizer_spec.add_dummy_prefix = false
 
 
 class SentencePieceTokenizer(PretrainedTokenizer):
     """Encodes with `source`, the content of a .model file, and targets with `target`, if it is given.
 
     Ids are those of `vocab` (Marian's vocab.json), or else of the model; `added` are the tokens after the
-    model's own, such as T5's <extra_id_99> to <extra_id_0>. A text is fed with the special tokens `prefix`
-    before it and, if `has_end`, the end token after it.
+    model's own, such as T5's <extra_id_99> to <extra_id_0>, and `marks` those tokens that are read in a text,
+    such as <|im_start|>. A text is fed with the special tokens `prefix` before it and, if `has_end`, the end
+    token after it. Before a text stands a space; if `legacy`, also before what follows a mark.
     """
 
     def __init__(
@@ -35,6 +38,8 @@ class SentencePieceTokenizer(PretrainedTokenizer):
         prefix: Sequence[str] = (),
         has_end: bool = True,
         where: str = "the SentencePiece model",
+        marks: Sequence[str] = (),
+        legacy: bool = False,
     ) -> None:
         self.layout = "sentencepiece"
         self.kind = "unigram"
@@ -42,15 +47,19 @@ class SentencePieceTokenizer(PretrainedTokenizer):
         self._source = _processor(source, where)
         self._target = self._source if target is None else _processor(target, where)
         self._vocab = None if vocab is None else dict(vocab)
-        self._added = list(added)
+        self.added, self.marks, self.legacy = list(added), list(marks), legacy
+        longest_first = sorted(map(re.escape, marks), key=len, reverse=True)
+        self._mark = re.compile(f"({'|'.join(longest_first) or '(?!)'})")
+        strips_spaces = self._source.encode(" a") == self._source.encode("a")
+        has_inner = bool(marks) and not strips_spaces
+        self._inner = _processor(source + WITHOUT_PREFIX, where) if has_inner else self._source
         size = self._source.get_piece_size()
         pieces = {self._source.id_to_piece(i): i for i in range(size)} if vocab is None else dict(vocab)
         pieces |= {token: size + i for i, token in enumerate(added)} if vocab is None else {}
         ids = range(size) if vocab is None else ()
         special = {i for i in ids if self._source.is_control(i) or self._source.is_unknown(i)}
-        self._describe(
-            pieces, roles, vocab_size, special | {pieces[token] for token in added if token in pieces}
-        )
+        special |= {pieces[token] for token in added if token in pieces}
+        self._describe(pieces, roles, vocab_size, special - {pieces[token] for token in marks})
         self.prefix = [self.token_to_id[token] for token in prefix]
         self.has_end = has_end
 
@@ -63,9 +72,19 @@ class SentencePieceTokenizer(PretrainedTokenizer):
     def _encode(self, processor: Any, text: str) -> list[int]:
         _check_text(text)
         if self._vocab is None:
-            return processor.encode(text)
+            encode = lambda part, by: [self.token_to_id[part]] if by is None else by.encode(part)
+            return [i for _, part, by in self._parts(text) for i in encode(part, by)]
         code, text = _language_code(text)
         return [self._id_of(piece) for piece in [*code, *processor.encode(text, out_type=str)]]
+
+    def _parts(self, text: str) -> Iterator[tuple[int, str, Any]]:
+        """The parts of a text: where each starts, and the processor that encodes it; None for a mark."""
+        start = 0
+        for number, part in enumerate(self._mark.split(text)):
+            has_space = number == 0 or (self.legacy and not part.startswith(" "))
+            processor = self._source if has_space else self._inner
+            yield start, part, None if number % 2 else processor
+            start += len(part)
 
     def _id_of(self, piece: str) -> int:
         return self.token_to_id.get(piece, self.unk_id or 0)
@@ -76,9 +95,15 @@ class SentencePieceTokenizer(PretrainedTokenizer):
 
     def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         _check_text(text)
-        found = self._source.encode(text, out_type="offset_mapping")
-        ids = found["ids"] if self._vocab is None else [self._id_of(piece) for piece in found["pieces"]]
-        return list(zip(ids, found["offsets"], strict=True))
+        pairs: list[tuple[int, tuple[int, int]]] = []
+        for start, part, processor in self._parts(text):
+            if processor is None:
+                pairs.append((self.token_to_id[part], (start, start + len(part))))
+                continue
+            found = processor.encode(part, out_type="offset_mapping")
+            ids = found["ids"] if self._vocab is None else [self._id_of(piece) for piece in found["pieces"]]
+            pairs += [(i, (start + a, start + b)) for i, (a, b) in zip(ids, found["offsets"], strict=True)]
+        return pairs
 
     def encode_marked(self, parts: Sequence[str]) -> list[int]:
         ids: list[int] = []
@@ -100,7 +125,9 @@ class SentencePieceTokenizer(PretrainedTokenizer):
             "roles": self.roles,
             "vocab_size": self.vocab_size,
             "vocab": self._vocab,
-            "added": self._added,
+            "added": self.added,
+            "marks": self.marks,
+            "legacy": self.legacy,
             "prefix": [self.id_to_token[i] for i in self.prefix],
             "has_end": self.has_end,
             "models": {name: base64.b64encode(model).decode() for name, model in self._content.items()},
@@ -122,7 +149,8 @@ class SentencePieceTokenizer(PretrainedTokenizer):
                 "target.spm": self._content.get("target", self._content["source"]),
                 "vocab.json": vocab,
             }
-        return {"spiece.model" if self._added else "tokenizer.model": self._content["source"]}
+        has_sentinels = "<extra_id_0>" in self.token_to_id  # as T5
+        return {"spiece.model" if has_sentinels else "tokenizer.model": self._content["source"]}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any], where: str) -> SentencePieceTokenizer:
@@ -131,7 +159,8 @@ class SentencePieceTokenizer(PretrainedTokenizer):
             models = {name: base64.b64decode(text, validate=True) for name, text in about["models"].items()}
             return cls(
                 models["source"], about["roles"], about["vocab_size"], models.get("target"), about["vocab"],
-                about["added"], about["prefix"], about["has_end"], where,
+                about["added"], about["prefix"], about["has_end"], where, about.get("marks", ()),
+                about.get("legacy", False),
             )  # fmt: skip
         except UserError:
             raise

@@ -24,6 +24,7 @@ from minitransformer.explain.tokenizers import UnknownPart, tokenizer_data
 from minitransformer.runs.imported import import_run
 from minitransformer.runs.run import Run
 from minitransformer.text.pretrained_tokenizer import PretrainedTokenizer
+from minitransformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from tests.explain.test_page import exposed, scaled
 from tests.pretrained.test_imported_runs import (
     TEXTS,
@@ -34,6 +35,7 @@ from tests.pretrained.test_imported_runs import (
     word_piece,
     write_tokenizer,
 )
+from tests.pretrained.test_tokenizer_files import sentencepiece
 
 pytestmark = pytest.mark.needs("pretrained")
 END = "<|endoftext|>"
@@ -175,6 +177,13 @@ def test_a_tokenizer_that_the_page_cannot_read_is_refused_with_the_name_of_the_p
     with pytest.raises(UnknownPart) as raised:
         tokenizer_data(tokenizer)
     assert str(raised.value) == part
+
+
+def test_marks_among_sentencepieces_are_refused_by_name(tmp_path):
+    content = sentencepiece(tmp_path).read_bytes()
+    tokenizer = SentencePieceTokenizer(content, {}, added=["<|m|>"], marks=["<|m|>"])
+    with pytest.raises(UnknownPart, match=r"added tokens that are not special, such as '<\|m\|>'"):
+        tokenizer_data(tokenizer)
 
 
 def test_the_command_says_which_part_of_a_tokenizer_it_cannot_read(tmp_path):

@@ -8,7 +8,9 @@ import tokenizers as hf
 from tokenizers import models, pre_tokenizers
 
 from minitransformer.errors import UserError
+from minitransformer.pretrained import PretrainedWarning
 from minitransformer.pretrained.tokenizers import load_tokenizer, save_tokenizer
+from minitransformer.text.loading import load_tokenizer as load_run_tokenizer
 from minitransformer.text.sentencepiece_tokenizer import model_message
 from minitransformer.text.tokenizer import Tokenizer
 
@@ -166,6 +168,102 @@ def test_special_tokens_map_goes_before_older_settings(tmp_path):
     write(tmp_path, special_tokens_map={"pad_token": "[SEP]"})
     assert bert(tmp_path, pad_token="[MASK]").pad_id == 3
     assert bert(tmp_path, pad_token="[MASK]", added_tokens_decoder={}).pad_id == 4
+
+
+# ---------------------------------------------------------------- added tokens
+
+MARK = {"content": "<|m|>", "lstrip": False, "rstrip": False, "single_word": False, "normalized": False}
+ADDED = {  # how the folder of a tokenizer says that it has one token more
+    "added_tokens.json": lambda n: {"added_tokens": {"<|m|>": n}},
+    "added_tokens_decoder": lambda n: {"tokenizer_config": {"added_tokens_decoder": {str(n): MARK}}},
+}
+
+
+def pieces(folder):
+    sentencepiece(folder)
+    return load_tokenizer(folder)
+
+
+@pytest.mark.parametrize("how", ADDED)
+@pytest.mark.parametrize("make", [bert, byte_level, words, pieces])
+def test_an_added_token_is_one_token_and_is_kept_and_written(make, how, tmp_path):
+    plain = make(tmp_path)
+    n = plain.vocab_size
+    write(tmp_path, **ADDED[how](n), config={"vocab_size": n + 1})
+    ours = load_tokenizer(tmp_path)
+    assert [i for i in ours.encode("a<|m|>a <|m|>") if i == n] == [n, n]
+    assert ours.encode("a") == plain.encode("a")
+    assert "<|m|>" in ours.decode([n])
+    assert [(i, ab) for i, ab in ours.encode_with_offsets("a <|m|>") if i == n] == [(n, (2, 7))]
+    ours.save(tmp_path / "run.json")
+    (tmp_path / "back").mkdir()
+    save_tokenizer(ours, tmp_path / "back")
+    for again in (load_run_tokenizer(tmp_path / "run.json"), load_tokenizer(tmp_path / "back")):
+        assert again.encode("a<|m|>a <|m|>") == ours.encode("a<|m|>a <|m|>")
+        assert again.decode([n]) == ours.decode([n])
+
+
+@pytest.mark.parametrize("make", [bert, byte_level, words, pieces])
+def test_a_special_added_token_is_known_and_is_no_text(make, tmp_path):
+    n = make(tmp_path).vocab_size
+    write(tmp_path, tokenizer_config={"added_tokens_decoder": {str(n): MARK | {"special": True}}})
+    ours = load_tokenizer(tmp_path)
+    assert n not in ours.encode("a <|m|>")
+    assert (ours.special_id("<|m|>"), ours.decode([n])) == (n, "")
+    write(tmp_path, tokenizer_config={"additional_special_tokens": ["<|m|>"]}, added_tokens={"<|m|>": n})
+    assert load_tokenizer(tmp_path).decode([n]) == ""
+
+
+@pytest.mark.parametrize("how", ADDED)
+@pytest.mark.parametrize("make", [bert, byte_level, words, pieces])
+def test_an_added_token_without_a_row_in_the_model_is_named(make, how, tmp_path):
+    plain = make(tmp_path)
+    n = plain.vocab_size
+    write(tmp_path, **ADDED[how](n), config={"vocab_size": n})
+    with pytest.warns(PretrainedWarning, match=r"the model has no row for, of .*: <\|m\|>$"):
+        ours = load_tokenizer(tmp_path)
+    assert ours.vocab_size == n
+    assert ours.encode("a <|m|>") == plain.encode("a <|m|>")
+
+
+def test_padding_without_a_row_in_the_model_has_no_role(tmp_path):
+    padding = MARK | {"content": "[PAD]", "id": 5, "special": True}
+    more = lambda content: content["added_tokens"].append(padding)
+    files = {"config": {"vocab_size": 5}, "tokenizer_config": {"pad_token": "[PAD]", "unk_token": "<unk>"}}
+    with pytest.warns(PretrainedWarning, match=r"the model has no row for, of .*: \[PAD\]$"):
+        ours = words(tmp_path, more, **files)
+    assert (ours.pad_id, ours.unk_id, ours.vocab_size) == (None, 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"added_tokens": {"<|m|>": 50}}, r"no place for the added token '<\|m\|>' with the id 50"),
+        ({"added_tokens": {"<|m|>": 2**40}, "config": {"vocab_size": 99}}, f"{2**40}|16,777,215"),
+        ({"added_tokens": {"<|m|>": "x"}}, "not objects with an id and a content"),
+        ({"added_tokens": {"<|m|>": None}}, "not objects with an id and a content"),
+        ({"tokenizer_config": {"added_tokens_decoder": {"9": "<|m|>"}}}, "not objects with an id and"),
+        ({"tokenizer_config": {"added_tokens_decoder": {"9": {"content": {}}}}}, "not objects with an id"),
+        ({"tokenizer_config": {"added_tokens_decoder": 3}}, "not objects with an id and a content"),
+        ({"added_tokens": [3]}, "is not an object of settings"),
+    ],
+)
+@pytest.mark.parametrize("make", [bert, pieces])
+def test_added_tokens_that_cannot_be_read_are_refused(make, files, message, tmp_path):
+    make(tmp_path)
+    write(tmp_path, **files)
+    with pytest.raises(UserError, match=message):
+        load_tokenizer(tmp_path)
+
+
+def test_flags_that_sentencepiece_does_not_have_are_named(tmp_path):
+    n = pieces(tmp_path).vocab_size
+    write(tmp_path, tokenizer_config={"added_tokens_decoder": {str(n): MARK | {"lstrip": True}}})
+    with pytest.raises(UserError, match=r"'<\|m\|>' has lstrip, which is not supported"):
+        load_tokenizer(tmp_path)
+
+
+# ---------------------------------------------------------------- roles
 
 
 def test_roles_come_from_generation_config_too(tmp_path):

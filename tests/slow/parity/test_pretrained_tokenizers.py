@@ -237,6 +237,64 @@ def test_the_class_and_its_settings_are_followed(make, settings, tmp_path):
         assert again(text)["input_ids"] == theirs(text)["input_ids"], text
 
 
+CHAT = [
+    "<|m|>user hi <|m|> there", "user <|m|>  two", "<|m|>", "a<|m|><|m|>b <|m|> <|m|>", "<|m|",
+    "New New1 new", "<|m|>naïve café\n<|m|>",
+]  # fmt: skip
+LLAMA = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "tokenizer_class": "LlamaTokenizer"}
+MARKED = {  # layouts, and settings of tokenizer_config.json
+    "gpt2": (gpt2, {}),
+    "gpt2, tokenizer.json": (as_json(gpt2), {}),
+    "tokenizer.json alone": (as_json(gpt2), {"tokenizer_class": "PreTrainedTokenizerFast"}),
+    "bart": (bart, {}),
+    "bert": (bert, {}),
+    "cased bert, tokenizer.json": (as_json(bert), {"do_lower_case": False}),
+    "llama": (llama, {**LLAMA, "add_bos_token": False}),
+    "llama with <s>": (llama, {**LLAMA, "add_bos_token": True, "legacy": False}),
+    "llama, legacy": (llama, {**LLAMA, "add_bos_token": True, "legacy": True}),
+    "t5": (t5, {}),
+}
+
+
+@pytest.mark.parametrize("how", ["added_tokens", "added_tokens_decoder"])
+@pytest.mark.parametrize("name", MARKED)
+def test_added_tokens_are_those_of_transformers(name, how, tmp_path):
+    make, settings = MARKED[name]
+    make(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    write(tmp_path, tokenizer_config=settings)
+    n = len(transformers().AutoTokenizer.from_pretrained(tmp_path))
+    names = ["<|m|>", "New", "<|special|>"]
+    if how == "added_tokens":
+        write(tmp_path, added_tokens={token: n + i for i, token in enumerate(names)})
+        settings = settings | {"additional_special_tokens": ["<|special|>"]}
+    else:
+        flags = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": False}
+        settings = settings | {"added_tokens_decoder": {
+            str(n + i): {"content": token, "special": token == "<|special|>", **flags}
+            for i, token in enumerate(names)
+        }}  # fmt: skip
+    write(tmp_path, tokenizer_config=settings, config=config | {"vocab_size": n + 3})
+    theirs = transformers().AutoTokenizer.from_pretrained(tmp_path)
+    ours = load_tokenizer(tmp_path)
+    ours.save(tmp_path / "run.json")
+    (tmp_path / "back").mkdir()
+    write(tmp_path / "back", config=config)
+    save_tokenizer(ours, tmp_path / "back", type("Model", (), {"model_type": config["model_type"]}))
+    again = transformers().AutoTokenizer.from_pretrained(tmp_path / "back")
+    for text in CHAT:
+        expected = theirs(text)["input_ids"]
+        assert ours.encode_with_special_tokens(text) == expected, text
+        assert again(text)["input_ids"] == expected, text
+        decoded = theirs.decode(expected, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        if theirs.unk_token_id not in expected:
+            assert ours.decode(expected) == decoded
+            assert load_run_tokenizer(tmp_path / "run.json").decode(expected) == decoded
+        assert load_run_tokenizer(tmp_path / "run.json").encode_with_special_tokens(text) == expected
+        assert [i for i, _ in ours.encode_with_offsets(text)] == ours.encode(text)
+    assert ours.special_id("<|special|>") == theirs.convert_tokens_to_ids("<|special|>") == n + 2
+
+
 def test_classes_that_read_no_tokenizer_json_are_those_of_transformers():
     from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
 
