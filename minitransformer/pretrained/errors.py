@@ -8,4 +8,4 @@ class PretrainedError(UserError):
 
 
 class PretrainedWarning(UserWarning):
-    """Weights of a file that are not used, or weights and settings of the model that no file has."""
+    """Weights, settings and tokens of a folder that are not used, or weights that no file has."""

@@ -43,8 +43,8 @@ def load_pretrained(
 
     `generate` with the model applies its generation_config.json, as its `generation_options`.
 
-    Raises a PretrainedError for missing tensors and wrong shapes. A PretrainedWarning names tensors that are
-    not used, weights of a new head, and settings of generation_config.json that are not applied.
+    Raises a PretrainedError for missing tensors and wrong shapes. A PretrainedWarning names tensors and
+    settings that are not used, and weights of a new head.
 
         model = load_pretrained("gpt2")
     """

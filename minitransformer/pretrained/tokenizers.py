@@ -48,7 +48,7 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
     tokenizer.model; vocab.json and merges.txt; vocab.txt. As in transformers, the tokenizer_class and the
     other settings of tokenizer_config.json go before what tokenizer.json says around its vocabulary.
     Special tokens get their roles from tokenizer_config.json, special_tokens_map.json, config.json and
-    generation_config.json.
+    generation_config.json. A PretrainedWarning names added tokens that the model has no row for.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -295,7 +295,7 @@ def test_added_tokens_are_those_of_transformers(name, how, tmp_path):
     assert ours.special_id("<|special|>") == theirs.convert_tokens_to_ids("<|special|>") == n + 2
 
 
-def test_classes_that_read_no_tokenizer_json_are_those_of_transformers():
+def test_classes_that_read_no_tokenizer_json_are_known():
     from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
 
     names = {name for name in TOKENIZER_MAPPING_NAMES.values() if name}
