@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import did_you_mean
 from ..files import printable
 from .errors import PretrainedError
+from .generation import HARMLESS, NEUTRAL
 from .names import Table
 
 Settings = dict[str, Any]  # the content of config.json
@@ -45,11 +46,7 @@ attn_implementation chunk_size_feed_forward gradient_checkpointing output_attent
 output_past output_scores predict_special_tokens pretraining_tp reorder_and_upcast_attn return_dict
 return_dict_in_generate tf_legacy_loss torchscript use_bfloat16 use_cache
 
-bad_words_ids begin_suppress_tokens bos_token_id decoder_start_token_id diversity_penalty do_sample
-early_stopping encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
-force_bos_token_to_be_generated forced_bos_token_id forced_eos_token_id length_penalty max_length min_length
-no_repeat_ngram_size num_beam_groups num_beams num_return_sequences pad_token_id prefix
-remove_invalid_values repetition_penalty sep_token_id suppress_tokens temperature top_k top_p typical_p
+force_bos_token_to_be_generated prefix sep_token_id
 """
 
 
@@ -86,6 +83,7 @@ class Family:
     def unread(self, content: Settings, config: Any) -> list[str]:
         """The settings of a config.json that are not read, and may change what the model computes."""
         read = {*self.write_config(config), *self.fixed, *self.aliases, *ACTIVATION_KEYS, *UNUSED.split()}
+        read |= NEUTRAL.keys() | HARMLESS  # settings of generation
         keys = [key for key in content if key not in read and not key.startswith("_")]
         return [key for key in keys if content[key] not in (None, {}, [])]
 
