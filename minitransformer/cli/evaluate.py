@@ -22,6 +22,7 @@ from ..runs.run import Run
 from ..tasks import Task
 from ..tasks.bootstrap import RESAMPLES
 from ..tasks.protocols import Continues, ReadsFiles, Translates
+from ..text.words import scored_words
 from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag, RunFolder
 from .decoding import Search
 from .layout import FIXED, columns, print_lines, wrap
@@ -166,7 +167,7 @@ def score(run: Run, splits: Mapping[str, Any], file: Path | None = None, **decod
         inputs_sha256(scores, rows),
     )
     texts = rows[1:] if run.tokenizer is not None else []
-    return Evaluation(about, scores, rows, [len(row[0].split()) for row in texts])
+    return Evaluation(about, scores, rows, [len(scored_words(row[0])) for row in texts])
 
 
 def write(run: Run, folder: Path, evaluation: Evaluation) -> None:

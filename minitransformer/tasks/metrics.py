@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..text.words import UNSPACED_CHARACTER, scored_words
 from .scores import Score, accuracy
 
 
@@ -57,18 +58,34 @@ METRICS = {  # common ones; a task's `metrics` add to these, or override them
 def translation_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     """`exact_match` (0 to 1), `bleu` of cased raw text, `bleu_lc_tok` of lowercased text, `chrf`.
 
-    A line feed in a text counts as a space, since sacreBLEU's command reads one text per line.
+    The signatures name sacreBLEU's tokenizer, which follows the script of the references. A line feed in a
+    text counts as a space, since sacreBLEU's command reads one text per line.
     """
     from sacrebleu.metrics import BLEU, CHRF
 
     scores: dict[str, Any] = {"exact_match": accuracy(hypotheses, references)}
     hyps, refs = [list(map(on_one_line, texts)) for texts in (hypotheses, references)]
-    metrics = {"bleu": BLEU(), "bleu_lc_tok": BLEU(lowercase=True), "chrf": CHRF()}
+    tokenize = bleu_tokenizer(refs)
+    metrics = {
+        "bleu": BLEU(tokenize=tokenize),
+        "bleu_lc_tok": BLEU(lowercase=True, tokenize=tokenize),
+        "chrf": CHRF(),
+    }
     for name, metric in metrics.items():
         statistics = metric._extract_corpus_statistics(hyps, [refs])
         scores[name] = Score(statistics, "chrf" if name == "chrf" else "bleu")
         scores[f"{name}_signature"] = str(metric.get_signature())
     return scores
+
+
+def bleu_tokenizer(references: Sequence[str]) -> str:
+    """sacreBLEU's tokenizer: "zh" for Chinese, "char" for other scripts without spaces, else "13a"."""
+    text = " ".join(references)
+    unspaced = UNSPACED_CHARACTER.findall(text)
+    if 2 * len(unspaced) <= len(scored_words(text)):
+        return "13a"
+    chinese = sum("\u3400" <= character <= "\u9fff" for character in unspaced)
+    return "zh" if chinese > 0.9 * len(unspaced) else "char"  # a Japanese text has kana
 
 
 def on_one_line(text: str) -> str:

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ..text.words import scored_words
+
 Sums = Float[np.ndarray, "*resamples sums"]
 MAX_STATISTICS = 2**24  # numbers; larger statistics are not kept by example
 
@@ -175,11 +177,12 @@ def entity_f1(predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[st
 def answer_words(text: str) -> list[str]:
     """Words without case, punctuation and articles, as SQuAD compares them (Rajpurkar et al. 2016, 6.1).
 
-    Unicode is normalized (NFC): accented letters are the same, composed or not.
+    Unicode is normalized (NFC): accented letters are the same, composed or not. In scripts without spaces
+    between words, such as Chinese, each character is a word.
     """
     text = unicodedata.normalize("NFC", text.lower())
     kept = "".join(c for c in text if c not in string.punctuation)
-    return [word for word in kept.split() if word not in ("a", "an", "the")]
+    return [word for word in scored_words(kept) if word not in ("a", "an", "the")]
 
 
 def answer_scores(predicted: Sequence[str], expected: Sequence[str]) -> dict[str, Score]:

@@ -33,13 +33,13 @@ _WORD = r"[\p{L}\p{N}_]+(?:-[\p{L}\p{N}_]+)*'?|\u00A0[?!:;]|[^\s\p{L}\p{N}_]"
 
 # The same, with the space before it. Thai, Lao, Burmese, Khmer, Japanese and Chinese have no spaces between
 # words; for these, a token is one character with its accents.
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
-_LETTERS = rf"[\p{{L}}\p{{N}}\p{{M}}_\u200c\u200d&&[^{_UNSPACED}]]+"  # the joiners are part of Persian words
+_LETTERS = rf"[\p{{L}}\p{{N}}\p{{M}}_\u200c\u200d&&[^{UNSPACED}]]+"  # the joiners are part of Persian words
 _SPACED_WORD = rf" ?(?:{_LETTERS}(?:-{_LETTERS})*(?:['’](?=\p{{L}}))?|\S\p{{M}}*)|\s"
-_UNSPACED_TEXT = re.compile(f"[{_UNSPACED}]{{2}}")
+_UNSPACED_TEXT = re.compile(f"[{UNSPACED}]{{2}}")
 
 # Letters, digits or punctuation marks, with the space before them; byte pairs are merged within these. They
 # are short, as training time grows with the square of their length.

@@ -1,4 +1,4 @@
-"""Splits a text into words in the same way as a tagger's training data.
+"""Words of scripts without spaces; and texts split into words in the same way as a tagger's training data.
 
 A file of tagged words shows which punctuation marks are part of a word (U.S., don't, well-known, 3.14) and
 which are separate words. `words_with_marks` collects these words; `WordSplitter` splits other texts the same
@@ -7,10 +7,19 @@ way.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 
+from .tokenizer_presets import UNSPACED
+
+UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 APOSTROPHES = str.maketrans({"’": "'"})
+
+
+def scored_words(text: str) -> list[str]:
+    """The words that scores count: parts between spaces, and characters of scripts without spaces."""
+    return UNSPACED_CHARACTER.sub(r" \g<0> ", text).split()
 
 
 def words_with_marks(words: Iterable[str]) -> list[str]:
