@@ -70,6 +70,19 @@ class LocatedAnswer(NamedTuple):
     start: int
 
 
+class SeveralAnswers(NamedTuple):
+    """A question with several right answers. The first is learned; `start` is its place, if that is known."""
+
+    question: str
+    context: str
+    answer: str
+    start: int | None
+    others: tuple[str, ...]
+
+
+Question = AnsweredQuestion | LocatedAnswer | SeveralAnswers
+
+
 @cache
 def sentence_splits() -> dict[str, list[Sentence]]:
     """The sentences of the phrasebook whose parts are known, by split; 500 of them are for validation."""
@@ -332,7 +345,7 @@ def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
 
 def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
     """The examples of a file with question<TAB>context<TAB>answer on each line, or of another format, such as
-    SQuAD's JSON: the first of several answers is read, and questions without an answer are left out."""
+    SQuAD's JSON, which may have several right answers; questions without an answer are left out."""
     names = ("question", "context", "answer")
     if how.is_plain:
         fields = read_fields(path, *names, how=how)
@@ -363,51 +376,61 @@ def _drop_unanswered(table: Table, how: FileFormat) -> int:
     return dropped
 
 
-def _answered_row(
-    where: str, question: Any, context: Any, answer: Any, start: Any
-) -> AnsweredQuestion | LocatedAnswer:
-    """The question of a row, with the first answer, and where it starts if that is known."""
-    answer, start = (value[0] if isinstance(value, list) and value else value for value in (answer, start))
+def _answered_row(where: str, question: Any, context: Any, answer: Any, start: Any) -> Question:
+    """The question of a row, with its answers, and where the first starts if that is known."""
+    answer, *others = answer if isinstance(answer, list) and answer else [answer]
+    start = start[0] if isinstance(start, list) and start else start
     if isinstance(answer, dict):
         answer, start = answer.get("text"), answer.get("answer_start", start)
-    if not all(isinstance(text, str) for text in (question, context, answer)):
-        raise DataError(f"{where}: expected texts, found {answer!r:.60}.\nWrite the answer as a text.")
+    others = [each.get("text") if isinstance(each, dict) else each for each in others]
+    for text in (question, context, answer, *others):
+        if not isinstance(text, str):
+            raise DataError(f"{where}: expected texts, found {text!r:.60}.\nWrite each answer as a text.")
     fields = (question.strip(), context.strip(), without_line_ends(answer).strip())
+    others = [without_line_ends(each).strip() for each in others]
+    different = tuple(each for each in dict.fromkeys(others) if each not in ("", fields[-1]))
     if start in (None, "", []):
-        return AnsweredQuestion(*fields)
+        return SeveralAnswers(*fields, None, different) if different else AnsweredQuestion(*fields)
     if not str(start).isdecimal():
         raise DataError(
             f"{where}: the answer starts at {start!r:.20}, which is not a number.\n"
             f"Count the characters of the context from 0."
         )
     left_out = len(context) - len(context.lstrip()) - (len(answer) - len(answer.lstrip()))
-    return LocatedAnswer(*fields, int(start) - left_out)
+    place = int(start) - left_out
+    return SeveralAnswers(*fields, place, different) if different else LocatedAnswer(*fields, place)
 
 
-def _check_row(where: str, example: AnsweredQuestion | LocatedAnswer) -> AnsweredQuestion | LocatedAnswer:
+def right_answers(example: Question) -> tuple[str, ...]:
+    """All answers that are right."""
+    return (example.answer, *(example.others if isinstance(example, SeveralAnswers) else ()))
+
+
+def _check_row(where: str, example: Question) -> Question:
     check_answer(where, example)
     return example
 
 
-def check_answer(where: str, example: AnsweredQuestion | LocatedAnswer) -> None:
+def check_answer(where: str, example: Question) -> None:
     """Raise a DataError for an answer that does not occur in its context, or not where the data says."""
     if not example.answer.strip():
         raise DataError(
             f"{where}: the answer is empty.\nRemove the question: each needs an answer in its context."
         )
     if not answer_places(example):
-        at = f" at {example.start}" if isinstance(example, LocatedAnswer) else ""
+        start = getattr(example, "start", None)
+        at = "" if start is None else f" at {start}"
         raise DataError(
             f"{where}: the answer {example.answer[:60]!r} does not occur in its context{at}.\n"
             f"Write it as the context has it, or remove the question."
         )
 
 
-def answer_places(example: AnsweredQuestion | LocatedAnswer) -> list[tuple[int, int]]:
+def answer_places(example: Question) -> list[tuple[int, int]]:
     """Where an answer may start and end in its context: at its `start`, if the data has one; else wherever it
     occurs, and if it does not, wherever it occurs with other capitals, spaces or accents."""
     context, answer = example.context, example.answer
-    start = example.start if isinstance(example, LocatedAnswer) else None
+    start = getattr(example, "start", None)
     exact = [(m.start(), m.start() + len(answer)) for m in re.finditer(f"(?={re.escape(answer)})", context)]
     exact = [place for place in exact if start in (None, place[0])]
     if exact:

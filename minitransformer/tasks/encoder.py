@@ -256,7 +256,12 @@ class EncoderTask(ExampleTask):
         return list(zip(inputs, map(self.expected, examples), predictions, strict=True))
 
     @classmethod
-    def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> Mapping[str, float]:
+    def reference(cls, example: Any) -> Any:
+        """What `compute_metrics` compares the prediction with: the correct answer, or several."""
+        return cls.expected(example)
+
+    @classmethod
+    def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[Any]) -> Mapping[str, float]:
         """The scores of predictions."""
         raise NotImplementedError
 
@@ -275,9 +280,10 @@ class EncoderTask(ExampleTask):
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        scores, rows = super().evaluate(run, cls.within_limit(run, examples), **decoding)
-        _, expected, predictions = zip(*rows[1:], strict=True)
-        return {**cls.compute_metrics(predictions, expected), "loss": scores["loss"], "n": scores["n"]}, rows
+        kept = cls.within_limit(run, examples)
+        scores, rows = super().evaluate(run, kept, **decoding)
+        metrics = cls.compute_metrics([row[-1] for row in rows[1:]], list(map(cls.reference, kept)))
+        return {**metrics, "loss": scores["loss"], "n": scores["n"]}, rows
 
     # ------------------------------------------------------------ predicting
 

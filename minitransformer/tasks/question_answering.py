@@ -20,7 +20,15 @@ from jaxtyping import Float
 from minigrad import Tensor
 
 from ..data.batching import IGNORE
-from ..data.labels import AnsweredQuestion, answer_places, make_questions, read_answered, sentence_splits
+from ..data.labels import (
+    AnsweredQuestion,
+    Question,
+    answer_places,
+    make_questions,
+    read_answered,
+    right_answers,
+    sentence_splits,
+)
 from ..data.splits import Splits
 from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range
@@ -70,21 +78,21 @@ class QuestionAnswering(EncoderTask):
         return {name: make_questions(split, rounds[name]) for name, split in sentence_splits().items()}
 
     @classmethod
-    def read_file(cls, data: Any, path: Path) -> list[AnsweredQuestion]:
+    def read_file(cls, data: Any, path: Path) -> list[Question]:
         return read_answered(path, FileFormat.of(data))
 
     @classmethod
-    def read_test_file(cls, run: Trained, path: Path) -> list[AnsweredQuestion]:
+    def read_test_file(cls, run: Trained, path: Path) -> list[Question]:
         examples = super().read_test_file(run, path)
         warnings = answer_warnings(run.recipe.data, run.tokenizer, {printable(path): examples})
         return Examples(examples, [*warnings, *getattr(examples, "notes", ())])
 
     @classmethod
-    def texts(cls, example: AnsweredQuestion) -> list[str]:
+    def texts(cls, example: Question) -> list[str]:
         return [example.question, example.context]
 
     @classmethod
-    def length(cls, tokenizer: Tokenizer, example: AnsweredQuestion) -> int:
+    def length(cls, tokenizer: Tokenizer, example: Question) -> int:
         return len(tokenizer.encode(example.question)) + len(context_tokens(tokenizer, example.context)) + 3
 
     @classmethod
@@ -105,7 +113,7 @@ class QuestionAnswering(EncoderTask):
         titled = {f"the {name} split": split for name, split in splits.items()}
         return answer_warnings(data, tokenizer, titled)
 
-    def encode(self, example: AnsweredQuestion) -> Row:
+    def encode(self, example: Question) -> Row:
         question = self.tokenizer.encode(example.question)
         ids, types = self.join_texts(
             question, [token.id for token in context_tokens(self.tokenizer, example.context)]
@@ -114,7 +122,7 @@ class QuestionAnswering(EncoderTask):
         offset = len(question) + 2
         return Row(ids, types, (IGNORE, IGNORE) if span is None else (span[0] + offset, span[1] + offset))
 
-    def unknown_targets(self, example: AnsweredQuestion) -> int:
+    def unknown_targets(self, example: Question) -> int:
         """2 (first and last token) if the answer begins or ends inside a token."""
         return 0 if answer_span(self.tokenizer, example) else 2
 
@@ -137,10 +145,10 @@ class QuestionAnswering(EncoderTask):
 
     metrics: ClassVar[Mapping[str, Metric | str]] = {"f1": Metric("F1 of answers' words", True, "%")}
 
-    def decode(self, logits: np.ndarray, example: AnsweredQuestion) -> str:
+    def decode(self, logits: np.ndarray, example: Question) -> str:
         return self.best_answer(logits, example)[0]
 
-    def best_answer(self, logits: np.ndarray, example: AnsweredQuestion) -> tuple[str, float]:
+    def best_answer(self, logits: np.ndarray, example: Question) -> tuple[str, float]:
         """The answer with the highest sum of first and last score, and its probability.
 
         The probability is that of the first token times that of the last.
@@ -157,18 +165,22 @@ class QuestionAnswering(EncoderTask):
         return example.context[tokens[i].start : tokens[j].end], float(chance)
 
     @classmethod
-    def expected(cls, example: AnsweredQuestion) -> str:
-        return example.answer
+    def expected(cls, example: Question) -> str:
+        return " | ".join(right_answers(example))
 
     @classmethod
-    def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> Mapping[str, float]:
+    def reference(cls, example: Question) -> tuple[str, ...]:
+        return right_answers(example)
+
+    @classmethod
+    def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[Any]) -> Mapping[str, float]:
         return answer_scores(predictions, expected)
 
     # ------------------------------------------------------------ predicting
 
     inputs = ("a question", "a context")
 
-    def prediction(self, logits: np.ndarray, example: AnsweredQuestion, top: int) -> Prediction:
+    def prediction(self, logits: np.ndarray, example: Question, top: int) -> Prediction:
         answer, chance = self.best_answer(logits, example)
         return Prediction(f"{answer}  {chance:.1%}", {"prediction": answer, "probability": chance})
 
@@ -179,16 +191,14 @@ class QuestionAnswering(EncoderTask):
         return AnsweredQuestion(texts[0], texts[1], texts[1])
 
     @classmethod
-    def with_label(cls, example: AnsweredQuestion, prediction: str) -> AnsweredQuestion:
+    def with_label(cls, example: Question, prediction: str) -> Question:
         return example._replace(answer=prediction)
 
 
 INSIDE = "whose answer begins or ends inside a token"
 
 
-def answer_warnings(
-    data: Any, tokenizer: Tokenizer, splits: Mapping[str, Sequence[AnsweredQuestion]]
-) -> list[str]:
+def answer_warnings(data: Any, tokenizer: Tokenizer, splits: Mapping[str, Sequence[Question]]) -> list[str]:
     """A warning for each split with answers that no model can give exactly."""
     lines = []
     for name, examples in splits.items():
@@ -208,13 +218,22 @@ def answer_warnings(
     return lines
 
 
-def answer_span(tokenizer: Tokenizer, example: AnsweredQuestion) -> tuple[int, int] | None:
+def answer_span(tokenizer: Tokenizer, example: Question) -> tuple[int, int] | None:
     """The indices of the answer's first and last token in the context; None if it has no token boundaries.
 
     If the answer occurs several times, it is the place given in the data, or else the first with whole words.
+    Of several right answers, it is the first with token boundaries.
     """
     tokens = context_tokens(tokenizer, example.context)
-    places = answer_places(example)
+    others = [AnsweredQuestion(*example[:2], other) for other in right_answers(example)[1:]]
+    for each in (example, *others):
+        if span := _span(tokens, answer_places(each)):
+            return span
+    return None
+
+
+def _span(tokens: Sequence[ContextToken], places: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """The indices of the first and last token of the first place that has token boundaries."""
     for whole_words in (True, False):
         first = {t.start: i for i, t in reversed([*enumerate(tokens)]) if t.begins_word or not whole_words}
         last = {t.end: i for i, t in enumerate(tokens) if t.ends_word or not whole_words}

@@ -185,13 +185,22 @@ def answer_words(text: str) -> list[str]:
     return [word for word in scored_words(kept) if word not in ("a", "an", "the")]
 
 
-def answer_scores(predicted: Sequence[str], expected: Sequence[str]) -> dict[str, Score]:
-    """`exact_match` of answers and `f1` of their words, as means over the questions."""
+def answer_scores(predicted: Sequence[str], expected: Sequence[str | Sequence[str]]) -> dict[str, Score]:
+    """`exact_match` of answers and `f1` of their words, as means over the questions.
+
+    Of several right answers, the one that gives the best score counts, as in SQuAD.
+    """
     exact = []
     overlaps = []
     for p, e in zip(predicted, expected, strict=True):
-        one, other = Counter(answer_words(p)), Counter(answer_words(e))
-        exact.append((answer_words(p) == answer_words(e), 1))
-        both_empty = not one and not other
-        overlaps.append((1.0 if both_empty else f1((one & other).total(), one.total(), other.total()), 1))
+        words = answer_words(p)
+        right = [answer_words(answer) for answer in ([e] if isinstance(e, str) else e)]
+        exact.append((words in right, 1))
+        overlaps.append((max(word_f1(words, other) for other in right), 1))
     return {"exact_match": Score(exact), "f1": Score(overlaps)}
+
+
+def word_f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
+    """F1 of words in any order; 1 if there are none on both sides."""
+    hits = (Counter(predicted) & Counter(expected)).total()
+    return 1.0 if not predicted and not expected else f1(hits, len(predicted), len(expected))

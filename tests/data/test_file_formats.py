@@ -12,7 +12,13 @@ import pytest
 
 from minitransformer.cli import main
 from minitransformer.data.datasets import read_long_text, read_pairs
-from minitransformer.data.labels import read_answered, read_documents, read_labelled, read_tagged
+from minitransformer.data.labels import (
+    read_answered,
+    read_documents,
+    read_labelled,
+    read_tagged,
+    right_answers,
+)
 from minitransformer.data.tables import FileFormat
 from minitransformer.errors import UserError
 from minitransformer.files import sha256
@@ -521,6 +527,30 @@ def test_answers_in_csv_are_where_their_positions_say(folder):
         writer.writerow(["who ?", "  a cat and a cat", "cat", 14])
     (example,) = read_answered("qa.csv")
     assert (example.context, example.start) == ("a cat and a cat", 12)
+
+
+def answered(**fields):
+    return {"question": "who ?", "context": "the cat and a dog", **fields}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        objects(answered(answers={"text": ["cat", "the cat", "cat"], "answer_start": [4, 0, 4]})),
+        objects(answered(answers=[{"text": t, "answer_start": i} for t, i in (("cat", 4), ("the cat", 0))])),
+        objects(answered(answer=["cat", "the cat", ""], answer_start=[4, 0, 0])),
+    ],
+)
+def test_all_right_answers_of_a_question_are_read(folder, content):
+    write("qa.jsonl", content)
+    (example,) = read_answered("qa.jsonl")
+    assert right_answers(example) == ("cat", "the cat")
+    assert (example.answer, example.start) == ("cat", 4)  # which is learned
+
+
+def test_a_question_with_one_right_answer_is_read_as_before(folder):
+    write("qa.jsonl", objects(answered(answers={"text": ["cat", "cat"], "answer_start": [4, 4]})))
+    assert list(read_answered("qa.jsonl")) == [("who ?", "the cat and a dog", "cat", 4)]
 
 
 def test_a_system_that_replies_is_the_bot(folder):

@@ -19,6 +19,7 @@ from minitransformer.data.labels import (
     AnsweredQuestion,
     LabelledText,
     LocatedAnswer,
+    SeveralAnswers,
     TaggedSentence,
     check_answer,
 )
@@ -276,6 +277,13 @@ def test_an_answer_is_learned_where_the_data_says():
     assert learned(WORDS, "dogs and a dog", "dog", 0) is None  # inside a token
     with pytest.raises(UserError, match="line 3: the answer 'dog' does not occur in its context at 5"):
         check_answer("line 3", LocatedAnswer("Who?", "The dog.", "dog", 5))
+
+
+def test_of_several_right_answers_the_first_of_whole_tokens_is_learned():
+    example = SeveralAnswers("Who?", "The dogs sat.", "dog", 4, ("do", "dogs", "The dogs"))
+    assert answer_span(WORDS, example) == (1, 1)
+    assert answer_span(WORDS, example._replace(answer="The dogs", start=0)) == (0, 1)
+    assert answer_span(WORDS, example._replace(others=("do",))) is None
 
 
 def test_an_answer_of_parts_of_words_is_learned_if_they_are_tokens():

@@ -410,3 +410,18 @@ def test_scores_of_answers_by_hand():
     found = scores.answer_scores(["The old dog.", "a cat", ""], ["the dog", "Cat", "mat"])
     assert found["exact_match"] == pytest.approx(1 / 3)
     assert found["f1"] == pytest.approx((2 / 3 + 1 + 0) / 3)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "right", "exact_match", "f1"),
+    [
+        ("the dog", ("a cat", "dog"), 1, 1),
+        ("the dog", ("dog", "a cat"), 1, 1),
+        ("old dog", ("cat", "the dog", "a very old dog"), 0, 4 / 5),
+        ("cat", ("dog", "cow"), 0, 0),
+        ("", ("cat", "the"), 1, 1),
+    ],
+)
+def test_the_best_of_several_right_answers_counts(predicted, right, exact_match, f1):
+    found = scores.answer_scores([predicted], [right])
+    assert (found["exact_match"], found["f1"]) == (exact_match, pytest.approx(f1))
