@@ -290,6 +290,14 @@ def describe_labels(file: str, noun: str, found: Sequence[tuple[str, str]]) -> l
         named = ", ".join(f"{x!r:.40} ({where[x].rpartition(', ')[2]})" for x in single[:5])
         dots = f", and {len(single) - 5:,} others" if len(single) > 5 else ""
         lines.append(f"warning: {file}: {noun} that occur once: {named}{dots}")
+    parts = {label: [part for part in re.split(r"\s*[,;|]\s*", label) if part] for label in counts}
+    several = [label for label in counts if len(parts[label]) > 1]
+    names = {part for label in several for part in parts[label]}
+    if names & counts.keys() or len(names) < len(several):  # not so in "Paris, France" and "Rome, Italy"
+        listed = ", ".join(f"{label!r:.40} ({counts[label]:,})" for label in several[:5])
+        lines.append(
+            f"warning: {file}: {noun} that may be several each: {listed}; each is a class of its own"
+        )
     alike: dict[str, list[str]] = {}
     for label in counts:
         if is_number(label):  # -1 and 1 differ in more than a sign
@@ -306,6 +314,12 @@ def describe_labels(file: str, noun: str, found: Sequence[tuple[str, str]]) -> l
 def is_bio(tag: str) -> bool:
     """Whether a tag is O, B-type or I-type."""
     return tag == "O" or (tag[:2] in ("B-", "I-") and len(tag) > 2)
+
+
+def are_entities(tags: Iterable[str]) -> bool:
+    """Whether tags mark entities: as O, B-type and I-type; or as O, B and I, without types."""
+    marks = {*tags} - {"O"}
+    return bool(marks) and (all(map(is_bio, marks)) or marks <= {"B", "I"})
 
 
 def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:

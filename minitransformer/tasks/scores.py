@@ -143,22 +143,22 @@ def macro_f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
 
 
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
-    """The entities (type, start, end) of BIO tags.
+    """The entities (type, start, end) of BIO tags, with types or without.
 
     An I- tag after another type starts an entity, as in conlleval (Tjong Kim Sang and De Meulder 2003).
     """
     found = set()
     start = 0
-    kind = ""
+    kind = None
     for i, tag in enumerate([*tags, "O"]):
         prefix, _, name = tag.partition("-")
-        name = name if prefix in ("B", "I") else ""
-        if kind and (prefix == "B" or name != kind):
+        inside = name if prefix in ("B", "I") else None
+        if kind is not None and (prefix == "B" or inside != kind):
             found.add((kind, start, i))
-            kind = ""
-        if name and not kind:
+            kind = None
+        if kind is None and inside is not None:
             start = i
-            kind = name
+            kind = inside
     return found
 
 

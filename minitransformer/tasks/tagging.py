@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..data.batching import IGNORE
-from ..data.labels import TaggedSentence, is_bio, read_tagged, sentence_splits, tag_sentences
-from ..data.tables import FileFormat
+from ..data.labels import TaggedSentence, are_entities, read_tagged, sentence_splits, tag_sentences
+from ..data.splits import Splits
+from ..data.tables import Examples, FileFormat
 from ..errors import UserError
 from ..text.tokenizer import Tokenizer
 from ..text.words import WordSplitter, words_with_marks
@@ -72,6 +73,17 @@ class Tagging(EncoderTask):
         return [tag for example in examples for tag in example.tags]
 
     @classmethod
+    def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
+        """A line if the scores have no entity F1."""
+        return without_entities(cls.labels_in(splits["train"]))
+
+    @classmethod
+    def read_test_file(cls, run: Trained, path: Path) -> list[TaggedSentence]:
+        examples = super().read_test_file(run, path)
+        lines = without_entities(cls.labels_in(examples))
+        return Examples(examples, [*getattr(examples, "notes", ()), *lines])
+
+    @classmethod
     def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
         """The words with punctuation marks, for splitting other texts the same way."""
         return {
@@ -112,7 +124,7 @@ class Tagging(EncoderTask):
         one = [tags.split() for tags in predictions]
         other = [tags.split() for tags in expected]
         tags_right = tag_accuracy(one, other)
-        if not any(is_bio(tag) for tags in other for tag in tags if tag != "O"):
+        if not are_entities(tag for tags in (*one, *other) for tag in tags):
             return {"accuracy": tags_right}  # tags of no entities, such as parts of speech
         return {"accuracy": tags_right, "entity_f1": entity_f1(one, other)}
 
@@ -162,6 +174,13 @@ class Tagging(EncoderTask):
     @classmethod
     def with_label(cls, example: TaggedSentence, prediction: str) -> TaggedSentence:
         return example._replace(tags=tuple(prediction.split()))
+
+
+def without_entities(tags: Sequence[str]) -> list[str]:
+    """A line that the scores have no entity F1, unless the tags mark entities."""
+    found = ", ".join(sorted(set(tags))[:5])
+    needed = "it needs the tags O, B-type and I-type, or O, B and I"
+    return [] if are_entities(tags) else [f"scores have no entity F1: {needed}; found {found}"]
 
 
 def check_word_list(words: Sequence[Any]) -> list[str]:

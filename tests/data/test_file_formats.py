@@ -403,6 +403,29 @@ def test_labels_that_are_numbers_are_not_alike(folder):
     assert not any("differ in" in note for note in read_labelled("x.tsv").notes)
 
 
+@pytest.mark.parametrize(
+    ("labels", "several"),
+    [
+        (("0", "3", "0,3"), "'0,3' (10)"),
+        (("joy", "anger; joy"), "'anger; joy' (15)"),
+        (("a|b", "b|c", "a|b|c", "a|c"), "'a|b' (8), 'b|c' (8), 'a|b|c' (7), 'a|c' (7)"),
+        (("sad", "happy"), ""),
+        (("Paris, France", "Rome, Italy", "Nice, France"), ""),
+        (("food, drinks", "travel"), ""),
+        ((",", ";", "NN"), ""),
+    ],
+)
+def test_labels_that_may_be_several_are_named(folder, labels, several):
+    write("x.tsv", lines((text, labels[i % len(labels)]) for i, text in enumerate(TEXTS)))
+    found = [note for note in read_labelled("x.tsv").notes if "several" in note]
+    assert (
+        found
+        == [f"warning: x.tsv: labels that may be several each: {several}; each is a class of its own"][
+            : bool(several)
+        ]
+    )
+
+
 def test_labels_are_counted_before_training(folder, capsys):
     write("mine.tsv", lines(LABELLED))
     assert train(Form("bert-classify", "mine.tsv", "", [])) == 0

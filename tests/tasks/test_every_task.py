@@ -70,6 +70,29 @@ def test_a_words_first_piece_has_its_tag_and_the_others_have_no_target():
     assert task.decode(perfect, example) == "O B-animal O"
 
 
+@pytest.mark.parametrize(
+    ("tags", "found"),
+    [
+        ("O B-PER I-PER", ""),
+        ("O B I", ""),
+        ("I-PER O", ""),
+        ("0 1 2", "0, 1, 2"),
+        ("O B_LOC I_LOC", "B_LOC, I_LOC, O"),
+        ("O PER", "O, PER"),
+        ("O B I E", "B, E, I, O"),
+        ("DET NOUN", "DET, NOUN"),
+        ("O", "O"),
+    ],
+)
+def test_tags_have_entity_f1_or_a_line_that_says_why_not(tags, found):
+    scores = Tagging.compute_metrics([tags], [tags])
+    example = TaggedSentence(("w",) * len(tags.split()), tuple(tags.split()))
+    warnings = Tagging.warnings(Tagging.Data(), WORDS, Splits({"train": [example]}))
+    assert scores == ({"accuracy": 1} if found else {"accuracy": 1, "entity_f1": 1})
+    assert [line.startswith("scores have no entity F1") for line in warnings] == [True] * bool(found)
+    assert all(line.endswith(f"; found {found}") for line in warnings)
+
+
 # a task, its labels, and examples of which a model that always says the first label gets half right
 HALF_RIGHT = [
     (Classification, ["a", "b"], [LabelledText("The dog", "a"), LabelledText("A dog", "c")]),

@@ -396,6 +396,8 @@ def test_entities_of_tags():
     assert scores.entities(["B-x", "I-x", "O", "B-y", "B-y"]) == {("x", 0, 2), ("y", 3, 4), ("y", 4, 5)}
     assert scores.entities(["I-x", "I-y", "O", "I-x"]) == {("x", 0, 1), ("y", 1, 2), ("x", 3, 4)}
     assert scores.entities(["O"]) == set()
+    assert scores.entities(["B", "I", "O", "B", "B"]) == {("", 0, 2), ("", 3, 4), ("", 4, 5)}
+    assert scores.entities(["I", "O", "I", "I"]) == {("", 0, 1), ("", 2, 4)}
 
 
 def test_f1_of_entities_by_hand():
