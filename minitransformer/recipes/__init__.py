@@ -132,10 +132,13 @@ def load_recipe(name: str) -> Recipe:
 
 def with_own_data(recipe: Recipe, name: str) -> Recipe:
     """The recipe for the user's file, without what is specific to its own data set."""
-    data = task_class(recipe.task).own_data(recipe.data)
-    expect = recipe.expect if data == recipe.data else {}
+    task = task_class(recipe.task)
     description = f"{recipe.name}, on {printable(name)}"
-    return dataclasses.replace(recipe, data=data, description=description, expect=expect)
+    data = task.own_data(recipe.data)
+    if data == recipe.data:
+        return dataclasses.replace(recipe, description=description)
+    training = dataclasses.replace(recipe.training, **task.own_training)
+    return dataclasses.replace(recipe, data=data, training=training, description=description, expect={})
 
 
 SIZES = {  # a size -> its names in the configurations of the model types

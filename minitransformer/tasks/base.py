@@ -42,6 +42,7 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
     # ------------------------------------------------------------ the data
 
     unit = "examples"
+    own_training: ClassVar[Mapping[str, Any]] = {}
     validation: Any  # the validation split, as `score` takes it
 
     @classmethod

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -89,6 +89,7 @@ class LanguageModelling(Task):
     name = "language-modelling"
     Data = TextData
     unit = "characters"
+    own_training: ClassVar[Mapping[str, Any]] = {"validate_every": 0, "patience": 5}  # by the text's size
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:

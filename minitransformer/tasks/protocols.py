@@ -56,6 +56,7 @@ class TaskData(Protocol):
     name: ClassVar[str]  # in TASKS and recipes
     Data: ClassVar[Any]  # the [data] section, a frozen dataclass
     unit: ClassVar[str]  # what examples are called: "pairs"
+    own_training: ClassVar[Mapping[str, Any]]  # settings for the user's file instead of the recipe's data
 
     @classmethod
     def splits(cls, data: Any, sources: Any) -> Splits:

@@ -46,7 +46,7 @@ class TrainConfig(Config):
     micro_batches: int = 1  # gradient accumulation steps, to save memory
     seed: int = 0  # of initial weights, batches and dropout
     log_every: int = 20  # steps between log entries
-    validate_every: int = 200  # steps between validations
+    validate_every: int = 200  # steps between validations; 0: once an epoch, but every 50 to 1,000 steps
     checkpoint_every: int = 200  # steps between checkpoints
     keep: int = 2  # number of latest checkpoints to keep, besides the best
     freeze: str = ""  # patterns of parameters that are not trained: "embedding.*,encoder.layers.[0-3].*"
@@ -64,9 +64,9 @@ class TrainConfig(Config):
             ("schedule", SCHEDULES), ("optimizer", OPTIMIZERS), ("precision", PRECISIONS),
         ):  # fmt: skip
             check_choice(name, getattr(self, name), known)
-        check_range(self, "steps micro_batches log_every validate_every checkpoint_every keep", 1)
+        check_range(self, "steps micro_batches log_every checkpoint_every keep", 1)
         check_range(self, "seed lr warmup_steps decay_steps min_lr adam_eps weight_decay clip_norm", 0)
-        check_range(self, "epochs patience validation_texts samples lora_rank lora_alpha", 0)
+        check_range(self, "epochs validate_every patience validation_texts samples lora_rank lora_alpha", 0)
         check_range(self, "label_smoothing momentum ema_decay", 0, 1)
         if not all(0 <= beta < 1 for beta in self.betas):
             raise UserError(f"betas = {self.betas} is out of range.\nChoose two values >= 0 and < 1.")

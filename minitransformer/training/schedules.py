@@ -1,4 +1,4 @@
-"""Training settings that depend on data and model: `epochs`, and the schedule "paper"."""
+"""Training settings that depend on data and model: `epochs`, `validate_every = 0`, the schedule "paper"."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ WIDTHS = ("d_model", "n_embd", "hidden_size")  # names of d_model in models' con
 
 
 def resolve(config: TrainConfig, model: nn.Module, task: Any) -> TrainConfig:
-    """Replace `epochs` by `steps`, and the schedule "paper" by "inverse_sqrt" with the paper's peak as `lr`.
+    """Replace `epochs` by `steps`, `validate_every = 0` by the steps of an epoch, and the schedule "paper" by
+    "inverse_sqrt" with the paper's peak as `lr`.
 
+    On a small text a model overfits within a few epochs; on a large one a validation takes long.
     "Attention Is All You Need", section 5.3: d_model**-0.5 min(step**-0.5, step warmup_steps**-1.5).
     """
     if config.epochs:
         config = replace(config, steps=config.epochs * task.batches_per_epoch)
+    if not config.validate_every:
+        config = replace(config, validate_every=min(max(task.batches_per_epoch, 50), 1000))
     if config.schedule == "paper":
         if not config.warmup_steps:
             raise UserError(

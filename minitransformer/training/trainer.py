@@ -230,6 +230,10 @@ class Trainer:
                 f"Continue with resume() (--resume), use another folder, or delete them (--overwrite)."
             )
         self._check_ranks()
+        if self.config.warmup_steps > self.config.steps:
+            rate = self.config.learning_rate(self.config.steps)
+            warm_up = f"warmup_steps = {self.config.warmup_steps} is more than steps = {self.config.steps}"
+            self._warn(f"{warm_up}: the learning rate ends at {rate:.3g}, below lr = {self.config.lr:.3g}")
         stop = False  # a signal may reach ranks in different steps; they stop after the same step
         with ExitStack() as stack:
             if self.ranks.rank == 0:
@@ -248,7 +252,8 @@ class Trainer:
             self.callbacks.notify("on_train_end", self)
         if self.best.is_out_of_patience:
             waited = f"{counted(self.best.waited, 'validation')} without a better {self.config.monitor}"
-            self.console.print(f"stopped early, at step {self.step}: {waited}", highlight=False)
+            reason = f"{waited} (patience = {self.config.patience})"
+            self.console.print(f"stopped early, at step {self.step}: {reason}", highlight=False)
         return not stop
 
     def _check_ranks(self) -> None:

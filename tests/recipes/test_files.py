@@ -183,6 +183,18 @@ def test_another_model_type_has_the_sizes_of_the_recipe(name, model_type):
     assert numbers[0] / 2 < numbers[1] < numbers[0] * 2
 
 
+def test_a_language_model_validates_and_stops_by_the_size_of_the_users_text():
+    recipe = load_recipe("shakespeare-char-cpu")
+    assert (recipe.training.validate_every, recipe.training.patience) == (1000, 0)
+    for name in ("shakespeare-char-cpu", "shakespeare-char", "llama-char", "lstm-char"):
+        own = with_own_data(load_recipe(name), "mine.txt")
+        assert own.training == replace(load_recipe(name).training, validate_every=0, patience=5)
+    chosen = parse(own, ["--validate-every", "70", "--patience", "0"])[0]
+    assert (chosen.training.validate_every, chosen.training.patience) == (70, 0)
+    assert with_own_data(chosen, "mine.txt").training == chosen.training  # a run that is repeated
+    assert with_own_data(load_recipe("phrasebook"), "mine.tsv").training == load_recipe("phrasebook").training
+
+
 def test_conditions_name_what_differs_from_the_recipe():
     assert condition({}, "best", "greedy") == ""
     assert condition({"recipe": "bert-mlm"}, "last", "num_beams=5") == (

@@ -17,7 +17,7 @@ TEXT = "the cat sat on the mat. " * 4
 
 def train(folder, console):
     tokenizer = Tokenizer.train_char([TEXT])
-    config = TrainConfig(steps=5, validate_every=3, checkpoint_every=5)
+    config = TrainConfig(steps=5, warmup_steps=2, validate_every=3, checkpoint_every=5)
     model = GPT(GPTConfig(tokenizer.vocab_size, 8, 8, 1, 2))
     Trainer(model, LanguageModelling(tokenizer, TEXT, TEXT, 8, 5, 0), config, folder, console).train()
 

@@ -128,6 +128,24 @@ def test_the_papers_schedule_takes_its_peak_from_the_width(tmp_path):
         arrays(tmp_path / "linear", schedule="paper", warmup_steps=4).train()
 
 
+@pytest.mark.parametrize(("rows", "expected"), [(40, 50), (600, 300), (9000, 1000)])
+def test_without_an_interval_validations_are_an_epoch_apart(tmp_path, rows, expected):
+    trainer = arrays(tmp_path, rows=rows, batch_size=2, steps=2000, validate_every=0)
+    assert trainer.config.validate_every == expected  # 20, 300 and 4,500 batches an epoch
+    trainer.step = expected
+    assert trainer.due("validate_every")
+
+
+@pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "linear", "wsd", "constant", "paper"])
+def test_a_warm_up_that_is_longer_than_the_training_is_said(tmp_path, schedule):
+    for steps in (3, 4):
+        trainer = translation(tmp_path / str(steps), steps=steps, schedule=schedule, warmup_steps=4)
+        trainer.console = Console(file=(output := io.StringIO()), width=200)
+        trainer.train()
+        said = "warmup_steps = 4 is more than steps = 3: the learning rate ends at" in output.getvalue()
+        assert said == (steps == 3)
+
+
 def test_linear_and_wsd_by_hand():
     linear = TrainConfig(steps=12, lr=1.0, schedule="linear", warmup_steps=2, min_lr=0.5)
     assert [linear.learning_rate(s) for s in (1, 2, 3, 8, 13)] == pytest.approx([1 / 3, 2 / 3, 1, 0.75, 0.5])

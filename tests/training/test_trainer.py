@@ -521,7 +521,7 @@ def test_the_rate_of_the_schedule_is_the_one_that_is_used(tmp_path):
     "wrong",
     [
         {"steps": 0}, {"steps": -3}, {"lr": -1.0}, {"lr": math.nan}, {"micro_batches": 0}, {"log_every": 0},
-        {"validate_every": 0}, {"checkpoint_every": -1}, {"warmup_steps": -1}, {"label_smoothing": 1.0},
+        {"validate_every": -1}, {"checkpoint_every": -1}, {"warmup_steps": -1}, {"label_smoothing": 1.0},
         {"seed": -1}, {"seed": 2**64}, {"betas": (0.9, 1.0)}, {"weight_decay": -0.1}, {"clip_norm": -1.0},
         {"schedule": "linaer"}, {"optimizer": "adam"}, {"keep": 0}, {"ema_decay": 1.0}, {"momentum": -0.1},
         {"patience": -1}, {"epochs": -1}, {"validation_texts": -1}, {"samples": -1}, {"decay_steps": -1},
