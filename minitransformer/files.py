@@ -68,6 +68,14 @@ def one_line(text: object) -> str:
     return printable(text).replace("\n", "\\n")
 
 
+COMMAND = ["minitransformer"]  # what starts the command line, or ["python", ...] for a program with `main()`
+
+
+def our_command(words: Iterable[object]) -> str:
+    """A shell command of our command line, or of the program that has it, whose models are its own."""
+    return shell_command([*COMMAND, *words])
+
+
 def shell_command(words: Iterable[object]) -> str:
     """A shell command on one line, with arguments quoted. A Path that starts with "-" gets a "./"."""
     return " ".join(map(_shell_word, words))

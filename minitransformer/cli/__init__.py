@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from minigrad import MinigradError, __version__, allocator
@@ -21,7 +22,7 @@ from minigrad.parts import absent_parts
 
 from .. import startup
 from ..errors import UserError, did_you_mean
-from ..files import one_line, printable
+from ..files import COMMAND, one_line, printable
 from ..training.ranks import current_ranks, join
 
 VERBS = {
@@ -83,6 +84,8 @@ class PrintableStream(io.TextIOBase):
 def main(argv: list[str] | None = None) -> int:
     """Run a verb; returns the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
+    if args == sys.argv[1:]:
+        COMMAND[:] = starting_command()
     for stream in (sys.stdout, sys.stderr):  # characters that the terminal cannot encode become "?"
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -95,6 +98,15 @@ def main(argv: list[str] | None = None) -> int:
         contextlib.redirect_stderr(PrintableStream(sys.stderr, names)),
     ):
         return _main(args)
+
+
+def starting_command() -> list[str]:
+    """What has started this process: `minitransformer`, or a program, whose models and tasks are its own."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    module = spec.name.removesuffix(".__main__") if spec else ""
+    if "minitransformer" in (module, Path(sys.argv[0]).stem) or not os.path.isfile(sys.argv[0]):
+        return ["minitransformer"]
+    return ["python", "-m", module] if spec else ["python", os.path.abspath(sys.argv[0])]
 
 
 def _main(args: list[str]) -> int:

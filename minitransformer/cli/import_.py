@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from ..files import one_line, shell_command
+from ..files import one_line, our_command
 from ..pretrained import PretrainedWarning
 from ..runs.imported import import_run
 from ..runs.run import Run
@@ -36,7 +36,7 @@ def run(argv: list[str]) -> None:
             overwrite: Delete the existing run and replace it.
         """
         target = Path("runs") / folder.resolve().name if run_dir is None else run_dir
-        command = shell_command(["minitransformer", "import", *argv])
+        command = our_command(["import", *argv])
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", PretrainedWarning)
             recipe = import_run(folder, target, command, overwrite, 8 if quantize else 32)

@@ -18,7 +18,7 @@ from minigrad.nn.shapes import parameter_shapes
 
 from .. import recipes
 from ..errors import UserError, counted
-from ..files import printable, read_bytes, sha256, shell_command
+from ..files import our_command, printable, read_bytes, sha256, shell_command
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..recipes.expectations import compare, condition
@@ -106,10 +106,10 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
         yield "![Loss and learning rate](curves.png)"
     yield "\n## Use it\n\n```sh"
     yield command(recipe, Path("."), record.examples, record.suggested)
-    yield f"minitransformer evaluate .{' --data FILE' if record.imported else ''}\n```"
+    yield f"{our_command(['evaluate', '.'])}{' --data FILE' if record.imported else ''}\n```"
     if not record.imported:
         yield "\n## Train it again\n\n```sh"
-        yield f"minitransformer train .{_data_flags(record)} --run-dir ../again\n```\n"
+        yield f"{our_command(['train', '.'])}{_data_flags(record)} --run-dir ../again\n```\n"
         yield "Settings are those of `config.toml`, and data is compared with the checksums above. With the"
         yield "same versions and kernels, on the same kind of machine, the weights are the same, bit for bit."
     yield "\n## Files\n\n| file | what it is |\n|---|---|"

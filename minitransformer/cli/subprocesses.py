@@ -32,16 +32,17 @@ def run_python(
     environment: Mapping[str, str] | None = None,
     stdout: int | None = None,
 ) -> int:
-    """Run `python -P` with these arguments, and wait for it; returns the exit code.
+    """Run `python` with these arguments, and wait for it; returns the exit code.
 
     The first SIGINT, SIGTERM or SIGHUP is passed on as a SIGTERM; when the process has ended,
     KeyboardInterrupt is raised. A second one kills it. If we are killed, Linux sends it a SIGTERM.
     """
     variables = {**(os.environ if environment is None else environment)}
     variables["PYTHONPATH"] = os.pathsep.join(import_path())
+    is_ours = words[1].startswith("minitransformer")  # a program of the user's may import what is beside it
     with stop_signals() as stopped:
         process = subprocess.Popen(
-            [sys.executable, "-P", *words],
+            [sys.executable, *(["-P"] if is_ours else []), *words],
             env=variables,
             stdin=subprocess.DEVNULL,
             stdout=stdout,

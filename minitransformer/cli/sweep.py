@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import mean
 
 from ..errors import UserError
-from ..files import printable, read_json
+from ..files import COMMAND, printable, read_json
+from ..models.protocol import model_class
 from ..runs.folder import read_config, read_record
 from ..runs.run import is_finished
 from ..tasks import Metric, Task, task_class
@@ -113,6 +114,12 @@ def check(one: SweepRun) -> type[Task]:
     """The task of a run; a UserError for invalid flags, or a folder with a run of other settings."""
     recipe, options, *_ = read_command([*one.words, f"--run-dir={one.folder}"])
     task = task_class(recipe.task)
+    for name, known in ((recipe.task, task), (recipe.model_type, model_class(recipe.model_type))):
+        if len(COMMAND) == 1 and not known.__module__.startswith("minitransformer."):
+            raise UserError(
+                f"each run of a sweep is a process of its own, which would not know {name!r}.\n"
+                f"End the program that registers it with sys.exit(main()), and pass it `sweep ...`."
+            )
     record = read_record(one.folder) if one.folder.exists() else None
     if record is None or not record.begun:
         return task
@@ -135,7 +142,8 @@ def train(one: SweepRun, title: str) -> int:
         return 0
     print(printable(f"{title}: {one.folder}"), file=sys.stderr, flush=True)
     resume = ["--resume"] if one.folder.exists() else []
-    command = ["-m", "minitransformer", "train", *one.words, f"--run-dir={one.folder}", *resume]
+    program = COMMAND[1:] or ["-m", "minitransformer"]
+    command = [*program, "train", *one.words, f"--run-dir={one.folder}", *resume]
     environment = {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
     return run_python(command, environment, subprocess.DEVNULL)
 

@@ -21,7 +21,7 @@ from minigrad.core.devices import check_device
 from .. import recipes
 from ..data.splits import Sources, Splits, checksums
 from ..errors import UserError, counted
-from ..files import check_name, one_line, printable, shell_command
+from ..files import check_name, one_line, our_command, printable
 from ..layers.lora import add_lora
 from ..recipes import Recipe
 from ..recipes.expectations import check_names
@@ -117,7 +117,7 @@ def run(argv: list[str]) -> None:
     ranks = join(requested_device(argv), words_by_flag("train", argv))
     with ranks.print_on_rank_0():
         recipe, options, folder, original = read_command(argv)
-    command = shell_command(["minitransformer", "train", *argv])
+    command = our_command(["train", *argv])
     training = Training(
         argv[0], command, recipe, options, options.sources, folder, ranks, check_device(options.device),
         None, original,
@@ -583,19 +583,12 @@ def environment_changes(training: Training, folder: Path, record: Record) -> dic
 def _resume_command(training: Training) -> str:
     """The command that resumes a run, which remembers its data and settings."""
     options = training.options
-    words: list[object] = [
-        "minitransformer",
-        "train",
-        training.name,
-        "--resume",
-        "--run-dir",
-        training.folder,
-    ]
+    words: list[object] = ["train", training.name, "--resume", "--run-dir", training.folder]
     words += ["--device", options.device] if options.device != "cpu" else []
     words += ["--capture"] if options.capture else ["--no-capture"] if options.no_capture else []
     words += ["--diagnostics"] if options.diagnostics else []
     words += ["--tensorboard"] if options.tensorboard else []
-    return shell_command(words)
+    return our_command(words)
 
 
 def print_results(run: Run, splits: dict[str, Any], scores: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..data.splits import Splits
 from ..errors import UserError, counted_units
-from ..files import shell_command
+from ..files import our_command
 from ..recipes import Recipe
 from ..tasks import ExampleTask, Task, task_class
 from ..tasks.protocols import Continues, Predicts, ReadsExamples, Trained, Translates
@@ -82,11 +82,11 @@ def command(
     """The shell command that uses a run, with its `short_inputs` and `suggested` options of `generate`."""
     verb = verb_of(task_class(recipe.task))
     if verb == "translate" and getattr(recipe.data, "dataset", "") == "dialogues":
-        return shell_command(["minitransformer", "chat", folder])
+        return our_command(["chat", folder])
     texts = inputs[0] if verb in ("translate", "predict") and inputs else ()
     options = {**(suggested or {})}
     sampling = ["--do-sample"] if options.pop("do_sample", False) and verb != "generate" else []
-    return shell_command(["minitransformer", verb, folder, *texts, *sampling, *flags(options)])
+    return our_command([verb, folder, *texts, *sampling, *flags(options)])
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:

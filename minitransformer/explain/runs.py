@@ -11,6 +11,7 @@ from minigrad import Tensor
 
 from ..data.batching import IGNORE
 from ..errors import UserError
+from ..files import our_command
 from ..layers.quantized import bytes_of, dequantize, is_quantized, stored_rows
 from ..runs.run import Run
 from ..tasks.inputs import check_length, inputs_of_run, marked_ids, warn_of_unknown, word_ids
@@ -128,18 +129,18 @@ def check_supported(run: Any) -> None:
             supported = f"the heads {', '.join(BERT_HEADS)}"
         raise UserError(
             f"the walk-through does not support a model of type {kind}.\n"
-            f"It supports {supported}; `minitransformer graph {run.folder}` draws this one."
+            f"It supports {supported}; `{our_command(['graph', run.folder])}` draws this one."
         )
     try:
         tokenizer_data(run.tokenizer)
     except UnknownPart as error:
         raise UserError(
             f"the walk-through does not split texts as the tokenizer of {run.folder} does: it has {error}.\n"
-            f"Look inside it with record_attention, or draw it with `minitransformer graph {run.folder}`."
+            f"Look inside it with record_attention, or draw it with `{our_command(['graph', run.folder])}`."
         ) from None
     size = bytes_of(model)
     if size > MOST_BYTES:
-        fix = f"Draw it with `minitransformer graph {run.folder}`."
+        fix = f"Draw it with `{our_command(['graph', run.folder])}`."
         if run.record.imported and not is_quantized(model):
             fix = "Import it again with --quantize, for a quarter of that, or use record_attention."
         raise UserError(

@@ -17,7 +17,7 @@ from minigrad.nn.shapes import shapes_only
 from ..data import labels
 from ..data.splits import Sources, Splits, check_sources, checksums
 from ..errors import UserError, did_you_mean
-from ..files import printable, shell_command
+from ..files import our_command, printable
 from ..layers.lora import add_lora, merge_lora
 from ..layers.quantized import quantize
 from ..models.protocol import model_class
@@ -156,10 +156,10 @@ def record_of(folder: Path) -> Record:
     if not folder.is_dir():
         raise RunError(
             f"there is no run folder {folder}.{did_you_mean(str(folder), known_runs(folder))}\n"
-            f"Train one with `{shell_command(['minitransformer', 'train', 'RECIPE', '--run-dir', folder])}`."
+            f"Train one with `{our_command(['train', 'RECIPE', '--run-dir', folder])}`."
         )
     if not (folder / "run.json").exists() and (folder / "config.json").exists():
-        command = shell_command(["minitransformer", "import", folder, "--run-dir", f"runs/{folder.name}"])
+        command = our_command(["import", folder, "--run-dir", f"runs/{folder.name}"])
         raise RunError(f"{folder} is a pretrained model, not a run folder.\nImport it first: `{command}`.")
     for name in ("run.json", "config.toml"):
         if not (folder / name).exists():

@@ -14,7 +14,7 @@ import pytest
 
 import minigrad
 import minitransformer
-from minitransformer.cli import VERBS
+from minitransformer.cli import VERBS, starting_command
 from minitransformer.cli.evaluate import report
 from minitransformer.cli.train import read_command
 from minitransformer.files import read_json
@@ -23,6 +23,29 @@ from minitransformer.tasks import LanguageModelling, TextToText
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.log import read_log
 from tests.tiny import PAIRS, TEXT, TINY
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "expected"),
+    [
+        (None, "/usr/bin/minitransformer", ["minitransformer"]),
+        (None, "C:/Scripts/minitransformer.exe", ["minitransformer"]),
+        ("minitransformer.__main__", "/packages/minitransformer/__main__.py", ["minitransformer"]),
+        (None, "-c", ["minitransformer"]),
+        (None, "", ["minitransformer"]),
+        (None, "mine.py", ["python", "/here/mine.py"]),
+        ("models.__main__", "mine.py", ["python", "-m", "models"]),
+        ("models.mine", "mine.py", ["python", "-m", "models.mine"]),
+    ],
+)
+def test_a_printed_command_starts_what_has_started_this_one(module, file, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").touch()
+    spec = None if module is None else SimpleNamespace(name=module)
+    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__spec__=spec))
+    monkeypatch.setattr(sys, "argv", [file, "recipes"])
+    assert starting_command() == [word.replace("/here", str(tmp_path)) for word in expected]
+
 
 # --- Train ---
 

@@ -5,8 +5,11 @@ A command that is given no text has one of the run's own data, also where the da
 """
 
 import io
+import os
 import re
 import shlex
+import subprocess
+import sys
 import warnings
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -356,3 +359,92 @@ def test_the_command_that_a_task_of_ones_own_prints_works(task, verb, command, m
     if code == 2:
         instead = shlex.split(re.findall("Use `minitransformer (.*)`", err)[0])
         assert command(*instead, stdin="1 1 1 1 1\n")[0] == 0
+
+
+PROGRAM = """
+import sys
+from dataclasses import dataclass
+import numpy as np
+import minigrad as mg
+from minigrad import nn
+from minitransformer import register_model, register_task
+from minitransformer.cli import main
+from minitransformer.tasks import Batch, ExampleTask
+from beside import WIDTH
+
+@dataclass(frozen=True)
+class SumsData:
+    batch_size: int = 4
+
+@register_task
+class Sums(ExampleTask):
+    name, Data, unit = "sums", SumsData, "lists"
+    model_types = ()
+
+    @classmethod
+    def splits(cls, data, sources):
+        from minitransformer.data.splits import Splits
+        rows = np.random.default_rng(0).normal(size=(12, WIDTH)).astype("float32")
+        return Splits(dict.fromkeys(("train", "validation", "test"), [(r, int(r.sum() > 0)) for r in rows]))
+
+    @classmethod
+    def labels(cls, data, splits):
+        return ["no", "yes"]
+
+    def collate(self, examples, step):
+        rows, classes = zip(*examples)
+        return Batch(np.stack(rows), np.array(classes))
+
+@dataclass(frozen=True)
+class FlatConfig:
+    num_labels: int = 0
+
+@register_model
+class Flat(nn.Module):
+    model_type, config_class = "flat", FlatConfig
+
+    def __init__(self, config):
+        super().__init__()
+        self.head = nn.Linear(WIDTH, config.num_labels)
+
+    def forward(self, x):
+        return self.head(mg.tensor(x))
+
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("start", [["my program.py"], ["-m", "models.program"]])
+def test_a_program_with_models_of_its_own_prints_and_sweeps_what_works(start, tmp_path):
+    def run(words, folder=tmp_path):
+        path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        command = [sys.executable, *words]
+        done = subprocess.run(command, cwd=folder, env={**os.environ, **path}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    (tmp_path / "models").mkdir()
+    for name in ("my program.py", "models/program.py"):
+        (tmp_path / name).write_text(PROGRAM)
+    (tmp_path / "beside.py").write_text("WIDTH = 5\n")
+    recipe = 'task = "sums"\n[model]\nmodel_type = "flat"\n[training]\nsteps = 2\nwarmup_steps = 1\n'
+    (tmp_path / "own.toml").write_text(recipe)
+    said = run([*start, "train", "own.toml", "--run-dir", "run"]).stderr
+    (line,) = re.findall("use it with: python (.*)", said)
+    assert "accuracy" in run(shlex.split(line)).stdout
+    swept = run([*start, "sweep", "own.toml", "--lr", "0.1", "0.2", "--run-dir", "runs"])
+    assert "failed" not in swept.stdout
+    readme = (tmp_path / "run" / "README.md").read_text()
+    if start[0] != "-m":  # which depends on the folder
+        for command in re.findall("^python (.*)", readme, re.MULTILINE):
+            run(shlex.split(command), tmp_path / "run")
+
+
+def test_a_sweep_of_models_that_only_this_process_knows_is_refused(command, monkeypatch):
+    monkeypatch.setitem(TASKS, "numbers", Numbers)
+    monkeypatch.setitem(MODELS, "flat", Flat)
+    Path("own.toml").write_text('task = "numbers"\n[model]\nmodel_type = "flat"\n')
+    code, _, err = command("sweep", "own.toml", "--lr", "1", "2", "--run-dir", "runs")
+    assert (code, Path("runs").exists()) == (2, False)
+    assert "a process of its own, which would not know 'numbers'" in err
