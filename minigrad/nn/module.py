@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.devices import as_array, on_cpu, on_device
+from ..core.devices import as_array, on_cpu
 from ..core.dtypes import default_float, is_floating
 from ..core.error_context import FOREIGN_ERRORS, raise_with_context, raised_by_library
 from ..core.errors import (
@@ -165,7 +165,13 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_kinds" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__}: call super().__init__() before assigning {name!r}.")
+            if not isinstance(value, Parameter | Module):
+                super().__setattr__(name, value)
+                return
+            raise AttributeError(
+                f"{type(self).__name__}: {name!r} is a {type(value).__name__}, and is assigned before "
+                f"super().__init__() is called.\nCall super().__init__() first."
+            )
         kind = self._kind(name)
         if isinstance(value, Parameter):
             kind = "parameter"
@@ -303,20 +309,20 @@ class Module:
     ) -> Iterator[tuple[str, Module]]:
         """Iterate over (path, module) of this module and its descendants; a shared one comes once.
 
-        Modules in `memo` are skipped, and the others are added to it.
+        Modules in `memo` are skipped, and the others are added to it. A descendant's own `named_modules`
+        gives those below it.
         """
         seen = set() if memo is None else memo
-        found: list[tuple[str, Module]] = []
-        stack: list[tuple[str, Module]] = [(prefix, self)]
-        while stack:
-            path, module = stack.pop()
-            if not remove_duplicate or module not in seen:
-                seen.add(module)
-                found.append((path, module))
-                values = module.__dict__
-                for name, kind in reversed(module._kinds.items()):
-                    if kind == "module" and values.get(name) is not None:
-                        stack.append((f"{path}.{name}" if path else name, values[name]))
+        if self in seen:
+            return iter(())
+        if remove_duplicate:
+            seen.add(self)
+        found = [(prefix, self)]
+        values = self.__dict__
+        start = f"{prefix}." if prefix else ""
+        for name, kind in self._kinds.items():
+            if kind == "module" and (child := values.get(name)) is not None:
+                found += child.named_modules(seen, start + name, remove_duplicate)
         return iter(found)
 
     def modules(self) -> Iterator[Module]:
@@ -347,7 +353,7 @@ class Module:
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Iterate over the parameters, each once; without `recurse`, submodules are left out."""
-        return map(itemgetter(1), self._named_tensors("parameter", "", recurse))
+        return map(itemgetter(1), self.named_parameters(recurse=recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -357,14 +363,15 @@ class Module:
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Iterate over the buffers, each once; without `recurse`, submodules are left out."""
-        return map(itemgetter(1), self._named_tensors("buffer", "", recurse))
+        return map(itemgetter(1), self.named_buffers(recurse=recurse))
 
     def _named_tensors(
-        self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool = True
+        self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
         seen = set[Tensor]()
         found = list[tuple[str, Any]]()
-        modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
+        pairs = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        modules = pairs if recurse else [(prefix, self)]
         for path, module in modules:
             values = module.__dict__
             for name, kind_of_name in module._kinds.items():
@@ -380,22 +387,31 @@ class Module:
 
     # ------------------------------------------------------------ state
 
-    def _state(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
-        """Iterate over (path, tensor) of parameters and persistent buffers; shared ones under each path."""
-        for members in (self._parameters, self._buffers):
-            for name, tensor in members.items():
-                if tensor is not None and name not in self._transient:
-                    yield prefix + name, tensor
-        for name, module in self._modules.items():
-            if module is not None:
-                yield from module._state(f"{prefix}{name}.")
+    def _own_state(self) -> dict[str, Tensor]:
+        """Return the parameters and persistent buffers by name, without those of submodules."""
+        own = {**self._parameters, **self._buffers}
+        return {name: x for name, x in own.items() if x is not None and name not in self._transient}
 
-    def state_dict(self, prefix: str = "", keep_vars: bool = False) -> dict[str, Tensor]:
+    def state_dict(
+        self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
         """Return the parameters and persistent buffers by path, detached but sharing memory with the module.
 
-        With `keep_vars` they are not detached.
+        With `keep_vars` they are not detached. They are added to `destination`, if it is given.
         """
-        return {name: tensor if keep_vars else tensor.detach() for name, tensor in self._state(prefix)}
+        state = {} if destination is None else destination
+        self._save_to_state_dict(state, prefix, keep_vars)
+        for name, child in self._modules.items():
+            if child is not None:
+                child.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        return state
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """Add this module's own tensors and its extra state, but not those of submodules."""
+        for name, x in self._own_state().items():
+            destination[prefix + name] = x if keep_vars else x.detach()
+        if hasattr(type(self), "get_extra_state"):
+            destination[prefix + EXTRA_STATE] = self.get_extra_state()  # type: ignore[attr-defined]
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -411,52 +427,73 @@ class Module:
                 f"a state must be a dictionary of tensors, got {type(state_dict).__name__}.\n"
                 f"Pass the result of state_dict() or of mg.load_file(path)."
             )
-        own = dict(self._state())
-        missing = [k for k in own if k not in state_dict]
-        unknown = [k for k in state_dict if k not in own]
-        if strict and (missing or unknown):
-            raise StateError(
-                f"the state does not match {type(self).__name__}: missing {_list_names(missing)}, "
-                f"unexpected {_list_names(unknown)}.\nLoad the state of the same model, or pass strict=False."
-            )
-        loaded = {name: state_dict[name] for name in own if name in state_dict}
-        values = {name: as_array(x.array if isinstance(x, Tensor) else x) for name, x in loaded.items()}
-        for name, value in values.items():
-            mine = own[name]
-            if value.shape != mine.shape or not np.can_cast(value.dtype, mine.dtype, "same_kind"):
-                raise ShapeError(
-                    f"{name} is {mine.dtype}{list(mine.shape)} in the model, "
-                    f"{value.dtype}{list(value.shape)} in the state.\nLoad the state of the same model."
-                )
-        paths: dict[Tensor, list[str]] = {}  # a tied tensor has several
-        for name, mine in own.items():
-            paths.setdefault(mine, []).append(name)
-        for mine, names in paths.items():
-            self._check_tied(mine, {name: values[name] for name in names if name in values})
-        with no_grad():
-            for mine, names in paths.items():
-                value = next((values[name] for name in names if name in values), None)
-                if value is None:
-                    continue
-                if not assign:
-                    mine.copy_(value)
-                    continue
-                new = type(mine)(value, mine.requires_grad)
-                for name in names:
-                    owner, _, last = name.rpartition(".")
-                    setattr(self.get_submodule(owner), last, new)
-        return IncompatibleKeys(missing, unknown)
-
-    def _check_tied(self, mine: Tensor, values: dict[str, Any]) -> None:
-        """Raise an error if the paths of one tensor have different values."""
-        first = next(iter(values), "")
-        for name in list(values)[1:]:
-            a, b = (on_cpu(values[key].astype(mine.dtype)) for key in (first, name))
-            if not np.array_equal(a, b, equal_nan=True):
+        loaded = dict[Tensor, tuple[str, Tensor]]()
+        for only_check in (True, False):
+            missing, unexpected, errors = list[str](), list[str](), list[str]()
+            how = {"assign_to_params_buffers": assign, "only_check": only_check, "loaded": loaded}
+            state = {str(key): x for key, x in state_dict.items()}
+            self._load_all(state, "", how, missing, unexpected, errors)
+            problems = []
+            if strict and (missing or unexpected):
+                problems = [f"missing {_list_names(missing)}, unexpected {_list_names(unexpected)}."]
+            if problems or errors:
                 raise StateError(
-                    f"{first} and {name} are one tensor in {type(self).__name__}, but have different values "
-                    f"in the state.\nPass one of them, with strict=False, or untie them in the module."
+                    f"the state does not match {type(self).__name__}: {' '.join(problems + errors)}\n"
+                    f"Load the state of the same model{', or pass strict=False' if problems else ''}."
                 )
+        return IncompatibleKeys(missing, unexpected)
+
+    def _load_all(self, state: dict[str, Any], prefix: str, how: dict[str, Any], *found: list[str]) -> None:
+        """Call `_load_from_state_dict` of this module and its descendants, each with its own keys."""
+        self._load_from_state_dict(state, prefix, dict(how), True, *found)
+        for name, child in self._modules.items():
+            if child is not None:
+                path = f"{prefix}{name}."
+                child._load_all({k: x for k, x in state.items() if k.startswith(path)}, path, how, *found)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Load this module's own tensors from the keys that begin with `prefix`.
+
+        A subclass may override it, for example to rename old keys in `state_dict`, which is a copy. It is
+        called twice: first each module only checks (`local_metadata["only_check"]`), then each is loaded.
+        """
+        only_check, assign = (local_metadata.get(k) for k in ("only_check", "assign_to_params_buffers"))
+        loaded = local_metadata.get("loaded", {})  # the path and the new value of each tensor
+        own = self._own_state()
+        names = set(own)
+        for name, x in own.items():
+            key = prefix + name
+            if key in state_dict:
+                new = _new_value(key, x, state_dict[key], assign)
+                _check_tied(x, *loaded.setdefault(x, (key, new)), key, new)
+            elif strict:
+                missing_keys.append(key)
+            if x in loaded and not only_check:  # maybe under another path
+                if assign:
+                    setattr(self, name, loaded[x][1])
+                else:
+                    with no_grad():
+                        x.copy_(loaded[x][1])
+        if hasattr(type(self), "set_extra_state"):
+            names.add(EXTRA_STATE)
+            if prefix + EXTRA_STATE not in state_dict:
+                missing_keys.append(prefix + EXTRA_STATE)
+            elif not only_check:
+                self.set_extra_state(state_dict[prefix + EXTRA_STATE])  # type: ignore[attr-defined]
+        submodules = {name for name, child in self._modules.items() if child is not None}
+        for key in state_dict if strict else ():
+            name, dot, _ = key.removeprefix(prefix).partition(".")
+            if key.startswith(prefix) and name not in (submodules if dot else names):
+                unexpected_keys.append(key)
 
     # ------------------------------------------------------------ modes
 
@@ -464,8 +501,9 @@ class Module:
         """Set training mode (or, with False, evaluation mode) for this module and its descendants."""
         if not isinstance(mode, bool):
             raise OptionError(f"train() takes True or False, got {mode!r}.\nUse eval() for evaluation.")
-        for module in self.modules():
-            module.__dict__["training"] = mode
+        self.training = mode
+        for child in self.children():
+            child.train(mode)
         return self
 
     def eval(self) -> Module:
@@ -495,13 +533,16 @@ class Module:
             raise DtypeError(
                 f"a module's parameters must be floating-point, got {dtype}.\nPass a floating dtype."
             )
-        for tensor in (*self.parameters(), *self.buffers()):
-            if device is not None:
-                tensor.array = on_device(tensor.array, device)
-                tensor.grad = None if tensor.grad is None else tensor.grad.to(device)
-            if dtype is not None and tensor.is_floating_point():
-                tensor.array = tensor.array.astype(dtype)
-                tensor.grad = None if tensor.grad is None else tensor.grad.to(dtype)
+        return self._apply(lambda x: x.to(device=device, dtype=dtype if x.is_floating_point() else None))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
+        """Replace parameters, their gradients and buffers, in place, by what `fn` returns for them."""
+        for child in self.children() if recurse else ():
+            child._apply(fn)
+        with no_grad():
+            for x in (*self.parameters(recurse=False), *self.buffers(recurse=False)):
+                x.array = fn(x).array
+                x.grad = None if x.grad is None else fn(x.grad)
         return self
 
     def cpu(self) -> Module:
@@ -552,9 +593,14 @@ class Module:
         if lines and extra:
             lines = [extra.replace("\n", "\n  "), *lines]
         body = "".join(f"\n  {line}" for line in lines) + "\n" if lines else extra
-        return f"{type(self).__name__}({body})"
+        return f"{self._get_name()}({body})"
+
+    def _get_name(self) -> str:
+        """Return the name that the repr shows."""
+        return type(self).__name__
 
 
+EXTRA_STATE = "_extra_state"  # the key of what `get_extra_state` returns
 KINDS: dict[str, type] = {"parameter": Parameter, "buffer": Tensor, "module": Module}
 REPLACEMENTS = {"parameter": "nn.Parameter(tensor)", "buffer": "a tensor", "module": "a module"}
 
@@ -608,6 +654,28 @@ def _brief(value: Any) -> str:
     return f"of shape {value.shape}" if hasattr(value, "shape") else repr(value)[:40]
 
 
+def _new_value(key: str, x: Tensor, value: Any, assign: bool) -> Tensor:
+    """Check a value in a state, and return it as a tensor: one of its own kind to `assign` in place of x."""
+    array = as_array(value.array if isinstance(value, Tensor) else value)
+    if array.shape != x.shape or not np.can_cast(array.dtype, x.dtype, "same_kind"):
+        raise ShapeError(
+            f"{key} is {x.dtype}{list(x.shape)} in the model, "
+            f"{array.dtype}{list(array.shape)} in the state.\nLoad the state of the same model."
+        )
+    return type(x)(array, x.requires_grad) if assign else Tensor(array)
+
+
+def _check_tied(x: Tensor, first: str, a: Tensor, key: str, b: Tensor) -> None:
+    """Raise an error if the values of one tensor, at two of its paths, differ."""
+    if first == key:
+        return
+    if not np.array_equal(*(on_cpu(new.array.astype(x.dtype)) for new in (a, b)), equal_nan=True):
+        raise StateError(
+            f"{first} and {key} are one tensor in the model, but have different values in the state.\n"
+            f"Pass one of them, with strict=False, or untie them in the module."
+        )
+
+
 def _list_names(names: Iterable[str]) -> str:
     """Return the first few names, and how many more there are."""
     names = list(names)
@@ -629,7 +697,6 @@ check_methods(
         "requires_grad_",
         "set_submodule",
         "state_dict",
-        "train",
         "zero_grad",
     ],
 )

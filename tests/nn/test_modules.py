@@ -53,13 +53,27 @@ def test_num_parameters_counts_each_number_once():
     assert block.num_parameters() == 3 + 6 + 3 + 3 + 3
 
 
-def test_assigning_before_init_is_refused():
+@pytest.mark.parametrize("value", [nn.Linear(1, 1), nn.Parameter(mg.ones(1))])
+def test_layers_and_parameters_are_refused_before_init(value):
     class Forgetful(nn.Module):
         def __init__(self):
+            self.part = value
+
+    with pytest.raises(AttributeError, match=r"Call super\(\).__init__\(\) first"):
+        Forgetful()
+
+
+@pytest.mark.parametrize("value", [3, "name", [1, 2], None, np.ones(2), mg.ones(2)])
+def test_other_attributes_may_be_set_before_init(value):
+    class Early(nn.Module):
+        def __init__(self):
+            self.early = value
+            super().__init__()
             self.layer = nn.Linear(1, 1)
 
-    with pytest.raises(AttributeError, match=r"super\(\).__init__\(\)"):
-        Forgetful()
+    early = Early()
+    assert early.early is value
+    assert names(early.named_parameters()) == ["layer.weight", "layer.bias"]
 
 
 def test_assigning_again_replaces_in_place_and_deleting_forgets():
@@ -453,6 +467,146 @@ def test_train_and_eval_reach_every_module():
     assert not block.eval().rest[1].training
     np.testing.assert_array_equal(block(x).array, block(x).array)
     assert block.train().rest[1].training
+
+
+class Frozen(nn.Linear):
+    def train(self, mode=True):
+        return super().train(False)
+
+
+class WithTeacher(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.own = nn.Parameter(mg.ones(1))
+        self.teacher = nn.Linear(1, 1)
+
+    def state_dict(self, *args, **kwargs):
+        state = super().state_dict(*args, **kwargs)
+        for key in [key for key in state if "teacher" in key]:
+            del state[key]
+        return state
+
+
+class Hidden(nn.Linear):
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        return iter(())
+
+
+class OnlyBias(nn.Linear):
+    def named_parameters(self, *args, **kwargs):
+        return ((name, p) for name, p in super().named_parameters(*args, **kwargs) if "bias" in name)
+
+
+class WithoutBuffers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", mg.ones(1))
+
+    def named_buffers(self, *args, **kwargs):
+        return iter(())
+
+
+class Renamed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.new = nn.Parameter(mg.ones(1))
+        self.double = 0.0
+
+    def _load_from_state_dict(self, state_dict, prefix, *args):
+        if prefix + "old" in state_dict:
+            state_dict[prefix + "new"] = state_dict.pop(prefix + "old")
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        self.double = 2 * self.new.item()
+
+
+class Lenient(nn.Linear):
+    def _load_from_state_dict(self, state, prefix, metadata, strict, missing_keys, unexpected_keys, errors):
+        super()._load_from_state_dict(state, prefix, metadata, strict, missing_keys, unexpected_keys, errors)
+        missing_keys.clear()
+
+
+class Saved(nn.Module):
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        destination[prefix + "packed"] = 1
+
+
+class Counting(nn.Module):
+    count = 0
+
+    def get_extra_state(self):
+        return {"count": self.count}
+
+    def set_extra_state(self, state):
+        self.count = state["count"]
+
+
+class PlainTensor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = mg.ones(1)
+
+    def _apply(self, fn):
+        super()._apply(fn)
+        self.table = fn(self.table)
+        return self
+
+
+class Untouched(nn.Linear):
+    def apply(self, function):
+        return self
+
+
+class Named(nn.Linear):
+    def _get_name(self):
+        return "MyLinear"
+
+
+def loaded(model, state, **settings):
+    model.load_state_dict(state, **settings)
+    return model
+
+
+def applied(model):
+    visited = []
+    model.apply(lambda module: visited.append(type(module).__name__))
+    return visited
+
+
+COUNTED = Counting()
+COUNTED.count = 3
+OVERRIDDEN = {  # what each method changes in a model that contains the module
+    "train": (Frozen(1, 1), lambda m: (m.train().training, m[0].training), (True, False)),
+    "state_dict": (WithTeacher(), lambda m: list(m.state_dict()), ["0.own"]),
+    "_save_to_state_dict": (Saved(), lambda m: m.state_dict(), {"0.packed": 1}),
+    "named_modules": (Hidden(1, 1), lambda m: [*m.modules(), *m.parameters()][1:], []),
+    "apply": (Untouched(1, 1), applied, ["Sequential"]),
+    "_apply": (PlainTensor(), lambda m: (m.double()[0].table.dtype, m.to("float16")[0].table.dtype),
+               (mg.float64, mg.float16)),
+    "_load_from_state_dict": (
+        Renamed(), lambda m: (loaded(m, {"0.old": mg.full((1,), 5.0)})[0].new.item(), m[0].double), (5, 10)),
+    "missing_keys": (Lenient(1, 1), lambda m: m.load_state_dict({}), ([], [])),
+    "get_extra_state": (COUNTED, lambda m: m.state_dict(), {"0._extra_state": {"count": 3}}),
+    "set_extra_state": (Counting(), lambda m: loaded(m, {"0._extra_state": {"count": 7}})[0].count, 7),
+    "_get_name": (Named(1, 1), lambda m: "MyLinear(in_features=1" in repr(m), True),
+    "named_parameters": (OnlyBias(1, 1), lambda m: len(list(m[0].parameters())), 1),
+    "named_buffers": (WithoutBuffers(), lambda m: list(m[0].buffers()), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("module", "observe", "expected"), OVERRIDDEN.values(), ids=list(OVERRIDDEN))
+def test_a_model_calls_the_methods_that_its_modules_override(module, observe, expected):
+    assert observe(nn.Sequential(module)) == expected
+
+
+def test_an_error_that_a_module_reports_while_loading_is_raised():
+    class Picky(nn.Linear):
+        def _load_from_state_dict(self, *args):
+            super()._load_from_state_dict(*args)
+            args[-1].append("the checkpoint is from another task.")
+
+    model = nn.Sequential(Picky(1, 1))
+    with pytest.raises(StateError, match="Sequential: the checkpoint is from another task"):
+        model.load_state_dict({name: x + 1 for name, x in model.state_dict().items()})
 
 
 def test_freezing_and_zeroing_gradients():
