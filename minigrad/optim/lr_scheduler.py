@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ class LRScheduler:
     """
 
     chains = True  # whether the schedule continues from rates that something else has changed
-    unsaved: tuple[str, ...] = ("optimizer",)  # not part of the state
+    function_names: tuple[str, ...] = ()  # attributes that hold functions or callable objects
     eta_min = 0.0  # the part of the rate that the factors do not scale
 
     def __init_subclass__(cls) -> None:
@@ -139,7 +140,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Set the next rates, or those at `epoch`."""
-        self.check_options()
+        prepare_step(self)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         has_schedule = type(self).get_lr is LRScheduler.get_lr
         self._set(self._schedule() if epoch is not None and has_schedule else self.get_lr())
@@ -154,8 +155,10 @@ class LRScheduler:
         return list(self._last_lr)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all attributes but the optimizer and functions."""
-        return {name: value for name, value in self.__dict__.items() if name not in self.unsaved}
+        """Return all attributes but the optimizer: for a function None, for a callable object its own."""
+        own = self.__dict__
+        state = {name: value for name, value in own.items() if name != "optimizer"}
+        return state | {name: _state_of(own[name]) for name in self.function_names}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Resume from the result of `state_dict`; rates that nothing else has changed become the saved ones.
@@ -168,7 +171,11 @@ class LRScheduler:
     def _load(self, state: dict[str, Any]) -> None:
         """Load a checked state."""
         before = self._last_lr
-        self.__dict__.update(state)
+        self.__dict__.update(
+            {name: value for name, value in state.items() if name not in self.function_names}
+        )
+        for name in self.function_names:
+            _load_into(self.__dict__[name], state.get(name))
         for group, old, new in zip(self.optimizer.param_groups, before, self._last_lr, strict=True):
             if group["lr"] == old:
                 group["lr"] = new
@@ -185,12 +192,17 @@ class LRScheduler:
         """Check a state, and return the part of it to load."""
         if not isinstance(state_dict, Mapping):
             raise _not_a_state(self, f"it is {type(state_dict).__name__}, not a dictionary")
-        state = self.from_pytorch({k: x for k, x in state_dict.items() if k not in self.unsaved})
-        own = self.state_dict()
-        of_older_versions = {name for name in own if str(name).startswith("_")} - {"_last_lr"}
-        check_state(self, own, state, of_older_versions)
+        state = self.from_pytorch({k: x for k, x in state_dict.items() if k != "optimizer"})
+        own = LRScheduler.state_dict(self)
+        newer = {name for name in own if str(name).startswith("_")} - {"_last_lr"}
+        check_state(self, own, state, optional=newer.union(self.function_names))
+        for name in self.function_names:
+            if not _is_state_of(self.__dict__[name], state.get(name)):
+                raise _not_a_state(self, f"its {name} is not a state of this one's functions")
         trial = copy.copy(self)
-        trial.__dict__.update(state)
+        trial.__dict__.update(
+            {name: value for name, value in state.items() if name not in self.function_names}
+        )
         try:
             trial.check_options()
         except (OptionError, ShapeError) as error:
@@ -212,6 +224,29 @@ def check_optimizer(scheduler: Any, optimizer: Any) -> Optimizer:
 
 PER_GROUP = ("base_lrs", "max_lrs", "min_lrs", "base_momentums", "max_momentums", "_last_lr")
 ONLY_IN_PYTORCH = {"verbose", "use_beta1", "T_cur", "T_i"}
+
+
+def prepare_step(scheduler: Any) -> None:
+    """Give groups that were added since the last step their values, and check the options."""
+    _follow_groups(scheduler)
+    scheduler.check_options()
+
+
+def _follow_groups(scheduler: Any) -> None:
+    """Add new groups to the lists with a value for each group: their own rate, or the value of all others."""
+    own = vars(scheduler)
+    groups = scheduler.optimizer.param_groups
+    for name in (*PER_GROUP, "lr_lambdas"):
+        values = own.get(name)
+        for group in groups[len(values) :] if values and isinstance(values, list) else ():
+            if name in ("base_lrs", "_last_lr"):
+                lr = group["lr"]
+                values.append(lr if name == "_last_lr" else group.setdefault("initial_lr", lr))
+            elif all(value == values[0] for value in values):
+                values.append(values[0])
+    if isinstance(scheduler, _CombinedScheduler):
+        for part in scheduler.schedulers:
+            _follow_groups(part)
 
 
 def check_attributes(scheduler: Any) -> None:
@@ -274,6 +309,33 @@ def _is_like(own: Any, value: Any) -> bool:
     return True
 
 
+def _state_of(function: Any) -> Any:
+    """Return the attributes of a callable object, None for a function; for a list, those of each."""
+    if isinstance(function, list):
+        return [_state_of(f) for f in function]
+    return None if function is None or isinstance(function, FunctionType) else {**_attributes(function)}
+
+
+def _attributes(function: Any) -> dict[str, Any]:
+    return getattr(function, "__dict__", {})
+
+
+def _is_state_of(function: Any, state: Any) -> bool:
+    """Return whether `_load_into` can load a state; None, which older versions saved, changes nothing."""
+    if isinstance(function, list) and isinstance(state, list | tuple):
+        return len(function) == len(state) and all(map(_is_state_of, function, state))
+    return state is None or (isinstance(state, Mapping) and _state_of(function) is not None)
+
+
+def _load_into(function: Any, state: Any) -> None:
+    """Load the result of `_state_of`."""
+    if isinstance(function, list):
+        for f, own in zip(function, state or (), strict=False):
+            _load_into(f, own)
+    elif state:
+        _attributes(function).update(state)
+
+
 def _not_a_state(scheduler: Any, problem: str) -> StateError:
     return StateError(
         f"this is not a state of {type(scheduler).__name__}: {problem}.\n"
@@ -297,7 +359,27 @@ def one_for_each(name: str, value: Any, count: int) -> list[Any]:
     return values
 
 
-class LambdaLR(LRScheduler):
+class _WithFunctions(LRScheduler):
+    """Base class of schedules that are given as a function, or as a function for each group."""
+
+    function_names = ("lr_lambdas",)
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
+        groups = check_optimizer(self, optimizer).param_groups
+        self.lr_lambdas = one_for_each("lr_lambda", lr_lambda, len(groups))
+        super().__init__(optimizer, last_epoch)
+
+    def check_options(self) -> None:
+        super().check_options()
+        one_for_each("lr_lambda", self.lr_lambdas, len(self.optimizer.param_groups))
+
+
+class LambdaLR(_WithFunctions):
     """Sets the learning rate to the initial one times `lr_lambda(last_epoch)`.
 
     >>> optimizer = optim.SGD([nn.Parameter(mg.ones(1))], lr=1.0)
@@ -309,36 +391,13 @@ class LambdaLR(LRScheduler):
     """
 
     chains = False
-    unsaved = ("optimizer", "lr_lambdas")
-
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
-        last_epoch: int = -1,
-    ) -> None:
-        groups = check_optimizer(self, optimizer).param_groups
-        self.lr_lambdas = one_for_each("lr_lambda", lr_lambda, len(groups))
-        super().__init__(optimizer, last_epoch)
 
     def lr(self, initial: float, group: int) -> float:
         return initial * self.lr_lambdas[group](self.last_epoch)
 
 
-class MultiplicativeLR(LRScheduler):
+class MultiplicativeLR(_WithFunctions):
     """Multiplies the learning rate by `lr_lambda(last_epoch)` at each step."""
-
-    unsaved = ("optimizer", "lr_lambdas")
-
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
-        last_epoch: int = -1,
-    ) -> None:
-        groups = check_optimizer(self, optimizer).param_groups
-        self.lr_lambdas = one_for_each("lr_lambda", lr_lambda, len(groups))
-        super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
         rates = [group["lr"] for group in self.optimizer.param_groups]
@@ -524,7 +583,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return {**state, "epoch": state["last_epoch"] + state["T_cur"] % 1}
 
     def step(self, epoch: float | None = None) -> None:
-        self.check_options()
+        prepare_step(self)
         self.epoch = self.epoch + 1 if epoch is None else epoch
         super().step(None if epoch is None else math.floor(epoch))
 
@@ -680,7 +739,7 @@ class CyclicLR(_WithMomentum):
     of the step.
     """
 
-    unsaved = ("optimizer", "scale_fn")
+    function_names = ("scale_fn",)
 
     def __init__(
         self,
@@ -729,6 +788,10 @@ class CyclicLR(_WithMomentum):
                 f"fraction {self.step_ratio} of them up.\nPass positive numbers."
             )
 
+    def from_pytorch(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Rename PyTorch's state of `scale_fn`."""
+        return {"scale_fn": state["_scale_fn_custom"], **state} if "_scale_fn_custom" in state else state
+
     def _height(self) -> float:
         """Return the position of the rate from base_lr (0) to max_lr (1), scaled by mode."""
         cycle = math.floor(1 + self.last_epoch / self.total_size)
@@ -771,20 +834,25 @@ class _CombinedScheduler(LRScheduler):
             raise _not_a_state(
                 self, f"it has {counted(len(saved), 'schedule')}, expected {len(self.schedulers)}"
             )
-        states = [scheduler.checked_state(x) for scheduler, x in zip(self.schedulers, saved, strict=True)]
-        return {**state, "schedulers": states}
+        for scheduler, x in zip(self.schedulers, saved, strict=True):
+            if type(scheduler).load_state_dict is LRScheduler.load_state_dict:
+                scheduler.checked_state(x)
+        return state
 
     def _load(self, state: dict[str, Any]) -> None:
         rates = [group["lr"] for group in self.optimizer.param_groups]
         for scheduler, saved in zip(self.schedulers, state["schedulers"], strict=True):
-            scheduler._load(saved)
+            scheduler.load_state_dict(saved)
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = lr
         super()._load({name: value for name, value in state.items() if name != "schedulers"})
 
 
 class SequentialLR(_CombinedScheduler):
-    """Runs schedules one after another; at each of `milestones` the next one starts, from its step 0."""
+    """Runs schedules one after another; at each of `milestones` the next one starts, from its step 0.
+
+    With `last_epoch`, all steps up to it are repeated, so the rates are those of a run without interruption.
+    """
 
     def __init__(
         self,
@@ -795,12 +863,11 @@ class SequentialLR(_CombinedScheduler):
     ) -> None:
         self._set_schedulers(schedulers, optimizer)
         self.milestones = list(milestones)
-        self.last_epoch = last_epoch + 1
-        self.check_options()
-        for group in optimizer.param_groups:  # undo the first steps of the other schedules
+        self.last_epoch = -1
+        for group in optimizer.param_groups:  # undo the first steps of all schedules
             group["lr"] = group["initial_lr"]
-        self.schedulers[0].step(0)
-        self._last_lr = self.schedulers[0].get_last_lr()
+        for _ in range(last_epoch + 2):
+            self.step()
 
     def check_options(self) -> None:
         super().check_options()
@@ -813,12 +880,15 @@ class SequentialLR(_CombinedScheduler):
             )
 
     def step(self) -> None:  # type: ignore[override]
-        self.check_options()
+        prepare_step(self)
         self.last_epoch += 1
         now = bisect_right(self.milestones, self.last_epoch)
-        starts = now > 0 and self.milestones[now - 1] == self.last_epoch
-        self.schedulers[now].step(0 if starts else None)
-        self._last_lr = self.schedulers[now].get_last_lr()
+        schedule = self.schedulers[now]
+        schedule._is_initial = self.last_epoch == 0
+        starts = self.last_epoch == (self.milestones[now - 1] if now else 0)
+        schedule.step(0 if starts else None)
+        schedule._is_initial = False
+        self._last_lr = schedule.get_last_lr()
 
 
 class ChainedScheduler(_CombinedScheduler):
@@ -832,7 +902,7 @@ class ChainedScheduler(_CombinedScheduler):
         self._last_lr = schedulers[-1].get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
-        self.check_options()
+        prepare_step(self)
         self.last_epoch += 1
         for scheduler in self.schedulers:
             scheduler.step()
@@ -903,7 +973,7 @@ class ReduceLROnPlateau:
 
     def step(self, metrics: Any) -> None:
         """Compare a metric with the best so far, and reduce the learning rates if it is time."""
-        self.check_options()
+        prepare_step(self)
         self.last_epoch += 1
         if self.is_better(float(metrics)):
             self.best = float(metrics)

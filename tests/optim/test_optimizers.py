@@ -348,6 +348,104 @@ def test_a_scheduler_goes_on_from_its_state():
     assert resumed.get_last_lr() == schedule.get_last_lr()
 
 
+SCHEDULES = optim.lr_scheduler
+PARTS = {
+    "LambdaLR": lambda o: SCHEDULES.LambdaLR(o, lambda epoch: 0.8**epoch),
+    "MultiplicativeLR": lambda o: SCHEDULES.MultiplicativeLR(o, lambda epoch: 0.8),
+    "StepLR": lambda o: SCHEDULES.StepLR(o, 2, 0.5),
+    "MultiStepLR": lambda o: SCHEDULES.MultiStepLR(o, [1, 3], 0.5),
+    "ConstantLR": lambda o: SCHEDULES.ConstantLR(o, 0.5, 2),
+    "LinearLR": lambda o: SCHEDULES.LinearLR(o, 0.5, 1.0, 4),
+    "ExponentialLR": lambda o: SCHEDULES.ExponentialLR(o, 0.9),
+    "PolynomialLR": lambda o: SCHEDULES.PolynomialLR(o, 8),
+    "CosineAnnealingLR": lambda o: SCHEDULES.CosineAnnealingLR(o, 6),
+    "CosineAnnealingWarmRestarts": lambda o: SCHEDULES.CosineAnnealingWarmRestarts(o, 2),
+}
+
+
+def rates_of(optimizer, scheduler, steps):
+    """The rates at first and after each step."""
+    found = [[group["lr"] for group in optimizer.param_groups]]
+    for _ in range(steps):
+        optimizer.step()
+        scheduler.step()
+        found.append([group["lr"] for group in optimizer.param_groups])
+    return found
+
+
+@pytest.mark.parametrize("last_epoch", [0, 2, 3, 5])
+@pytest.mark.parametrize("part", PARTS.values(), ids=list(PARTS))
+def test_a_sequential_schedule_made_again_gives_the_rates_of_one_run(part, last_epoch):
+    def sequential(optimizer, last_epoch=-1):
+        parts = [SCHEDULES.LinearLR(optimizer, 0.1, 1.0, 3), part(optimizer), part(optimizer)]
+        return SCHEDULES.SequentialLR(optimizer, parts, [3, 5], last_epoch)
+
+    whole = optim.SGD([vector(1.0)], lr=1.0)
+    expected = rates_of(whole, sequential(whole), 9)
+    again = optim.SGD([vector(1.0)], lr=expected[last_epoch + 1][0])
+    again.param_groups[0]["initial_lr"] = 1.0
+    found = rates_of(again, sequential(again, last_epoch), 3)
+    assert found == expected[last_epoch + 1 : last_epoch + 5]
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=list(PARTS))
+def test_a_schedule_that_is_due_at_once_gives_the_first_rate(part):
+    alone, second = (optim.SGD([vector(1.0)], lr=0.1) for _ in range(2))
+    parts = [SCHEDULES.LinearLR(second, 0.01), part(second)]
+    sequential = SCHEDULES.SequentialLR(second, parts, [0])
+    np.testing.assert_allclose(rates_of(second, sequential, 6), rates_of(alone, part(alone), 6))
+
+
+FOR_NEW_GROUPS = PARTS | {
+    "CyclicLR": lambda o: SCHEDULES.CyclicLR(o, 0.1, 0.5, 3, cycle_momentum=False),
+    "OneCycleLR": lambda o: SCHEDULES.OneCycleLR(o, 0.5, 10, cycle_momentum=False),
+    "SequentialLR": lambda o: SCHEDULES.SequentialLR(
+        o, [SCHEDULES.LinearLR(o), SCHEDULES.ExponentialLR(o, 0.9)], [3]
+    ),
+    "ChainedScheduler": lambda o: SCHEDULES.ChainedScheduler(
+        [SCHEDULES.ExponentialLR(o, 0.9), SCHEDULES.StepLR(o, 1, 0.5)]
+    ),
+}
+
+
+@pytest.mark.parametrize("make", FOR_NEW_GROUPS.values(), ids=list(FOR_NEW_GROUPS))
+def test_a_group_added_while_scheduled_has_the_schedules_rates(make):
+    """At the same rate as the group that was there, it keeps that rate."""
+    optimizer = optim.SGD([vector(1.0)], lr=0.1)
+    scheduler = make(optimizer)
+    rates_of(optimizer, scheduler, 2)
+    first = optimizer.param_groups[0]
+    optimizer.add_param_group({"params": [vector(1.0)], "lr": first["lr"], "initial_lr": first["initial_lr"]})
+    assert all(a == b for a, b in rates_of(optimizer, scheduler, 3))
+    scheduler.load_state_dict(scheduler.state_dict())
+    assert len(scheduler.get_last_lr()) == 2
+
+
+def test_a_new_group_starts_at_its_own_rate():
+    optimizer = optim.SGD([vector(1.0)], lr=0.1)
+    scheduler = SCHEDULES.StepLR(optimizer, 1, 0.5)
+    rates_of(optimizer, scheduler, 2)
+    optimizer.add_param_group({"params": [vector(1.0)], "lr": 0.01})
+    assert rates_of(optimizer, scheduler, 2)[1:] == [[0.0125, 0.005], [0.00625, 0.0025]]
+
+
+def test_a_new_group_lowers_its_rate_on_a_plateau():
+    optimizer = optim.SGD([vector(1.0)], lr=0.1)
+    scheduler = SCHEDULES.ReduceLROnPlateau(optimizer, patience=0, factor=0.5, min_lr=0.02)
+    optimizer.add_param_group({"params": [vector(1.0)], "lr": 0.03})
+    for metric in (1.0, 1.0):
+        scheduler.step(metric)
+    assert scheduler.get_last_lr() == [0.05, 0.02]
+
+
+def test_a_new_group_needs_a_function_if_the_others_differ():
+    optimizer = optim.SGD([{"params": [vector(1.0)]}, {"params": [vector(1.0)]}], lr=0.1)
+    scheduler = SCHEDULES.LambdaLR(optimizer, [lambda epoch: 1.0, lambda epoch: 0.5])
+    optimizer.add_param_group({"params": [vector(1.0)]})
+    with pytest.raises(OptionError, match="lr_lambda has 2 values for 3 groups"):
+        scheduler.step()
+
+
 def test_as_many_functions_as_groups():
     with pytest.raises(OptionError, match=r"2 values for 1 groups?\."):
         optim.lr_scheduler.LambdaLR(optim.SGD(parameters()), [lambda t: 1.0, lambda t: 1.0])

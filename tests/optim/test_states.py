@@ -354,6 +354,7 @@ def test_what_is_not_a_state_of_a_schedule_is_refused(name):
         assert_refused(schedule, bad, bad)
     for path in places(state):
         older = isinstance(path[-1], str) and path[-1].startswith("_") and path[-1] != "_last_lr"
+        older = older or path in (("lr_lambdas",), ("scale_fn",))
         inside = isinstance(path[-1], int) and path[0] in ("milestones", "phases")  # how many is free
         if not older and not inside:
             assert_refused(schedule, spoiled(state, path, remove), f"without {path}")
@@ -386,6 +387,65 @@ def test_its_own_state_of_a_schedule_is_loaded_and_goes_on(name):
         advance(after)
         assert after.optimizer.param_groups[0]["lr"] == before.optimizer.param_groups[0]["lr"]
     scheduled(name, 0).load_state_dict(scheduled(name, 0).state_dict())
+
+
+class Decay:
+    """A callable object: its factor is its state."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, step):
+        return self.factor**step
+
+
+class OwnSchedule(lr_scheduler.ExponentialLR):
+    """A schedule whose state has a form of its own."""
+
+    def state_dict(self):
+        return {"own": super().state_dict()}
+
+    def load_state_dict(self, state_dict):
+        super().load_state_dict(state_dict["own"])
+
+
+OF_OBJECTS = {
+    "LambdaLR": lambda o, f: lr_scheduler.LambdaLR(o, f),
+    "a list": lambda o, f: lr_scheduler.LambdaLR(o, [f]),
+    "MultiplicativeLR": lambda o, f: lr_scheduler.MultiplicativeLR(o, f),
+    "CyclicLR": lambda o, f: lr_scheduler.CyclicLR(o, 0.1, 0.5, 2, scale_fn=f, cycle_momentum=False),
+    "ChainedScheduler": lambda o, f: lr_scheduler.ChainedScheduler([lr_scheduler.LambdaLR(o, f)]),
+    "SequentialLR": lambda o, f: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.ConstantLR(o), lr_scheduler.LambdaLR(o, f)], [1]
+    ),
+    "a schedule's own state": lambda o, f: lr_scheduler.ChainedScheduler([OwnSchedule(o, f.factor)]),
+}
+
+
+@pytest.mark.parametrize("make", OF_OBJECTS.values(), ids=list(OF_OBJECTS))
+def test_the_state_of_a_schedule_has_that_of_callable_objects(make):
+    before, after = (
+        make(optim.SGD([mg.ones(2, requires_grad=True)], lr=0.1), Decay(factor)) for factor in (0.5, 0.9)
+    )
+    advance(before)
+    state = copy.deepcopy(before.state_dict())
+    after.optimizer.load_state_dict(before.optimizer.state_dict())
+    after.load_state_dict(state)
+    assert content(after.state_dict()) == content(state)
+    for _ in range(3):
+        advance(before)
+        advance(after)
+        assert after.optimizer.param_groups[0]["lr"] == before.optimizer.param_groups[0]["lr"]
+
+
+def test_a_function_does_not_take_the_state_of_an_object():
+    optimizer = optim.SGD([mg.ones(2, requires_grad=True)], lr=0.1)
+    of_object = lr_scheduler.LambdaLR(optimizer, Decay(0.5))
+    of_function = lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5)
+    assert of_function.state_dict()["lr_lambdas"] == [None]
+    assert_refused(of_function, of_object.state_dict(), "the state of an object")
+    of_object.load_state_dict(of_function.state_dict())
+    assert of_object.lr_lambdas[0].factor == 0.5
 
 
 @EACH_SCHEDULE

@@ -34,7 +34,7 @@ def inverse(t):
 
 
 def half(x):
-    return 1 / (2 ** (x % 3))
+    return 1 / (2 ** ((x + 1) % 3))
 
 
 def rates(draw, low, high):
@@ -126,7 +126,7 @@ def one_after_another(library, optimizer, draw):
     parts.append(
         made(library, draw.choice(["LambdaLR", "CosineAnnealingWarmRestarts", *CHAINING]), optimizer, draw)
     )
-    milestones = sorted(draw.sample(range(1, 13), count - 1))
+    milestones = sorted(draw.choices(range(13), k=count - 1))  # 0: the first schedule is never due
     return library.lr_scheduler.SequentialLR(optimizer, parts, milestones)
 
 
