@@ -70,7 +70,7 @@ def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, 
     """Write named tensors to a safetensors file, atomically.
 
     Nested dictionaries, also in lists (an optimizer's state), are flattened to names such as `state.0.step`.
-    An optimizer's options that are strings or None are left out: its constructor sets them.
+    An optimizer's options that are not numbers (None, names) are left out: its constructor sets them.
 
     >>> mg.save_file({"w": mg.ones(2)}, "weights.safetensors")
     >>> mg.load_file("weights.safetensors")
@@ -98,7 +98,11 @@ def to_bytes(tensors: Mapping[str, Any], metadata: dict[str, str] | None = None)
     arrays = {
         name: np.asarray(on_cpu(t.array if isinstance(t, Tensor) else t), order="C")
         for name, t in by_path(tensors)
-        if not (name.startswith("param_groups.") and (t is None or isinstance(t, str)))
+    }
+    arrays = {
+        name: array
+        for name, array in arrays.items()
+        if not (name.startswith("param_groups.") and array.dtype.kind in "OU")
     }
     try:
         return save(arrays, metadata)

@@ -6,7 +6,9 @@ All are composed of permutations, reshapes and matrix products, so they need no 
 from __future__ import annotations
 
 import math
+import string
 from functools import lru_cache
+from typing import Any
 
 from ..core.error_context import describe
 from ..core.errors import ArgumentError, OptionError, ShapeError
@@ -43,13 +45,15 @@ def einsum(equation, *operands):
     "ij,jk->ik" names the axes of each operand and of the output. Without "->" the output has, in alphabetical
     order, the letters that occur once. A letter that occurs twice in one operand takes its diagonal; "..."
     stands for all axes without a letter. Axes of length 1 broadcast. Operands are contracted in pairs, from
-    left to right.
+    left to right. Axes may also be numbered: einsum(x, [0, 1], y, [1, 2], [0, 2]).
 
     >>> queries, keys = mg.ones(2, 5, 8), mg.ones(2, 7, 8)
     >>> mg.einsum("bqd,bkd->bqk", queries, keys).shape
     (2, 5, 7)
     """
-    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+    if operands and not isinstance(equation, str) and isinstance(operands[0], list | tuple):
+        equation, operands = _with_letters(equation, *operands)
+    elif len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     if not isinstance(equation, str):
         raise OptionError(
@@ -60,6 +64,24 @@ def einsum(equation, *operands):
     terms, output = _parse(equation, tuple(x.ndim for x in tensors))
     _check_sizes(equation, terms, [x.shape for x in tensors])
     return (_contract if len(tensors) == 1 else _contract_several)(tensors, terms, output)
+
+
+LETTERS: dict[Any, str] = dict(enumerate(string.ascii_uppercase + string.ascii_lowercase)) | {...: "..."}
+
+
+def _with_letters(*arguments):
+    """Return the equation and the operands for operands that are each followed by a list of axis numbers."""
+    *pairs, output = arguments if len(arguments) % 2 else (*arguments, None)
+    terms = []
+    for axes in [*pairs[1::2], output]:
+        if axes is not None and not (isinstance(axes, list | tuple) and all(i in LETTERS for i in axes)):
+            raise OptionError(
+                f"einsum's axes must be lists of numbers from 0 to 51, or ..., got {describe(axes)}.\n"
+                f"Pass a list after each operand: einsum(x, [0, 1], y, [1, 2], [0, 2])."
+            )
+        terms.append("".join(LETTERS[i] for i in axes or ()))
+    *left, right = terms
+    return ",".join(left) + ("" if output is None else f"->{right}"), tuple(pairs[::2])
 
 
 def _contract(tensors, terms, output):

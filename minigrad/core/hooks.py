@@ -16,7 +16,10 @@ hook_numbers = itertools.count()  # hooks run in the order of registration
 
 
 class Handle:
-    """What registering a hook returns: `handle.remove()` (or calling it) removes the hook."""
+    """What registering a hook returns: `handle.remove()` (or calling it) removes the hook.
+
+    In a `with` statement, the hook is removed at its end.
+    """
 
     def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
         self.hooks = hooks
@@ -27,6 +30,12 @@ class Handle:
         self.hooks.pop(self.key, None)
 
     __call__ = remove
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.remove()
 
 
 def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:

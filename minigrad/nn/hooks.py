@@ -20,13 +20,16 @@ class Hook(NamedTuple):
 
     function: Callable[..., Any]
     flag: bool
+    always: bool = False  # a forward hook that also runs if forward raises an error
 
 
-def add_hook(hooks: dict[int, Hook], function: Callable[..., Any], flag: bool, prepend: bool) -> Handle:
+def add_hook(
+    hooks: dict[int, Hook], function: Callable[..., Any], flag: bool, prepend: bool, always: bool = False
+) -> Handle:
     """Add a hook after the others, or before them with `prepend`; the handle's `remove()` removes it."""
     if not callable(function):
         raise DtypeError(f"a hook must be callable, got {type(function).__name__}.\nPass a function.")
-    handle = Handle(hooks, Hook(function, flag))
+    handle = Handle(hooks, Hook(function, flag, always))
     for key in list(hooks)[:-1] if prepend else ():
         hooks[key] = hooks.pop(key)
     return handle
@@ -34,7 +37,7 @@ def add_hook(hooks: dict[int, Hook], function: Callable[..., Any], flag: bool, p
 
 def before_forward(module: Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
     """Run the forward pre-hooks, and return the arguments for forward."""
-    for hook, with_kwargs in tuple(module._forward_pre_hooks.values()):
+    for hook, with_kwargs, _ in tuple(module._forward_pre_hooks.values()):
         if not with_kwargs:
             replaced = hook(module, args)
             args = args if replaced is None else replaced if isinstance(replaced, tuple) else (replaced,)
@@ -48,9 +51,13 @@ def before_forward(module: Module, args: tuple, kwargs: dict[str, Any]) -> tuple
     return args, kwargs
 
 
-def after_forward(module: Module, args: tuple, kwargs: dict[str, Any], output: Any) -> Any:
-    """Run the forward hooks, and return the output."""
-    for hook, with_kwargs in tuple(module._forward_hooks.values()):
+def after_forward(
+    module: Module, args: tuple, kwargs: dict[str, Any], output: Any, failed: bool = False
+) -> Any:
+    """Run the forward hooks, or those with `always_call` if forward failed, and return the output."""
+    for hook, with_kwargs, always in tuple(module._forward_hooks.values()):
+        if failed and not always:
+            continue
         replaced = hook(module, args, kwargs, output) if with_kwargs else hook(module, args, output)
         output = output if replaced is None else replaced
     return output
@@ -64,8 +71,8 @@ class BackwardHooks:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.before = [hook for hook, is_before in module._backward_hooks.values() if is_before]
-        self.after = [hook for hook, is_before in module._backward_hooks.values() if not is_before]
+        self.before = [hook for hook, is_before, _ in module._backward_hooks.values() if is_before]
+        self.after = [hook for hook, is_before, _ in module._backward_hooks.values() if not is_before]
         self.grad_output: tuple | None = None  # while backward is between the two boundaries
 
     def around_inputs(self, args: tuple) -> tuple:

@@ -114,8 +114,11 @@ class Module:
         modes.scope = scope
         try:
             output = self.forward(*args, **kwargs)
-        except FOREIGN_ERRORS as error:
-            self._raise_call_error(error, args, kwargs)
+        except Exception as error:
+            if self._forward_hooks:
+                after_forward(self, args, kwargs, None, failed=True)
+            if isinstance(error, FOREIGN_ERRORS):
+                self._raise_call_error(error, args, kwargs)
             raise
         finally:
             modes.scope = outer
@@ -129,13 +132,19 @@ class Module:
             raise_with_context(type(self).__name__, args, kwargs, error, self.forward)
 
     def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
     ) -> Handle:
         """Call hook(module, args, output) after each forward; a returned value replaces the output.
 
-        With `with_kwargs`: hook(module, args, kwargs, output). `remove()` of the returned handle removes it.
+        With `with_kwargs`: hook(module, args, kwargs, output). With `always_call`, also if forward raises an
+        error; then the output is None. `remove()` of the returned handle removes the hook.
         """
-        return add_hook(self._forward_hooks, hook, with_kwargs, prepend)
+        return add_hook(self._forward_hooks, hook, with_kwargs, prepend, always_call)
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -466,7 +475,8 @@ class Module:
         A subclass may override it, for example to rename old keys in `state_dict`, which is a copy. It is
         called twice: first each module only checks (`local_metadata["only_check"]`), then each is loaded.
         """
-        only_check, assign = (local_metadata.get(k) for k in ("only_check", "assign_to_params_buffers"))
+        only_check = local_metadata.get("only_check", False)
+        assign = local_metadata.get("assign_to_params_buffers", False)
         loaded = local_metadata.get("loaded", {})  # the path and the new value of each tensor
         own = self._own_state()
         names = set(own)
@@ -474,7 +484,8 @@ class Module:
             key = prefix + name
             if key in state_dict:
                 new = _new_value(key, x, state_dict[key], assign)
-                _check_tied(x, *loaded.setdefault(x, (key, new)), key, new)
+                first, value = loaded.setdefault(x, (key, new))
+                _check_tied(x, first, value, key, new)
             elif strict:
                 missing_keys.append(key)
             if x in loaded and not only_check:  # maybe under another path
@@ -669,7 +680,8 @@ def _check_tied(x: Tensor, first: str, a: Tensor, key: str, b: Tensor) -> None:
     """Raise an error if the values of one tensor, at two of its paths, differ."""
     if first == key:
         return
-    if not np.array_equal(*(on_cpu(new.array.astype(x.dtype)) for new in (a, b)), equal_nan=True):
+    one, other = (on_cpu(value.array.astype(x.dtype)) for value in (a, b))
+    if not np.array_equal(one, other, equal_nan=True):
         raise StateError(
             f"{first} and {key} are one tensor in the model, but have different values in the state.\n"
             f"Pass one of them, with strict=False, or untie them in the module."

@@ -5,9 +5,11 @@ The others are in `adaptive_optimizers`, `lbfgs` and `muon`.
 
 from __future__ import annotations
 
+import copy
+import difflib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, wraps
 from itertools import chain
 from operator import attrgetter, is_, methodcaller
 from types import CodeType
@@ -23,6 +25,7 @@ from ..core.dtypes import is_floating
 from ..core.error_context import describe
 from ..core.errors import DtypeError, OptionError, ShapeError, StateError, counted
 from ..core.frames import caller
+from ..core.hooks import Handle
 from ..core.kernels import Routine
 from ..core.modes import enable_grad, no_grad
 from ..core.tensor import Tensor
@@ -49,6 +52,29 @@ def zero_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
             p.grad.zero_()
 
 
+def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: run an optimizer's hooks around its `step`, but not around `super().step()` within it."""
+
+    @wraps(step)
+    def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        own = self.__dict__
+        if "step_pre_hooks" not in own and "step_post_hooks" not in own:
+            return step(self, *args, **kwargs)
+        before, after = own.pop("step_pre_hooks", {}), own.pop("step_post_hooks", {})
+        args = (self, *args)
+        try:
+            for hook in tuple(before.values()):
+                args, kwargs = hook(self, args, kwargs) or (args, kwargs)
+            result = step(*args, **kwargs)
+            for hook in tuple(after.values()):
+                hook(self, args, kwargs)
+        finally:
+            own.update(step_pre_hooks=before, step_post_hooks=after)
+        return result
+
+    return call
+
+
 class Optimizer:
     """Base class of optimizers: groups of parameters with options, and a state for each parameter.
 
@@ -64,6 +90,8 @@ class Optimizer:
 
     def __init_subclass__(cls) -> None:
         check_constructor(cls)
+        if "step" in vars(cls):
+            cls.step = with_step_hooks(cls.step)  # type: ignore[method-assign]
 
     def __init__(self, params: Any, defaults: Mapping[str, Any] | None = None, **options: Any) -> None:
         if hasattr(params, "parameters"):
@@ -75,7 +103,7 @@ class Optimizer:
                 f"an optimizer takes a list of parameters or of groups, got {type(params).__name__}.\n"
                 f"Pass model.parameters(), or [parameter]."
             )
-        groups = list(params)
+        groups = [{"params": params}] if isinstance(params, set | frozenset) else list(params)
         if not groups:
             raise OptionError("an optimizer needs parameters, got none.\nPass model.parameters().")
         if not isinstance(groups[0], dict):
@@ -100,6 +128,11 @@ class Optimizer:
             raise OptionError(
                 f"a parameter group needs 'params', got {sorted(group)}.\nPass {{'params': [...]}}."
             )
+        if isinstance(group["params"], set | frozenset):
+            raise DtypeError(
+                "parameters must have an order, by which their state is saved, got a set.\n"
+                "Pass a list: list(dict.fromkeys(parameters)) has each parameter once."
+            )
         params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         named = [isinstance(p, tuple) and len(p) == 2 for p in params]  # named_parameters()
         if any(named) and not all(named):
@@ -107,6 +140,7 @@ class Optimizer:
                 "only some of the parameters have names.\n"
                 "Pass model.parameters() or model.named_parameters()."
             )
+        names = {"param_names": [p[0] for p in params]} if any(named) else {}
         params = [p[1] for p in params] if any(named) else params
         if any(not isinstance(p, Tensor) or not p.is_leaf for p in params):
             raise OptionError("an optimizer can update only leaf tensors.\nPass model.parameters().")
@@ -126,12 +160,19 @@ class Optimizer:
                 f"lr must be a non-negative number, got {group.get('lr', self.defaults['lr'])!r}.\n"
                 "Pass 0 or more."
             )
-        unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
-        if unknown:
+        own = group.keys() - self.defaults.keys() - {"params"}
+        if mistaken := [name for name in own if name in _options_of_all() or self._is_misspelt(name)]:
             raise OptionError(
-                f"{type(self).__name__} has no option {sorted(unknown)}.\nIts options: {list(self.defaults)}."
+                f"{type(self).__name__} has no option {sorted(mistaken)}.\n"
+                f"Its options: {list(self.defaults)}. A key of your own needs another name."
             )
-        self.param_groups.append({**self.defaults, **group, "params": params})
+        self.param_groups.append({**self.defaults, **group, "params": params, **names})
+
+    def _is_misspelt(self, name: str) -> bool:
+        """Return whether a key of a group is probably an option, and not a key of the user's own."""
+        longer = any(name.startswith(option) for option in self.defaults)  # weight_decay_factor
+        close = difflib.get_close_matches(name, self.defaults, 1, 0.85)
+        return name == "learning_rate" or (bool(close) and not longer)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Check options as the constructor does; called again before each step."""
@@ -165,6 +206,15 @@ class Optimizer:
         """Remove the parameters' gradients, or set them to zero in place."""
         zero_gradients(self._parameters(), set_to_none)
 
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call hook(optimizer, args, kwargs) before each step; a returned pair replaces args and kwargs."""
+        return Handle(self.__dict__.setdefault("step_pre_hooks", {}), hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call hook(optimizer, args, kwargs) after each step."""
+        return Handle(self.__dict__.setdefault("step_post_hooks", {}), hook)
+
+    @with_step_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update, in place, each parameter that has a gradient.
 
@@ -248,18 +298,20 @@ class Optimizer:
         groups = [
             {**group, "params": [numbers[id(p)] for p in group["params"]]} for group in self.param_groups
         ]
-        state = {
-            numbers[id(p)]: {name: Tensor(x) if is_array(x) else x for name, x in own.items()}
-            for p, own in self.state.items()
-            if own and id(p) in numbers
-        }
+        state: dict[Any, Any] = {}
+        for key, own in self.state.items():
+            if not isinstance(key, Tensor):  # of all parameters together, in an optimizer of one's own
+                state[key] = own
+            elif own and id(key) in numbers:
+                state[numbers[id(key)]] = {name: Tensor(x) if is_array(x) else x for name, x in own.items()}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load the result of `state_dict` for the same parameters in the same order.
 
         A state that is incomplete, or of another optimizer or model, raises an error and changes nothing. A
-        parameter that has not had a gradient has no state.
+        parameter that has not had a gradient has no state. If a class has a `step` of its own, what that
+        stored comes back as it was: tensors as tensors.
         """
         kind = type(self).__name__
         states, groups = saved_parts(state_dict, kind)
@@ -276,21 +328,33 @@ class Optimizer:
             raise _incomplete(kind, "a parameter twice in 'params'")
         order = order or list(range(len(self._parameters())))
         by_number = dict(zip(order, self._parameters_with_group(), strict=True))
-        loaded: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        loaded: defaultdict[Any, Any] = defaultdict(dict)
         for number, own in states.items():
+            if isinstance(number, str) and self._has_own("step"):
+                loaded[number] = copy.deepcopy(own)
+                continue
             if number not in by_number:
                 raise StateError(
                     f"optimizer state {number!r} belongs to none of these parameters.\n"
                     f"Load the state of the same model."
                 )
             p, i = by_number[number]
-            own = {name: x for name, x in own.items() if x is not None}  # older PyTorch's SGD stored None
+            owner = self.owner_of(self.param_groups[i])
+            if owner.arrays is not None:  # older PyTorch's SGD stored None
+                own = {name: x for name, x in own.items() if x is not None}
             if own:
-                owner = self.owner_of(self.param_groups[i])
                 loaded[p] = owner.loaded_state(number, own, p, {**self.param_groups[i], **options[i]})
         for group, new in zip(self.param_groups, options, strict=True):
             group.update(new)
-        self.state = loaded
+        self.__setstate__({"state": loaded})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set attributes, as loading and copying do; a subclass may add options that old states lack."""
+        self.__dict__.update(state)
+
+    def _has_own(self, method: str) -> bool:
+        """Return whether the class, or a base of it, overrides a method outside this library."""
+        return not getattr(type(self), method).__module__.startswith("minigrad.")
 
     def _parameters_with_group(self) -> list[tuple[Tensor, int]]:
         """Return each parameter with the number of its group."""
@@ -344,22 +408,25 @@ class Optimizer:
     ) -> dict[str, Any]:
         """Check a parameter's saved state, and return copies of it."""
         kind = type(self).__name__
-        if self.arrays is None:
-            return {name: _load_array(f"{number}.{name}", x, p, (p.shape, ())) for name, x in own.items()}
-        if missing := [name for name in (*self.names(options), *self.numbers) if name not in own]:
+        arrays, numbers = (self.arrays, self.numbers) if self.arrays is not None else ((), ())
+        writes_arrays = self._has_own("update")
+        is_own = writes_arrays or self._has_own("step")  # then other names are its own
+        if not is_own and (missing := [name for name in (*self.names(options), *numbers) if name not in own]):
             raise StateError(
                 f"optimizer state {number}.{missing[0]} is missing, which {kind} needs.\n"
                 f"Load the state_dict() of the same optimizer."
             )
-        if unknown := own.keys() - {*self.arrays, *self.numbers}:
+        if not is_own and (unknown := own.keys() - {*arrays, *numbers}):
             raise StateError(
                 f"optimizer state {number}.{min(map(str, unknown))} is not part of a state of {kind}.\n"
                 f"Load the state_dict() of the same optimizer."
             )
         return {
             name: _load_number(f"{number}.{name}", x)
-            if name in self.numbers
-            else _load_array(f"{number}.{name}", x, p, (p.shape,))
+            if name in numbers
+            else _load_array(f"{number}.{name}", x, p)
+            if name in arrays
+            else _own_value(x, p, writes_arrays)
             for name, x in own.items()
         }
 
@@ -414,13 +481,14 @@ def _nested_parts(
         if name not in state_dict:
             raise _incomplete(kind, f"no {name!r}")
     states, groups = state_dict["state"], state_dict["param_groups"]
-    if not isinstance(states, Mapping) or not all(isinstance(own, Mapping) for own in states.values()):
+    own = states.items() if isinstance(states, Mapping) else [(0, states)]
+    if not all(isinstance(x, Mapping) for key, x in own if not isinstance(key, str)):
         raise _incomplete(kind, "no dictionary for each parameter in 'state'")
     if not isinstance(groups, list | tuple) or not groups:
         raise _incomplete(kind, "no list of groups in 'param_groups'")
     if not all(isinstance(group, Mapping) and "params" in group for group in groups):
         raise _incomplete(kind, "no 'params' in each of 'param_groups'")
-    return {number: dict(own) for number, own in states.items()}, _check_groups(groups, kind)
+    return dict(states), _check_groups(groups, kind)
 
 
 def _check_groups(groups: Iterable[Mapping[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -438,20 +506,29 @@ def _incomplete(kind: str, what: str) -> StateError:
     return StateError(f"this is not a state of {kind}: it has {what}.\nLoad the result of state_dict().")
 
 
-def _load_array(key: str, value: Any, p: Tensor, shapes: tuple[tuple[int, ...], ...]) -> Any:
-    """Check that a saved array has one of these shapes, and return a copy on the parameter's device."""
+def _load_array(key: str, value: Any, p: Tensor) -> Any:
+    """Check that a saved array has the parameter's shape, and return a copy on the parameter's device."""
     array = as_array(value)
-    if array.shape not in shapes:
+    if array.shape != p.shape:
         raise StateError(
             f"optimizer state {key} has shape {array.shape}, but parameter {key.partition('.')[0]} has shape "
             f"{p.shape}.\nLoad the state of the same model."
         )
-    if not is_floating(array.dtype) and (array.ndim or p.shape not in shapes or len(shapes) == 1):
+    if not is_floating(array.dtype):
         raise StateError(
             f"optimizer state {key} must be floating-point, got {array.dtype}.\n"
             f"Load the result of state_dict()."
         )
     return on_device(array, p.device) if array.ndim else array
+
+
+def _own_value(value: Any, p: Tensor, as_arrays: bool) -> Any:
+    """Return a copy of what a user's optimizer stored: arrays for its `update`, tensors for its `step`."""
+    if not isinstance(value, Tensor) and not is_array(value):
+        return copy.deepcopy(value)
+    array = as_array(value)
+    array = on_device(array, p.device) if array.ndim or not p.ndim else array
+    return array if as_arrays else Tensor(array)
 
 
 def _load_number(key: str, value: Any) -> np.ndarray:

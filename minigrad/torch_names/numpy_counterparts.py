@@ -162,7 +162,7 @@ def counterparts(of: Mapping[str, Any]) -> dict[str, Callable]:
         return of["cross"](*of["broadcast_tensors"](a, b), axis)
 
     def einsum(*operands, optimize=None):
-        return of["einsum"](*operands) if isinstance(operands[0], str) else NotImplemented
+        return of["einsum"](*operands)
 
     def concatenate(arrays, axis=0):
         return of["cat"](list(map(line, arrays)) if axis is None else arrays, axis or 0)

@@ -122,6 +122,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
             f"the examples of a batch have different shapes: {', '.join(map(str, sorted(shapes)[:3]))}.\n"
             f"Pad them (nn.utils.rnn.pad_sequence), or pass DataLoader a collate_fn."
         )
+    if isinstance(first, str | bytes):  # also NumPy's
+        return batch
     if isinstance(first, Tensor):
         return stack(list(batch))
     if isinstance(first, np.ndarray | np.generic):
@@ -130,8 +132,6 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return tensor(batch, dtype=float64)
     if isinstance(first, int):
         return tensor(batch)
-    if isinstance(first, str | bytes):
-        return batch
     if isinstance(first, Mapping):
         return {key: default_collate([example[key] for example in batch]) for key in first}
     if isinstance(first, Sequence):

@@ -17,6 +17,19 @@ def test_a_handle_removes_its_own_hook_only():
     assert seen == ["second"]
 
 
+def test_a_hook_is_removed_at_the_end_of_a_with_statement():
+    x = mg.ones(1, requires_grad=True)
+    with x.register_hook(lambda g: 10 * g) as handle:
+        (2 * x).sum().backward()
+    (2 * x).sum().backward()
+    assert x.grad.tolist() == [22]
+    handle.remove()
+    with pytest.raises(ZeroDivisionError), x.register_hook(lambda g: 10 * g):
+        divmod(1, 0)
+    (2 * x).sum().backward()
+    assert x.grad.tolist() == [24]
+
+
 def test_a_gradient_retained_twice_counts_once_and_after_all_hooks():
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     y = x * 2

@@ -331,6 +331,20 @@ def test_forward_hooks_see_and_replace_the_output():
     assert layer(x).tolist() == [0, 3]
 
 
+def test_a_forward_hook_that_is_always_called_sees_a_failed_forward():
+    class Failing(nn.Module):
+        def forward(self, x):
+            raise ValueError("no")
+
+    layer = Failing()
+    seen = []
+    layer.register_forward_hook(lambda *args: seen.append("usual"))
+    layer.register_forward_hook(lambda m, args, output: seen.append((args, output)), always_call=True)
+    with pytest.raises(ValueError, match="no"):
+        layer(1)
+    assert seen == [((1,), None)]
+
+
 # ---------------------------------------------------------------- state
 
 

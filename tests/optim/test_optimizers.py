@@ -9,7 +9,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import load_file, nn, optim, save_file
-from minigrad.core.errors import NonFiniteError, OptionError, ShapeError, StateError
+from minigrad.core.errors import DtypeError, NonFiniteError, OptionError, ShapeError, StateError
 from minigrad.optim import cosine_schedule, inverse_sqrt_schedule, paper_schedule
 from tests.leaves import vector
 
@@ -136,8 +136,72 @@ BAD = {
     "computed": (lambda: optim.SGD([mg.ones(1, requires_grad=True) * 2]), "leaf"),
     "no tensor": (lambda: optim.SGD([np.zeros(1)]), "leaf"),
     "misspelt": (lambda: optim.SGD([{"params": [ONE], "learning_rate": 1}]), "learning_rate"),
+    "one letter off": (lambda: optim.SGD([{"params": [ONE], "weigth_decay": 1}]), "weigth_decay"),
+    "another optimizer's": (lambda: optim.SGD([{"params": [ONE], "betas": (0.9, 0.9)}]), "betas"),
     "nesterov": (lambda: optim.SGD(parameters(), nesterov=True), "momentum"),
 }
+
+
+OWN_KEYS = {
+    "name": "head", "layer": 3, "lr_scale": 0.5, "weight_decay_factor": 0.1, "tags": ["a", "b"], "note": None,
+    "max_momentum": 0.95,
+}  # fmt: skip
+
+
+def test_groups_keep_keys_of_the_users_own(tmp_path):
+    optimizer = optim.SGD([{"params": [vector(1.0)], **OWN_KEYS}], lr=0.5)
+    optimizer.add_param_group({"params": [vector(1.0)], **OWN_KEYS})
+    for group in optimizer.param_groups + optimizer.state_dict()["param_groups"]:
+        assert {key: group[key] for key in OWN_KEYS} == OWN_KEYS
+    mg.save_file(optimizer.state_dict(), tmp_path / "optimizer.safetensors")
+    optimizer.load_state_dict(mg.load_file(tmp_path / "optimizer.safetensors"))
+    assert {key: optimizer.param_groups[1][key] for key in OWN_KEYS} == OWN_KEYS
+
+
+def test_groups_keep_the_names_of_named_parameters(tmp_path):
+    optimizer = optim.SGD(nn.Linear(1, 1).named_parameters(), lr=0.1)
+    assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
+    mg.save_file(optimizer.state_dict(), tmp_path / "optimizer.safetensors")
+    optimizer.load_state_dict(mg.load_file(tmp_path / "optimizer.safetensors"))
+    assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_a_set_of_parameters_is_refused(kind):
+    for params in (kind([vector(1.0)]), [{"params": kind([vector(1.0)])}]):
+        with pytest.raises(DtypeError, match="must have an order"):
+            optim.SGD(params, lr=0.1)
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.AdamW, optim.LBFGS, "own"])
+def test_hooks_of_a_step_run_once_around_it(kind):
+    class Own(optim.SGD):
+        def step(self, closure=None):
+            return super().step(closure)
+
+    p = vector(1.0)
+    optimizer = (Own if kind == "own" else kind)([p], lr=0.1)
+    seen = []
+
+    def closure():
+        seen.append("closure")
+        p.grad = mg.ones_like(p)
+        return mg.tensor(0.0)
+
+    def use_closure(optimizer, args, kwargs):
+        seen.append("before")
+        return args, {"closure": closure}
+
+    with optimizer.register_step_pre_hook(use_closure):
+        optimizer.register_step_post_hook(lambda o, args, kwargs: seen.append((o, args, kwargs)))
+        optimizer.step()
+    assert seen[:2] == ["before", "closure"]
+    assert seen[-1] == (optimizer, (optimizer,), {"closure": closure})
+    assert len(seen) == 3 or kind is optim.LBFGS
+    seen.clear()
+    optimizer.step(closure)
+    assert seen[-1] == (optimizer, (optimizer, closure), {})
+    assert "before" not in seen
 
 
 @pytest.mark.parametrize(("make", "message"), BAD.values(), ids=list(BAD))

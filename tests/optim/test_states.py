@@ -308,6 +308,91 @@ def test_a_users_optimizer_has_states_of_its_own():
     assert_refused(other, {}, "nothing")
 
 
+def own_optimizer(base, start, use):
+    """An optimizer written as for PyTorch: `start` gives the first state, `use` the step from it."""
+
+    class Own(base):
+        def step(self, closure=None):
+            with mg.no_grad():
+                for group in self.param_groups:
+                    for p in group["params"]:
+                        if not self.state[p]:
+                            self.state[p].update(start(p))
+                        p.sub_(group["lr"] * use(self.state[p], p.grad))
+
+        def __init__(self, params, lr=0.1):
+            super().__init__(params, {"lr": lr}) if base is optim.Optimizer else super().__init__(params, lr)
+
+    return Own
+
+
+def factored(state, g):
+    state["row"].mul_(0.9).add_(g.square().mean(1))
+    return g / (state["row"][:, None].sqrt() + 0.1)
+
+
+def counted(state, g):
+    state["step"] += 1
+    return g / state["step"]
+
+
+def kept(state, g):
+    state["last"] = g.clone() if state["last"] is None else state["last"]
+    state["history"].append(g.clone())
+    return state["last"] + sum(x.mul(0.5) for x in state["history"]) + state["none"].__class__().__len__()
+
+
+OWN = {
+    "momentum": (lambda p: {"m": mg.zeros_like(p)}, lambda s, g: s["m"].mul_(0.9).add_(g)),
+    "of another shape": (lambda p: {"row": mg.zeros(p.shape[0])}, factored),
+    "a 0-d tensor": (lambda p: {"step": mg.tensor(0.0)}, lambda s, g: g / s["step"].add_(1).item()),
+    "a number": (lambda p: {"step": 0}, counted),
+    "None and a list": (lambda p: {"last": None, "history": [], "none": ""}, kept),
+    "integers": (lambda p: {"signs": mg.ones_like(p).long()}, lambda s, g: g * s["signs"].mul_(-1)),
+}
+
+
+@pytest.mark.parametrize("base", [optim.Optimizer, optim.SGD])
+@pytest.mark.parametrize(("start", "use"), OWN.values(), ids=list(OWN))
+def test_an_optimizer_of_the_users_own_resumes(base, start, use, tmp_path):
+    kind = own_optimizer(base, start, use)
+    before, after = (list(model().parameters()) for _ in range(2))
+    optimizer, other = kind(before), kind(after)
+    for p in (*before, *after):
+        p.grad = mg.full(p.shape, 0.5)
+    optimizer.step()
+    other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for p, q in zip(before, after, strict=True):
+        q.data.copy_(p.data)
+        assert {n: type(x) for n, x in other.state[q].items()} == {
+            n: type(x) for n, x in optimizer.state[p].items()
+        }
+    for _ in range(2):
+        optimizer.step()
+        other.step()
+    for p, q in zip(before, after, strict=True):
+        assert q.tolist() == p.tolist()
+
+
+def test_state_that_is_of_no_parameter_resumes():
+    class Own(optim.Optimizer):
+        def step(self, closure=None):
+            self.state["global"].setdefault("norms", mg.zeros(1)).add_(1)
+
+        def __setstate__(self, state):
+            super().__setstate__(state)
+            for group in self.param_groups:
+                group.setdefault("newer", 1)
+
+    optimizer, other = (Own(model().parameters(), {"lr": 0.1}) for _ in range(2))
+    optimizer.step()
+    other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    other.step()
+    assert other.state["global"]["norms"].tolist() == [2]
+    assert optimizer.state["global"]["norms"].tolist() == [1]
+    assert other.param_groups[0]["newer"] == 1
+
+
 # ---------------------------------------------------------------- schedules
 
 ARGUMENTS = {

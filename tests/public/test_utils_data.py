@@ -75,6 +75,22 @@ def test_rows_of_a_tensor_dataset_are_batched_as_example_by_example():
     assert [t.tolist() for t in dataset[1]] == [[2.0, 3.0], 1]
 
 
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (list(np.array(["foo", "bar"])), ["foo", "bar"]),
+        (list(np.array([b"foo", b"bar"])), [b"foo", b"bar"]),
+        ([{"path": np.str_("x")}, {"path": np.str_("y")}], {"path": ["x", "y"]}),
+        ([(np.str_("x"), 1), (np.str_("y"), 2)], [("x", "y"), [1, 2]]),
+    ],
+)
+def test_strings_of_numpy_are_collated_as_strings(batch, expected):
+    found = default_collate(batch)
+    if isinstance(found, list) and isinstance(found[-1], mg.Tensor):
+        found[-1] = found[-1].tolist()
+    assert found == expected
+
+
 def test_samplers_single_examples_streams_and_a_function_that_collates():
     assert numbers(DataLoader(Squares(5), batch_size=2, sampler=[4, 0, 2])) == [[4, 0], [2]]
     assert len(DataLoader(Squares(5), batch_size=2, sampler=[4, 0, 2])) == 2

@@ -57,7 +57,8 @@ np.meshgrid(y, y[:2])  np.meshgrid(y, y, indexing="ij")  np.diag(y)  np.diag(a, 
 np.diagflat(x)  np.tril(x)  np.triu(z, 1)  np.diagonal(x)  np.diagonal(z, 1, 1, 2)  np.linalg.diagonal(z)
 np.trace(a)  np.trace(z)  np.trace(z, offset=1, axis1=1, axis2=2)  np.linalg.trace(z)
 np.linalg.trace(z, offset=1)  np.einsum("ij,jk->ik", x, v)  np.einsum("ij,j->i", x, y, optimize=True)
-np.einsum("ii", a)  np.kron(x, y)  np.kron(a, x)  np.tensordot(x, v, 1)
+np.einsum("ii", a)  np.einsum(x, [0, 1], y, [1])  np.einsum(x, [4, 2], [2, 4])
+np.kron(x, y)  np.kron(a, x)  np.tensordot(x, v, 1)
 np.tensordot(z, x, ([1, 2], [0, 1]))  np.tensordot(x, v, axes=(1, 0))  np.tensordot(x, v, axes=0)
 np.linalg.tensordot(x, v, axes=1)  np.dot(x, v)  np.dot(x, y)  np.dot(y, y)  np.dot(z, v)  np.dot(z, y)
 np.dot(x, np.swapaxes(z, 1, 2))  np.dot(z, np.swapaxes(z, 1, 2))  np.dot(y, np.swapaxes(z, 1, 2))
@@ -123,7 +124,6 @@ np.average(x, axis=1, weights=y)  np.cov(y, y)  np.gradient(y, n)  np.diff(x, pr
 np.take(x, [0, 9], axis=1, mode="clip")  np.linalg.svd(a, hermitian=True)  np.linalg.qr(v, mode="r")
 np.cross(x[:, :2], v[:3, :2])  np.add.reduceat(y, [0, 2])  np.subtract.reduce(x)
 np.add.reduce(x, initial=2.0)  np.maximum.accumulate(x)  np.add.at(np.zeros(4), [0, 1], y[:2])
-np.einsum(x, [0, 1], y, [1])
 """
 
 # calls whose result has no derivative
