@@ -70,7 +70,7 @@ class CapturedGraph(LeafObserver):
                 self.results = step_fn(*inputs, **named)
         except BaseException as error:
             for leaf, grad in found.items():
-                leaf.grad = grad
+                leaf._grad = grad
             if isinstance(error, MinigradError) or not is_capture_error(error):
                 raise
             raise_capture_error(error, CapturedGraph.capture.__code__)
@@ -176,7 +176,7 @@ class CapturedGraph(LeafObserver):
             page.upload()
         self.launch()
         for leaf, grad in self.gradients:
-            leaf.grad = grad
+            leaf._grad = grad
         return self.results
 
 

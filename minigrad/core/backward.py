@@ -190,18 +190,18 @@ class GradientSums:
         for edge, g in list(self.of_leaves(wanted)):
             grad = edge.grad
             if grad is None and self.are_arrays:
-                edge.grad = Tensor(g if edge in self.owned else g.copy())
+                edge._grad = Tensor(g if edge in self.owned else g.copy())
             elif grad is None:
-                edge.grad = g.clone()
+                edge._grad = g.clone()
             elif grad.shape != edge.shape:
                 raise ShapeError(
                     f"`.grad` has shape {grad.shape}, its tensor has shape {edge.shape}.\n"
                     f"Assign a gradient of the tensor's shape, or None."
                 )
             elif not self.are_arrays:
-                edge.grad = grad + g
+                edge._grad = grad + g
             elif grad.requires_grad:  # a graph may refer to its array
-                edge.grad = Tensor(grad.array + g)
+                edge._grad = Tensor(grad.array + g)
             elif not is_writeable(grad.array):
                 raise OptionError(
                     f"`.grad` of shape {grad.shape} cannot be added to: its memory is read-only, or its "

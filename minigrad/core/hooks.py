@@ -63,7 +63,7 @@ def retain_grad(tensor: Tensor) -> None:
         tensor = reference()
         if tensor is not None:
             grad = g.clone()
-            tensor.grad = grad if tensor._grad is None else tensor._grad + grad
+            tensor._grad = grad if tensor._grad is None else tensor._grad + grad
 
     hooks[RETAINS_GRAD] = keep
 

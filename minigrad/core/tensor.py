@@ -7,6 +7,7 @@ binds arithmetic and backward, other parts bind theirs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from functools import reduce
 from operator import attrgetter
 from typing import Any, NoReturn
@@ -168,22 +169,26 @@ class Tensor:
 
     def __deepcopy__(self, memo: dict) -> Tensor:
         self._check_leaf("deep-copied")
-        grad = None if self.grad is None else self.grad.array.copy()
-        copy = memo[id(self)] = _rebuilt(type(self), self.array.copy(), self.requires_grad, grad)
+        copy = memo[id(self)] = _rebuilt(type(self), self.array.copy(), self.requires_grad)
+        copy._grad = None if self._grad is None else Tensor(self._grad.array.copy())
+        if own := getattr(self, "__dict__", None):  # a subclass has attributes
+            vars(copy).update(deepcopy(own, memo))
         return copy
 
     def __copy__(self) -> Tensor:
-        """A tensor that shares the memory and the gradient."""
+        """A tensor that shares the memory, without a gradient."""
         self._check_leaf("copied")
-        copy = _rebuilt(type(self), self.array, self.requires_grad, None)
-        copy.grad, copy.version = self.grad, version_of(self)
+        copy = _rebuilt(type(self), self.array, self.requires_grad)
+        copy.version = version_of(self)
+        if own := getattr(self, "__dict__", None):
+            vars(copy).update(own)
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Support pickle, and so multiprocessing; use `mg.save_file` for files."""
+        """Support pickle, and so multiprocessing, without the gradient; use `mg.save_file` for files."""
         self._check_leaf("pickled")
-        grad = None if self.grad is None else self.grad.array
-        return _rebuilt, (type(self), self.array, self.requires_grad, grad)
+        own = getattr(self, "__dict__", None)
+        return _rebuilt, (type(self), self.array, self.requires_grad), own or None
 
     def _check_leaf(self, what: str) -> None:
         if self.node is not None:
@@ -290,6 +295,8 @@ class Tensor:
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            _check_grad(value, self)
         self._grad = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -308,12 +315,30 @@ class Tensor:
     )
 
 
-def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool, grad: np.ndarray | None) -> Tensor:
-    """Rebuild a leaf from its parts."""
+def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool, grad: np.ndarray | None = None) -> Tensor:
+    """Rebuild a leaf from its parts; pickles of version 0.1.0 have its gradient."""
     tensor = cls.__new__(cls)
     Tensor.__init__(tensor, data, requires_grad)
     tensor.grad = None if grad is None else Tensor(grad)
     return tensor
+
+
+def _check_grad(grad: Any, x: Tensor) -> None:
+    """Raise an error unless x may have this gradient."""
+    if not isinstance(grad, Tensor):
+        raise DtypeError(
+            f".grad must be a tensor or None, got {type(grad).__name__}.\nAssign mg.tensor(...), or None."
+        )
+    if grad.shape != x.shape:
+        raise ShapeError(
+            f".grad of a tensor of shape {x.shape} cannot have shape {grad.shape}.\n"
+            f"Assign a gradient of the tensor's shape, or None."
+        )
+    if grad.dtype != x.dtype or grad.device != x.device:
+        raise DtypeError(
+            f".grad of a {x.dtype} tensor on {x.device} cannot be {grad.dtype} on {grad.device}.\n"
+            f"Assign grad.to(x)."
+        )
 
 
 def _op_name(edge: Any) -> str:

@@ -30,12 +30,18 @@ from .hooks import BackwardHooks, Hook, add_hook, after_forward, before_forward
 
 
 class Parameter(Tensor):
-    """A tensor that a module registers as its parameter when it is assigned to an attribute."""
+    """A tensor that a module registers as its parameter when it is assigned to an attribute.
 
-    __slots__ = ()
+    It takes attributes of the user's own: `p.no_weight_decay = True`.
+    """
 
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
         super().__init__(data.array if isinstance(data, Tensor) else data, requires_grad)
+
+    def __deepcopy__(self, memo: dict) -> Parameter:
+        twin = super().__deepcopy__(memo)
+        twin._grad = None  # as in PyTorch
+        return twin  # type: ignore[return-value]
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"

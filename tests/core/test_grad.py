@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import autograd
-from minigrad.core.errors import GraphError, OptionError, ShapeError
+from minigrad.core.errors import DtypeError, GraphError, OptionError, ShapeError
 from tests.core.gradients import assert_equal, leaf
 from tests.leaves import message
 
@@ -262,3 +262,26 @@ def test_a_state_carried_over_is_to_be_detached():
         r"freed it\.\n.*\.detach\(\).*h = h\.detach\(\)", message(lambda: step(h), mg.errors.GraphError)
     )
     step(h.detach())
+
+
+WRONG = {
+    "another shape": (lambda: mg.ones(1), ShapeError, r"shape \(3,\) cannot have shape \(1,\)"),
+    "one axis more": (lambda: mg.ones(1, 3), ShapeError, r"\(1, 3\)"),
+    "float64": (lambda: mg.ones(3, dtype="float64"), DtypeError, "float32 tensor .* float64"),
+    "float16": (lambda: mg.ones(3, dtype="float16"), DtypeError, "float16"),
+    "integers": (lambda: mg.ones(3, dtype="int64"), DtypeError, "int64"),
+    "a number": (lambda: 1.0, DtypeError, "a tensor or None, got float"),
+    "an array": (lambda: np.ones(3, np.float32), DtypeError, "a tensor or None, got ndarray"),
+    "a list": (lambda: [1.0, 1.0, 1.0], DtypeError, "got list"),
+}
+
+
+@pytest.mark.parametrize(("make", "error", "message"), WRONG.values(), ids=list(WRONG))
+def test_a_gradient_that_does_not_fit_is_refused_where_it_is_set(make, error, message):
+    p = mg.nn.Parameter(mg.zeros(3))
+    p.grad = before = mg.ones(3)
+    with pytest.raises(error, match=message):
+        p.grad = make()
+    assert p.grad is before
+    p.grad = None
+    assert p.grad is None

@@ -150,18 +150,39 @@ def test_dlpack_shares_memory_with_numpy():
 # ---------------------------------------------------------------- copies
 
 
+COPIES = {
+    "copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda x: pickle.loads(pickle.dumps(x)),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("make", [mg.Tensor, mg.nn.Parameter])
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_a_copy_is_a_leaf_of_its_own_with_its_own_gradient(make, duplicate):
+@pytest.mark.parametrize("way", COPIES)
+def test_a_copy_is_a_leaf_without_the_gradient(make, way):
+    """As in PyTorch, where only a deep copy of a tensor that is not a Parameter has the gradient."""
     x = make(X.copy(), requires_grad=True)
     (x * x).sum().backward()
-    twin = duplicate(x)
+    twin = COPIES[way](x)
     assert type(twin) is make
     assert twin.requires_grad
     np.testing.assert_array_equal(twin.array, X)
-    np.testing.assert_array_equal(twin.grad.array, 2 * X)
-    assert not np.shares_memory(twin.array, x.array)
-    assert not np.shares_memory(twin.grad.array, x.grad.array)
+    assert np.shares_memory(twin.array, x.array) == (way == "copy")
+    if make is mg.Tensor and way == "deepcopy":
+        np.testing.assert_array_equal(twin.grad.array, 2 * X)
+        assert not np.shares_memory(twin.grad.array, x.grad.array)
+    else:
+        assert twin.grad is None
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_a_parameter_takes_attributes_and_its_copies_have_them(way):
+    p = mg.nn.Parameter(X.copy())
+    p.no_weight_decay = True
+    p.tags = ["a"]
+    twin = COPIES[way](p)
+    assert (twin.no_weight_decay, twin.tags) == (True, ["a"])
+    assert (twin.tags is p.tags) == (way == "copy")
+    with pytest.raises(AttributeError):
+        mg.ones(2).tags = 1
 
 
 def test_a_shallow_copy_shares_memory_and_versions():

@@ -458,9 +458,8 @@ def test_a_deep_copy_is_a_model_of_its_own():
         assert isinstance(q, nn.Parameter)
         assert q.requires_grad
         assert not np.shares_memory(p.array, q.array), name
-        np.testing.assert_array_equal(p.grad.array, q.grad.array)
-    twin.scale.grad.zero_()
-    assert block.scale.grad.array.any()
+        assert p.grad is not None
+        assert q.grad is None
     with mg.no_grad():
         twin.scale.zero_()
     assert block.scale.tolist() == [1, 1, 1]
