@@ -110,9 +110,9 @@ class LBFGS(Optimizer):
                     _, loss, g = evaluate()
                     return Point(t, loss, g, float(g @ d))
 
-                t, loss, g, _ = strong_wolfe(
-                    at, Point(0.0, loss, g, slope), t, group["tolerance_change"] / _largest(d)
-                )
+                smallest = group["tolerance_change"] / _largest(d)
+                tries = max(min(group["max_eval"] - calls, 25), 1)
+                t, loss, g, _ = strong_wolfe(at, Point(0.0, loss, g, slope), t, smallest, tries)
                 self._assign(start + t * d, source)
             else:
                 self._assign(self._values() + t * d, source)
@@ -200,9 +200,15 @@ def _largest(x: Any) -> float:
 
 
 def strong_wolfe(
-    at: Callable[[float], Point], start: Point, t: float, smallest: float, c1: float = 1e-4, c2: float = 0.9
+    at: Callable[[float], Point],
+    start: Point,
+    t: float,
+    smallest: float,
+    most: int = 25,
+    c1: float = 1e-4,
+    c2: float = 0.9,
 ) -> Point:
-    """Return a point that meets the strong Wolfe conditions, or the best of 25; the first has length `t`.
+    """Return a point that meets the strong Wolfe conditions, or the best of `most`; the first has length `t`.
 
     A bracket narrower than `smallest` is not divided further.
     """
@@ -214,7 +220,7 @@ def strong_wolfe(
     low = start
     high = None
     tries = 0
-    while high is None and tries < 25:  # until a minimum lies between two points
+    while high is None and tries < most:  # until a minimum lies between two points
         new = at(t)
         tries += 1
         if too_high(new, before):
@@ -228,7 +234,7 @@ def strong_wolfe(
         else:
             t = _minimum_of_cubic(before, new, new.t + 0.01 * (new.t - before.t), new.t * 10)
             before = low = new
-    while high is not None and tries < 25 and abs(high.t - low.t) >= smallest:
+    while high is not None and tries < most and abs(high.t - low.t) >= smallest:
         left, right = sorted((low.t, high.t))
         margin = 0.1 * (right - left)
         new = at(min(max(_minimum_of_cubic(low, high, left, right), left + margin), right - margin))

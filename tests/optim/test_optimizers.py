@@ -636,3 +636,30 @@ def test_what_no_optimizer_can_work_with(make, message):
 def test_an_optimizer_refuses_rates_that_cannot_be(options):
     with pytest.raises(OptionError):
         mg.optim.Adam([vector(1.0)], **options)
+
+
+HARD = {
+    "a kink": (lambda p: p.abs().sum(), [2.0, 0.2]),
+    "Rosenbrock's": (lambda p: (1 - p[0]) ** 2 + 100 * (p[1] - p[0] ** 2) ** 2, [-1.2, 1.0]),
+}
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+@pytest.mark.parametrize(("function", "start"), HARD.values(), ids=list(HARD))
+def test_a_step_of_lbfgs_evaluates_at_most_max_eval_times(function, start, search):
+    for max_eval in (2, 3, 5, 30):
+        p = vector(*start)
+        optimizer = optim.LBFGS([p], lr=0.1, max_eval=max_eval, max_iter=50, line_search_fn=search)
+        calls = []
+
+        def closure(p=p, optimizer=optimizer, calls=calls):
+            calls.append(1)
+            optimizer.zero_grad()
+            loss = function(p)
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            calls.clear()
+            optimizer.step(closure)
+            assert len(calls) <= max_eval
