@@ -234,4 +234,7 @@ USUAL = frozenset([int, float, bool, str, tuple, list, slice, type(None), np.nda
 
 
 def raise_argument_error(name: str, x: Any, kind: Kind) -> None:
-    raise kind.error(f"{name} must be {kind.what}, got {describe(x)}.\n{kind.advice}")
+    advice = kind.advice
+    if isinstance(x, str) and float in kind.plain and x.lstrip("+-.")[:1].isdigit():
+        advice = f"Pass float({x!r}). In YAML write 1.0e-3: 1e-3 is a string there."
+    raise kind.error(f"{name} must be {kind.what}, got {describe(x)}.\n{advice}")

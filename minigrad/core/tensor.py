@@ -513,6 +513,11 @@ def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None =
         if dtype is None and isinstance(data, list) and array.size:
             raise DtypeError("integer does not fit int64.\nPass dtype='float64'.")
         dtype = dtype or default_float
+    if array.dtype.kind in "SU":
+        raise DtypeError(
+            f"this is not a tensor of numbers: it has the text {array.reshape(-1)[:1].tolist()}.\n"
+            f"Convert it first: float(text) for a number, a tokenizer's ids for words."
+        )
     if array.dtype == object and not known:
         kinds = sorted({type(x).__name__ for x in array.reshape(-1)} - {"int", "float", "bool"})
         raise DtypeError(f"this is not a tensor of numbers: it has {', '.join(kinds)}.\nPass numbers.")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import allocator
-from ..core.argument_checks import FLAG, SETTING, Checks, raise_argument_error
+from ..core.argument_checks import FLAG, NUMBER, SETTING, Checks, raise_argument_error
 from ..core.closures import root
 from ..core.devices import CPU, array_module, device_of, is_array, is_writeable, on_device
 from ..core.dtypes import is_floating
@@ -582,6 +582,8 @@ def _check_ranges(options: Mapping[str, Any]) -> None:
     for name in AT_LEAST_0:
         value = options.get(name, 0)
         is_number = isinstance(value, int | float | np.number)
+        if isinstance(value, str):
+            raise_argument_error(name, value, NUMBER)
         if name == "lr" and is_number and value < 0:
             continue  # combined schedules may reach it, as in PyTorch; `add_param_group` raises
         if not is_number or not value >= 0:

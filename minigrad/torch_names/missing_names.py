@@ -6,7 +6,9 @@ False. `docs/pytorch.md` shows the table (`python -m tools.reference`).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any, NoReturn
 
@@ -64,7 +66,13 @@ INSTEAD = {
         "Put an array into `multiprocessing.shared_memory`, and use `mg.from_numpy` on it."
     ),
     # optimizers
-    "optim.Rprop optim.ASGD optim.SparseAdam optim.Adafactor": "`optim.AdamW`.",
+    "optim.Adafactor": (
+        "`optim.AdamW`; with less memory `optim.RMSprop`, which stores one number for each parameter, or "
+        "`optim.SGD`, which without momentum stores none."
+    ),
+    "optim.Rprop": "`optim.RMSprop`, which is Rprop for mini-batches.",
+    "optim.ASGD": "`optim.SGD`, and an average of the weights, kept by hand.",
+    "optim.SparseAdam": "`optim.Adam`: gradients are dense.",
     "optim.swa_utils": (
         "Keep an average by hand, with `mg.Tensor.add_`: "
         "`for a, p in zip(average, params): a.data.mul_(0.99).add_(p.data, alpha=0.01)`."
@@ -229,7 +237,9 @@ def _raising_getattr(path: str) -> Callable[[str], NoReturn]:
     def __getattr__(name: str) -> NoReturn:
         advice = TABLE.get(f"{path}.{name}" if path else name)
         if advice is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            close = get_close_matches(name, [own for own in dir(sys.modules[package]) if own[0] != "_"], 1)
+            meant = f".\nDid you mean {close[0]!r}?" if close and name[0] != "_" else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}")
         raise_missing_name(f"{package}.{name} does not exist.\n{advice}")
 
     return __getattr__

@@ -46,6 +46,25 @@ def test_a_missing_name_says_what_to_use(name):
     assert str(caught.value).endswith(TABLE[name])
 
 
+@pytest.mark.parametrize(
+    ("owner", "name", "meant"),
+    [
+        (mg, "sofmax", "softmax"),
+        (mg.nn, "Liner", "Linear"),
+        (mg.nn.functional, "rellu", "relu"),
+        (mg.optim, "AdmW", "AdamW"),
+        (mg.linalg, "invv", "inv"),
+        (mg.utils.data, "DataLoder", "DataLoader"),
+    ],
+)
+def test_a_misspelt_name_says_which_is_close(owner, name, meant):
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'.\nDid you mean '{meant}'") as caught:
+        getattr(owner, name)
+    assert not isinstance(caught.value, mg.MissingNameError)
+    with pytest.raises(AttributeError, match=r"has no attribute 'xyzzy'$"):
+        owner.xyzzy  # noqa: B018
+
+
 def test_instances_have_no_missing_names_either():
     for thing, missing in ((mg.ones(2), "pin_memory"), (mg.nn.Linear(1, 1), "share_memory")):
         assert not hasattr(thing, missing)
