@@ -4,6 +4,7 @@
 from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from functools import reduce
 from operator import attrgetter
 from typing import Any, NoReturn
@@ -99,11 +100,11 @@ class Tensor:
         ...
 
     def __copy__(self) -> Tensor:
-        """A tensor that shares the memory and the gradient."""
+        """A tensor that shares the memory, without a gradient."""
         ...
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Support pickle, and so multiprocessing; use `mg.save_file` for files."""
+        """Support pickle, and so multiprocessing, without the gradient; use `mg.save_file` for files."""
         ...
 
     def __repr__(self) -> str:
