@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -78,6 +79,8 @@ def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, 
     """
     content = to_bytes(tensors, metadata)
     try:
+        if not Path(path).parent.is_dir():  # as in PyTorch, it is not made: the path may be misspelt
+            raise FileNotFoundError(errno.ENOENT, f"there is no folder {Path(path).parent}")
         write_atomically(path, content)
     except OSError as error:
         message = (

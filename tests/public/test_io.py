@@ -45,9 +45,11 @@ def test_other_readers_understand_it(tmp_path):
         assert file.get_tensor("x").tolist() == [1, 1]
 
 
-def test_folders_are_made(tmp_path):
-    save_file({"x": mg.ones(2)}, tmp_path / "a" / "b" / "t.safetensors")
-    assert list(load_file(tmp_path / "a" / "b" / "t.safetensors")) == ["x"]
+def test_a_missing_folder_is_named_and_not_made(tmp_path):
+    for error in (OSError, mg.MinigradError, FileError):
+        with pytest.raises(error, match=r"there is no folder .*missing[\s\S]*Check the folder"):
+            save_file({"x": mg.ones(2)}, tmp_path / "missing" / "t.safetensors")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("where", ["fsync", "replace"])
