@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -64,6 +64,16 @@ class IncompatibleKeys(NamedTuple):
         return "<All keys matched successfully>" if self else f"IncompatibleKeys({names})"
 
 
+class SetByInit:
+    """An attribute that `Module.__init__` sets: before that, reading it is an error that says so."""
+
+    def __get__(self, instance: Any, owner: Any) -> NoReturn:
+        raise MissingPathError(
+            f"super().__init__() of {owner.__name__} has not been called.\n"
+            f"Call it first in __init__, before layers and parameters are assigned."
+        )
+
+
 class Module:
     """Base class of networks: assigning a Parameter or a Module to an attribute registers it under that name.
 
@@ -83,7 +93,7 @@ class Module:
     """
 
     training: bool
-    _kinds: dict[str, str]  # "parameter", "buffer" or "module", by name
+    _kinds: dict[str, str] = SetByInit()  # type: ignore[assignment]  # "parameter", "buffer" or "module"
     _transient: set[str]  # the names of buffers that are not part of the state
     _forward_hooks: dict[int, Hook]
     _forward_pre_hooks: dict[int, Hook]
@@ -179,14 +189,9 @@ class Module:
     # ------------------------------------------------------------ names
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if "_kinds" not in self.__dict__:
-            if not isinstance(value, Parameter | Module):
-                super().__setattr__(name, value)
-                return
-            raise AttributeError(
-                f"{type(self).__name__}: {name!r} is a {type(value).__name__}, and is assigned before "
-                f"super().__init__() is called.\nCall super().__init__() first."
-            )
+        if "_kinds" not in self.__dict__ and not isinstance(value, Parameter | Module):
+            super().__setattr__(name, value)  # before super().__init__(), as in PyTorch
+            return
         kind = self._kind(name)
         if isinstance(value, Parameter):
             kind = "parameter"
@@ -226,6 +231,10 @@ class Module:
         super().__delattr__(name)
         self._kinds.pop(name, None)
         self._transient.discard(name)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set attributes, as copying and unpickling do; a subclass may add those that old states lack."""
+        self.__dict__.update(state)
 
     def __copy__(self) -> Any:
         """Make a shallow copy: it shares the members, but assigning to one does not change the other."""

@@ -143,7 +143,8 @@ class LRScheduler:
         prepare_step(self)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         has_schedule = type(self).get_lr is LRScheduler.get_lr
-        self._set(self._schedule() if epoch is not None and has_schedule else self.get_lr())
+        at_epoch = getattr(self, "_get_closed_form_lr", self._schedule if has_schedule else self.get_lr)
+        self._set(self.get_lr() if epoch is None else at_epoch())
 
     def _set(self, rates: list[float]) -> None:
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):

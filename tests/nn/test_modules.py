@@ -53,13 +53,22 @@ def test_num_parameters_counts_each_number_once():
     assert block.num_parameters() == 3 + 6 + 3 + 3 + 3
 
 
-@pytest.mark.parametrize("value", [nn.Linear(1, 1), nn.Parameter(mg.ones(1))])
-def test_layers_and_parameters_are_refused_before_init(value):
+BEFORE_INIT = {
+    "a layer": lambda m: setattr(m, "part", nn.Linear(1, 1)),
+    "a parameter": lambda m: setattr(m, "part", nn.Parameter(mg.ones(1))),
+    "a buffer": lambda m: m.register_buffer("part", mg.ones(1)),
+    "add_module": lambda m: m.add_module("part", nn.Linear(1, 1)),
+    "parameters": lambda m: list(m.parameters()),
+}
+
+
+@pytest.mark.parametrize("use", BEFORE_INIT.values(), ids=list(BEFORE_INIT))
+def test_a_module_needs_init_before_it_has_parts_or_is_used(use):
     class Forgetful(nn.Module):
         def __init__(self):
-            self.part = value
+            use(self)
 
-    with pytest.raises(AttributeError, match=r"Call super\(\).__init__\(\) first"):
+    with pytest.raises(AttributeError, match=r"super\(\).__init__\(\) of Forgetful has not been called\.\n"):
         Forgetful()
 
 
@@ -260,6 +269,15 @@ def test_a_hook_replaces_a_parameter_by_what_it_computes():
     assert names(layer.named_parameters()) == ["direction"]
     layer._parameters["direction"] = nn.Parameter(np.array([[0.0, 2.0]]))
     assert layer(mg.tensor([[1.0, 2.0]], dtype="float64")).item() == 2
+
+
+def test_a_module_may_override_how_its_copies_are_set():
+    class Newer(nn.Linear):
+        def __setstate__(self, state):
+            super().__setstate__(state)
+            self.added = 1
+
+    assert copy.deepcopy(nn.Sequential(Newer(1, 1)))[0].added == 1
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])

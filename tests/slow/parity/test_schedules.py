@@ -206,6 +206,30 @@ def own_schedule(base):
     return Warmup
 
 
+def test_a_schedule_of_the_users_own_may_have_a_closed_form():
+    found = []
+    for library in LIBRARIES:
+
+        class Decay(library.lr_scheduler.LRScheduler):
+            def get_lr(self):
+                factor = 0.9 if self.last_epoch else 1.0
+                return [group["lr"] * factor for group in self.optimizer.param_groups]
+
+            def _get_closed_form_lr(self):
+                return [lr * 0.9**self.last_epoch for lr in self.base_lrs]
+
+        optimizer = optimizer_of(library, random.Random(0))
+        parts = [library.lr_scheduler.ConstantLR(optimizer, 0.1, 9), Decay(optimizer)]
+        scheduler = library.lr_scheduler.SequentialLR(optimizer, parts, [2])
+        log = []
+        for _ in range(5):
+            optimizer.step()
+            scheduler.step()
+            log.append(scheduler.get_last_lr())
+        found.append(log)
+    np.testing.assert_allclose(*found, rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["LRScheduler", "_LRScheduler"])
 def test_a_schedule_of_the_users_own_defines_get_lr(name):
     make = lambda library, optimizer, draw: own_schedule(getattr(library.lr_scheduler, name))(optimizer, 5)
