@@ -156,7 +156,10 @@ class LRScheduler:
         return list(self._last_lr)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all attributes but the optimizer: for a function None, for a callable object its own."""
+        """Return all attributes but the optimizer.
+
+        Of a callable object it has the attributes, of a function nothing.
+        """
         own = self.__dict__
         state = {name: value for name, value in own.items() if name != "optimizer"}
         return state | {name: _state_of(own[name]) for name in self.function_names}

@@ -155,11 +155,9 @@ class Optimizer:
         if len(set(ids)) != len(ids):
             raise OptionError("a parameter appears more than once.\nPass each once.")
         self.check_options({**self.defaults, **group})
-        if group.get("lr", self.defaults["lr"]) < 0:
-            raise OptionError(
-                f"lr must be a non-negative number, got {group.get('lr', self.defaults['lr'])!r}.\n"
-                "Pass 0 or more."
-            )
+        lr = group.get("lr", self.defaults.get("lr", 0))
+        if lr < 0:
+            raise OptionError(f"lr must be a non-negative number, got {lr!r}.\nPass 0 or more.")
         own = group.keys() - self.defaults.keys() - {"params"}
         if mistaken := [name for name in own if name in _options_of_all() or self._is_misspelt(name)]:
             raise OptionError(
@@ -346,7 +344,7 @@ class Optimizer:
                 loaded[p] = owner.loaded_state(number, own, p, {**self.param_groups[i], **options[i]})
         for group, new in zip(self.param_groups, options, strict=True):
             group.update(new)
-        self.__setstate__({"state": loaded})
+        self.__setstate__({"state": loaded, "param_groups": self.param_groups})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Set attributes, as loading and copying do; a subclass may add options that old states lack."""

@@ -277,7 +277,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("make", "error", "message"), WRONG.values(), ids=list(WRONG))
-def test_a_gradient_that_does_not_fit_is_refused_where_it_is_set(make, error, message):
+def test_a_gradient_that_does_not_fit_is_refused_when_set(make, error, message):
     p = mg.nn.Parameter(mg.zeros(3))
     p.grad = before = mg.ones(3)
     with pytest.raises(error, match=message):

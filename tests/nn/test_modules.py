@@ -349,7 +349,7 @@ def test_forward_hooks_see_and_replace_the_output():
     assert layer(x).tolist() == [0, 3]
 
 
-def test_a_forward_hook_that_is_always_called_sees_a_failed_forward():
+def test_an_always_called_hook_runs_after_a_failed_forward():
     class Failing(nn.Module):
         def forward(self, x):
             raise ValueError("no")

@@ -439,7 +439,7 @@ def rates_of(optimizer, scheduler, steps):
 
 @pytest.mark.parametrize("last_epoch", [0, 2, 3, 5])
 @pytest.mark.parametrize("part", PARTS.values(), ids=list(PARTS))
-def test_a_sequential_schedule_made_again_gives_the_rates_of_one_run(part, last_epoch):
+def test_a_sequential_schedule_made_again_continues(part, last_epoch):
     def sequential(optimizer, last_epoch=-1):
         parts = [SCHEDULES.LinearLR(optimizer, 0.1, 1.0, 3), part(optimizer), part(optimizer)]
         return SCHEDULES.SequentialLR(optimizer, parts, [3, 5], last_epoch)

@@ -384,7 +384,7 @@ def test_state_that_is_of_no_parameter_resumes():
             for group in self.param_groups:
                 group.setdefault("newer", 1)
 
-    optimizer, other = (Own(model().parameters(), {"lr": 0.1}) for _ in range(2))
+    optimizer, other = (Own(model().parameters(), {"alpha": 0.5}) for _ in range(2))
     optimizer.step()
     other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     other.step()
