@@ -273,10 +273,14 @@ def _promote(op: Op, inputs: list[Any]) -> None:
         dtype = default_float
     if dtype == float64 and op.autocast == "lower":
         _warn_of_float64(op, meeting)
+    widens = dtype in HALF and not (op.kernel_takes_half or op.compares)  # see `half`
+    has_axes = widens and any(isinstance(x, Tensor) and x.ndim for x in meeting)
     for i in places:
         x = inputs[i]
         if isinstance(x, Tensor) and x.dtype != dtype:
-            inputs[i] = ops["astype"].call(x, dtype)
+            to = float32 if has_axes and not x.ndim else dtype  # a scalar is not rounded to 16 bits
+            if x.dtype != to:
+                inputs[i] = ops["astype"].call(x, to)
         elif type(x) in (float, int, bool) and (not is_floating(dtype) or not has_tensor):
             inputs[i] = as_tensor(np.asarray(x), dtype=dtype)  # wraps around
 

@@ -2,7 +2,8 @@
 
 float16 ends at 65504, and NumPy multiplies float16 matrices without BLAS. bfloat16 has 8 bits of mantissa.
 Neither is precise enough for a running sum, or a formula of several steps. So an op's rule, its gradients and
-a function made of ops get float32 instead of 16 bits, unless they say `exact_in_half`.
+a function made of ops get float32 instead of 16 bits, unless they say `exact_in_half`. A 0-d operand of
+another dtype is not rounded to 16 bits before that.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def round_to_half(a: Any, dtype: np.dtype) -> Any:
 
 
 def compute_in_float32(rule: Callable, dtype: np.dtype, arrays: Any, settings: dict[str, Any]) -> Any:
-    """A rule's value and gradients, computed in float32 and rounded to `dtype`.
+    """A rule's value and gradients, computed in float32; the value is rounded to `dtype`.
 
-    A gradient is summed over broadcast axes before it is rounded.
+    A gradient is summed over broadcast axes, and rounded if its array has 16 bits.
     """
     narrow = lambda a: round_to_half(a, dtype)
     result = rule(*map(to_float32, arrays), **settings)
@@ -72,17 +73,20 @@ def compute_in_float32(rule: Callable, dtype: np.dtype, arrays: Any, settings: d
         value = tuple(map(narrow, value)) if type(value) is tuple else narrow(value)
     if gradients is None:
         return value, None
-    shapes = [a.shape if is_array(a) else None for a in arrays]
+    forms = [(a.shape, a.dtype) if is_array(a) else None for a in arrays]
 
-    def fitted(part: Any, shape: Any) -> Any:
-        return narrow(part if part is None or shape is None else unbroadcast(part, shape))
+    def fitted(part: Any, form: Any) -> Any:
+        if part is None or form is None:
+            return part
+        part = unbroadcast(part, form[0])
+        return round_to_half(part, form[1]) if form[1] in HALF else part
 
     if type(gradients) is tuple:
         return value, tuple(
-            f and (lambda g, f=f, shape=shape: fitted(f(to_float32(g)), shape))
-            for f, shape in zip(gradients, shapes, strict=True)
+            f and (lambda g, f=f, form=form: fitted(f(to_float32(g)), form))
+            for f, form in zip(gradients, forms, strict=True)
         )
-    return value, lambda g, needs: tuple(map(fitted, gradients(all_to_float32(g), needs), shapes))
+    return value, lambda g, needs: tuple(map(fitted, gradients(all_to_float32(g), needs), forms))
 
 
 def pull_in_float32(

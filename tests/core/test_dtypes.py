@@ -23,6 +23,10 @@ PROMOTIONS = [
     (lambda: mg.tensor([1, 2]) + mg.ones(2), "float32"),
     (lambda: mg.tensor([1, 2]) + mg.tensor(1.0, dtype="float64"), "float64"),
     (lambda: mg.ones(2, dtype="float16") + mg.tensor([1, 2]), "float16"),
+    (lambda: mg.ones(2, dtype="float16") * mg.tensor(1.0), "float16"),
+    (lambda: mg.tensor(1.0, dtype="float16") * mg.tensor(True), "float16"),
+    (lambda: mg.tensor(1.0, dtype="float16") * mg.tensor(1.0), "float32"),
+    (lambda: mg.tensor([1, 2]) * mg.tensor(1.0, dtype="float16"), "float16"),
     (lambda: mg.tensor([1, 2]) / mg.tensor([1, 2]), "float32"),
     (lambda: mg.tensor([1, 2]).exp(), "float32"),
     (lambda: mg.tensor([1, 2]).mean(), "float32"),
@@ -181,6 +185,57 @@ def test_slopes_in_half_precision_are_those_of_float32(dtype):
             function(x).backward()
             slopes.append(x.grad.item())
         assert slopes[0] == pytest.approx(slopes[1], rel=2**-6)
+
+
+BINARY = [
+    "add", "sub", "mul", "div", "pow", "atan2", "hypot", "copysign", "fmod", "remainder", "floor_divide",
+    "maximum", "minimum", "fmax", "fmin", "logaddexp", "xlogy", "lerp", "where", "addcmul", "addcdiv",
+    "clamp",
+]  # fmt: skip
+SCALARS = {
+    "large": mg.tensor(65536.0), "small": mg.tensor(1e-8), "of many digits": mg.tensor(3.14159265),
+    "float64": mg.tensor(0.1, dtype="float64"), "other half": mg.tensor(1e5, dtype="bfloat16"),
+    "integer": mg.tensor(70_001), "array": np.array(65536.0, np.float32),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid", "ignore:divide")
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("scalar", SCALARS.values(), ids=SCALARS)
+def test_a_scalar_is_not_rounded_to_16_bits_first(name, scalar):
+    """The result is that of float32, rounded once: in place, in either order, and for the gradients."""
+    function = {
+        "where": lambda x, y: mg.where(mg.tensor([True, False, True]), x, y),
+        "addcmul": lambda x, y: mg.addcmul(x, x, y),
+        "addcdiv": lambda x, y: mg.addcdiv(x, x, y),
+        "lerp": lambda x, y: mg.lerp(x, y, 0.75),
+        "clamp": lambda x, y: mg.clamp(x, min=y),
+    }.get(name, getattr(mg, name, None))
+    half = mg.tensor([0.01, -0.5, 2.0], dtype="float16", requires_grad=True)
+    wide = half.detach().float().requires_grad_()
+    found, expected = function(half, scalar), function(wide, scalar)
+    assert found.dtype == mg.float16
+    np.testing.assert_array_equal(found.numpy(), expected.half().numpy())
+    if found.requires_grad:
+        found.backward(mg.ones(3, dtype="float16"))
+        expected.backward(mg.ones(3))
+        np.testing.assert_array_equal(half.grad.numpy(), wide.grad.half().numpy())
+    if isinstance(scalar, mg.Tensor) and name not in ("where", "addcmul", "addcdiv", "clamp"):
+        reversed_ = function(scalar, half.detach())
+        np.testing.assert_array_equal(reversed_.numpy(), function(scalar, wide.detach()).half().numpy())
+        method = getattr(half.detach().clone(), f"{name}_", None)
+        if method and name != "lerp":
+            np.testing.assert_array_equal(method(scalar).numpy(), found.numpy())
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+def test_the_gradient_of_a_wide_scalar_is_wide(half):
+    scale = mg.tensor(3.0, requires_grad=True)
+    x = mg.full((3,), 0.01, dtype=half, requires_grad=True)
+    for create_graph in (False, True):
+        (g,) = mg.autograd.grad((x * scale).sum(), scale, create_graph=create_graph)
+        assert g.dtype == mg.float32
+        assert g.item() == 3 * x[0].item()
 
 
 def test_one_triangle_of_a_symmetric_matrix_is_read():
