@@ -15,7 +15,7 @@ from ..core import devices, dtypes
 from ..core.devices import address_of, check_device
 from ..core.dtypes import as_dtype, default_float, is_floating
 from ..core.errors import DtypeError, OptionError
-from ..core.modes import is_grad_enabled, no_grad, set_grad_enabled
+from ..core.modes import enable_grad, no_grad
 from ..core.tensor import Tensor, tensor
 from ..ops.checked import check_all
 from ..ops.creation import empty
@@ -74,10 +74,10 @@ def iinfo(dtype: Any) -> Any:
 
 
 def inference_mode(mode: bool | Callable = True) -> Any:
-    """Disable gradient recording, as a context manager or a decorator; results are ordinary tensors."""
+    """`no_grad`, or `enable_grad` if `mode` is False (torch.inference_mode); results are ordinary tensors."""
     if callable(mode):
         return no_grad()(mode)
-    return no_grad() if mode else set_grad_enabled(is_grad_enabled())
+    return no_grad() if mode else enable_grad()
 
 
 # ---------------------------------------------------------------- legacy constructors
