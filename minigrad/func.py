@@ -21,7 +21,7 @@ from .core.dtypes import is_floating
 from .core.errors import DtypeError, OptionError, ShapeError
 from .core.modes import enable_grad, is_grad_enabled
 from .core.node import producer, requires_grad
-from .core.tensor import Tensor, as_tensor
+from .core.tensor import Tensor, as_tensor, from_other_library
 from .core.trees import fill, flatten, leaves, map_leaves, structure
 from .core.versions import version_of
 from .nn.utils.stateless import functional_call
@@ -316,13 +316,13 @@ def _places(f: Callable, args: Sequence[Any], argnums: ArgNums) -> tuple[list[in
 
 def _as_tensors(tree: Any) -> Any:
     """Convert the arrays in an argument that is not differentiated to tensors, as in the other arguments."""
-    if not any(isinstance(x, np.ndarray) for x in leaves(tree)):
-        return tree
+    tree = map_leaves(from_other_library, tree)
     return map_leaves(lambda x: as_tensor(x) if isinstance(x, np.ndarray) else x, tree)
 
 
 def _lift(path: str, leaf: Any, recording: bool) -> Tensor:
     """Return a new leaf with the numbers of `leaf`, to differentiate with respect to."""
+    leaf = from_other_library(leaf)
     floating = isinstance(leaf, float) or (hasattr(leaf, "dtype") and is_floating(leaf.dtype))
     if not floating:
         kind = f"{leaf.dtype}" if hasattr(leaf, "dtype") else type(leaf).__name__

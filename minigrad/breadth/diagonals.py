@@ -110,7 +110,7 @@ def diagonal_scatter(x, src, offset=0, dim1=0, dim2=1):
     expected = (*matrices.shape[:-2], len(line[1]))
     if src.shape != expected:
         raise ShapeError(f"src must have shape {expected}, got {src.shape}.\nPass the diagonal's shape.")
-    return movedim(replaced(matrices, as_tensor(src).to(x.dtype), line), (-2, -1), (dim1, dim2))
+    return movedim(replaced(matrices, as_tensor(src).to(matrices.dtype), line), (-2, -1), (dim1, dim2))
 
 
 @derived(samples=cases((real, 2, 3), (real, 2), (real,)) | cases((real, 1, 2)))

@@ -46,7 +46,8 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
     weights of all other targets.
     """
     check_reduction(reduction)
-    input, target = as_floating(input), class_numbers("nll_loss", input, target)
+    input = as_floating(input)
+    target = class_numbers("nll_loss", input, target)
     weight = None if weight is None else as_floating(weight)
     losses, scale, _ = likelihoods(input, target, weight, ignore_index)
     return losses.sum() / scale.sum() if reduction == "mean" else reduced(losses, reduction)

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .devices import is_array
 from .dtypes import DTYPES
 from .error_context import add_context, describe, unwrap
 from .errors import ArgumentError, SizesError
-from .tensor import Tensor
+from .tensor import Tensor, from_other_library
 
 
 class Kind(NamedTuple):
@@ -35,8 +36,8 @@ class Kind(NamedTuple):
 
 def _one_number(x: Any, kinds: str) -> bool:
     """Whether x is a NumPy scalar, or a one-element tensor or array, with one of these dtype kinds."""
-    known = isinstance(x, Tensor | np.ndarray | np.generic)
-    return known and x.dtype.kind in kinds and np.size(unwrap(x)) == 1
+    x = from_other_library(unwrap(x))
+    return (is_array(x) or isinstance(x, np.generic)) and x.dtype.kind in kinds and x.size == 1
 
 
 def is_integer(x: Any) -> bool:

@@ -21,6 +21,7 @@ from .dtypes import (
     float32,
     float64,
     is_floating,
+    plain_number,
     result_type,
 )
 from .error_context import (
@@ -46,7 +47,7 @@ from .half import any_half, half_of, round_once
 from .modes import modes
 from .precision import dtype_of
 from .registry import ops
-from .tensor import Tensor, as_tensor
+from .tensor import Tensor, as_tensor, from_other_library
 from .trees import map_leaves
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ def plain_settings(op: Op, settings: dict[str, Any], checks: Checks) -> dict[str
                 f"{op.name} has no gradient for its setting {name}, but it requires one.\n"
                 f"Pass a number, {name}.item(), or {name}.detach(); a rule's arrays stand before its `/`."
             )
-    plain = lambda x: x.item() if isinstance(x, Tensor) and x.array.size == 1 else x
+    number = lambda x: x.item() if x.array.size == 1 else x
+    plain = lambda x: number(x) if isinstance(x, Tensor) else plain_number(from_other_library(x))
     settings = {name: plain(x) for name, x in settings.items()}
     try:
         checks.check_settings(settings)

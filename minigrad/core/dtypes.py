@@ -99,8 +99,8 @@ def is_floating(dtype: np.dtype) -> bool:
 
 
 def plain_number(x: Any) -> Any:
-    """A NumPy scalar as a Python number, which never widens a dtype; anything else unchanged."""
-    return x.item() if isinstance(x, np.generic) else x
+    """A NumPy scalar or 0-d array as a Python number, which never widens a dtype; anything else unchanged."""
+    return x.item() if isinstance(x, np.generic | np.ndarray) and not x.ndim else x
 
 
 def _promote(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:

@@ -27,7 +27,7 @@ from .devices import (
     on_device,
     to_device_of,
 )
-from .dtypes import DTYPES, as_dtype, check_convertible, default_float, is_dtype, is_floating
+from .dtypes import DTYPES, as_dtype, bfloat16, check_convertible, default_float, is_dtype, is_floating
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .frames import warn
 from .modes import modes
@@ -349,10 +349,31 @@ def _array(value: Any) -> Any:
     return value.array if isinstance(value, Tensor) else value
 
 
+def from_other_library(x: Any) -> Any:
+    """Another library's array or tensor as NumPy's, by `__array__` or DLPack; anything else unchanged."""
+    by_array = hasattr(x, "__array__")
+    if not by_array and not hasattr(x, "__dlpack__"):
+        return x
+    if isinstance(x, Tensor | np.generic | type) or is_array(x):
+        return x
+    try:
+        if str(getattr(x, "dtype", "")) == "torch.bfloat16":  # which NumPy cannot read
+            return np.asarray(x.float()).astype(bfloat16)
+        return np.asarray(x) if by_array else np.from_dlpack(x)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        said = " ".join(str(error).split()).rstrip(".")
+        raise DtypeError(
+            f"this {type(x).__name__} is not an array: {said}.\nPass a NumPy array of it."
+        ) from None
+
+
 def on_device_of(value: Any, array: Any) -> Any:
     """`value` on the device of `array`; numbers are returned unchanged."""
     value = _array(value)
-    if isinstance(value, int | float | np.generic) or (device_of(array) == CPU and not is_array(value)):
+    if isinstance(value, int | float | np.generic):
+        return value
+    value = from_other_library(value)
+    if device_of(array) == CPU and not is_array(value):
         return value
     return to_device_of(value if is_array(value) else np.asarray(value), array)
 
@@ -361,7 +382,7 @@ def on_device_of(value: Any, array: Any) -> Any:
 
 
 def tensor(data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with a copy of `data`: an array keeps its dtype, Python floats become float32.
+    """A tensor with a copy of `data`: an array of any library keeps its dtype, Python floats become float32.
 
     It is on the device of `data` unless `device` is given: lists and NumPy arrays are on the CPU. Tensors in
     lists are stacked and keep their gradients. A copy of a tensor has no gradient: use `x.clone()` for that.
@@ -465,7 +486,7 @@ def as_tensor_like(data: Any, x: Tensor) -> Tensor:
     """`data` as a tensor: lists and NumPy arrays are moved to the device of x."""
     if isinstance(data, Tensor):
         return data
-    return as_tensor(data, device=x.device)
+    return as_tensor(data, device=as_tensor(x).device)
 
 
 def snapshot(x: Tensor) -> Tensor:
@@ -490,6 +511,7 @@ def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None =
     if isinstance(data, Tensor):
         data = data.array
     load_library_of(data)
+    data = from_other_library(data)
     known = is_array(data) or isinstance(data, np.generic)
     if isinstance(data, list | tuple):
         found = list[Tensor]() if tracked is None else tracked
@@ -549,7 +571,7 @@ def _plain(data: Any, tracked: list[Tensor], around: tuple = ()) -> Any:
     if not isinstance(data, list | tuple):
         if isinstance(data, Tensor) and data._requires_grad and modes.grad_enabled:
             tracked.append(data)
-        return on_cpu(_array(data))
+        return from_other_library(on_cpu(_array(data)))
     if any(data is outer for outer in around):
         raise ShapeError("this list contains itself.\nPass nested lists of numbers.")
     if type(data) is list and set(map(type, data)) <= {float, int, bool}:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from . import devices, printing
 from .devices import CPU, array_module, check_device, device_of, is_array, is_device_name, load_library_of, on_cpu, on_device, to_device_of
-from .dtypes import DTYPES, as_dtype, check_convertible, default_float, is_dtype, is_floating
+from .dtypes import DTYPES, as_dtype, bfloat16, check_convertible, default_float, is_dtype, is_floating
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .frames import warn
 from .modes import modes
@@ -1684,12 +1684,16 @@ class Tensor:
     def nelement(self) -> builtins.int:
         """Return the number of elements."""
 
+def from_other_library(x: Any) -> Any:
+    """Another library's array or tensor as NumPy's, by `__array__` or DLPack; anything else unchanged."""
+    ...
+
 def on_device_of(value: Any, array: Any) -> Any:
     """`value` on the device of `array`; numbers are returned unchanged."""
     ...
 
 def tensor(data: Any, dtype: Any=None, device: str | None=None, requires_grad: bool=False) -> Tensor:
-    """A tensor with a copy of `data`: an array keeps its dtype, Python floats become float32."""
+    """A tensor with a copy of `data`: an array of any library keeps its dtype, Python floats become float32."""
     ...
 
 def as_tensor(data: Any, dtype: Any=None, device: str | None=None) -> Tensor:

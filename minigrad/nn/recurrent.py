@@ -8,7 +8,7 @@ from typing import Any
 from ..core.errors import ArgumentError, DtypeError, OptionError, ShapeError
 from ..core.frames import warn
 from ..core.modes import modes
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, as_tensor
 from ..ops import recurrent
 from ..ops.creation import zeros
 from ..ops.shaping import cat, stack
@@ -125,7 +125,7 @@ class RNNBase(Module):
 
     def forward(self, input: Any, hx: State = None) -> tuple[Any, State]:
         packed = input if isinstance(input, PackedSequence) else None
-        x, lengths = (packed.padded, packed.lengths) if packed is not None else (input, None)
+        x, lengths = (as_tensor(input), None) if packed is None else (packed.padded, packed.lengths)
         self._check_input(x, packed is not None)
         is_batched = x.ndim == 3
         if not is_batched:
@@ -185,6 +185,7 @@ class RNNBase(Module):
                     f"{type(self).__name__}: {name} must have shape {expected}, got {tuple(part.shape)}.\n"
                     f"It is (num_layers * directions, {form}."
                 )
+            part = as_tensor(part)
             parts.append(unbind(part if is_batched else part.unsqueeze(1)))
         return list(zip(*parts, strict=True))
 
@@ -337,6 +338,7 @@ class RNNCellBase(Module):
 
     def _next(self, x: Tensor, states: tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
         name = type(self).__name__
+        x = as_tensor(x)
         if x.ndim not in (1, 2) or x.shape[-1] != self.input_size:
             raise ShapeError(
                 f"{name} expects an input of width {self.input_size}, got shape {x.shape}.\n"
@@ -351,7 +353,7 @@ class RNNCellBase(Module):
                     f"{name} got an input of shape {x.shape} with a state of shape {state.shape}.\n"
                     f"Pass a state of shape {expected}."
                 )
-        batched = [a.reshape(-1, a.shape[-1]) for a in (x, *states)]
+        batched = [as_tensor(a).reshape(-1, a.shape[-1]) for a in (x, *states)]
         weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         _, *new = _run_layer(self.mode, batched[0].unsqueeze(0), batched[1:], *weights, None, reverse=False)
         return tuple(state.reshape(expected) for state in new)

@@ -21,7 +21,7 @@ from ..core.devices import check_device, find_backend, library_of, on_device
 from ..core.dtypes import as_dtype, default_float, finfo, float64, int64, is_floating, plain_number
 from ..core.error_context import describe
 from ..core.errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError, SizesError
-from ..core.tensor import Tensor, as_tensor, holds_gradient, tensor
+from ..core.tensor import Tensor, as_tensor, from_other_library, holds_gradient, tensor
 from . import draws
 from .allocation import check_allocation, out_of_memory
 from .checked import check_all, checked
@@ -106,32 +106,32 @@ def zeros_like(
     input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
     """Zeros of the input's shape, dtype and device."""
-    return zeros(
-        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
-    )
+    return zeros(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
 def ones_like(input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
     """Ones of the input's shape, dtype and device."""
-    return ones(
-        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
-    )
+    return ones(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
 def empty_like(
     input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
     """An uninitialized tensor of the input's shape, dtype and device."""
-    return empty(
-        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
-    )
+    return empty(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
 def full_like(
     input: Tensor, fill_value: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor filled with one number, of the input's shape, dtype and device."""
-    return full(input.shape, fill_value, dtype or input.dtype, device or input.device, requires_grad)
+    return full(input.shape, fill_value, requires_grad=requires_grad, **_like(input, dtype, device))
+
+
+def _like(input: Any, dtype: Any, device: Device) -> dict[str, Any]:
+    """The dtype and device of `input`, unless others are given."""
+    x = as_tensor(input)
+    return {"dtype": dtype or x.dtype, "device": device or x.device}
 
 
 # ---------------------------------------------------------------- of a tensor's dtype: x.new_zeros(2, 3)
@@ -279,7 +279,7 @@ def _numbers(name: str, *values: Any) -> list[Any]:
             f"{name} takes numbers, and would lose the gradient of a tensor.\n"
             f"Compute with it (t * mg.ones(2, 3), t.expand(2, 3)), or pass its number, t.item()."
         )
-    numbers = [plain_number(x.item() if isinstance(x, Tensor) else x) for x in values]
+    numbers = [x.item() if isinstance(x, Tensor) else plain_number(from_other_library(x)) for x in values]
     for x in numbers:
         if not isinstance(x, int | float):
             raise DtypeError(f"{name} takes numbers, got {x!r}.\nPass a number, or a tensor of one element.")
@@ -404,18 +404,14 @@ def normal(
 
 def rand_like(input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
     """Uniform on [0, 1), in the input's shape, dtype and device."""
-    return rand(
-        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
-    )
+    return rand(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
 def randn_like(
     input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
     """Standard normal, in the input's shape, dtype and device."""
-    return randn(
-        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
-    )
+    return randn(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
 def randint_like(
@@ -423,7 +419,7 @@ def randint_like(
 ) -> Tensor:
     """Integers in [low, high) (or [0, low)), in the input's shape, dtype and device."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, input.shape, dtype or input.dtype, device or input.device)
+    return randint(low, high, input.shape, **_like(input, dtype, device))
 
 
 def _draw(

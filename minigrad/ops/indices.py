@@ -15,6 +15,7 @@ import numpy as np
 from ..core.devices import CPU, array_module, device_of, is_array
 from ..core.errors import DtypeError, OptionError, RangeError
 from ..core.frames import warn
+from ..core.tensor import from_other_library
 
 _PLAIN = {int, type(None), type(Ellipsis)}
 _BASIC = {slice, *_PLAIN}
@@ -52,7 +53,7 @@ def as_index_array(index: Any) -> Any:
     if is_array(array):
         return array
     try:
-        array = np.asarray(index)
+        array = np.asarray(from_other_library(index))
     except ValueError:
         raise RangeError(f"the index {index!r} is not an array.\nPass nested lists of one shape.") from None
     return array if array.size or array.dtype.kind != "f" else array.astype(np.int64)
@@ -61,7 +62,8 @@ def as_index_array(index: Any) -> Any:
 def _is_tuple(items: list) -> bool:
     """Whether PyTorch reads a list as a tuple (as NumPy once did)."""
     one_each = (slice, list, tuple, range, type(None), type(Ellipsis), np.ndarray)
-    return len(items) < 32 and any(isinstance(i, one_each) or hasattr(i, "array") for i in items)
+    is_one = lambda i: isinstance(from_other_library(i), one_each) or hasattr(i, "array")
+    return len(items) < 32 and any(type(i) is not int and is_one(i) for i in items)
 
 
 def _slice(i: slice) -> slice:

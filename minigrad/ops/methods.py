@@ -12,7 +12,7 @@ import numpy as np
 from ..core.arithmetic import to
 from ..core.errors import DtypeError
 from ..core.methods import METHODS, PROPERTIES, bind, reflected  # noqa: F401
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, from_other_library
 from . import (
     activations,
     arithmetic,
@@ -80,13 +80,16 @@ def _comparing(function):
     @wraps(function)
     def compare(x, y):
         known = isinstance(y, Tensor | np.generic | int | float | list | tuple) or hasattr(y, "__array__")
-        return function(x, y) if known else NotImplemented  # `x == None`, `x == "cpu"` are False
+        if not known and not hasattr(y, "__dlpack__"):
+            return NotImplemented  # `x == None`, `x == "cpu"` are False
+        return function(x, y)
 
     return compare
 
 
 def _contains(x, element):
     """Whether any element of x equals `element`, a number or a tensor."""
+    element = from_other_library(element)
     if not isinstance(element, int | float | np.generic | np.ndarray | Tensor):
         raise DtypeError(f"`in` needs a number or a tensor, got {element!r}.\nPass one of them.")
     return bool(eq(x, element).any())

@@ -403,6 +403,7 @@ def _write_region(x, src, at):
 @derived(samples=cases((real, 2, 3), 2.0) | cases((real, 2), (real,)))
 def fill(x, value):
     """Return a tensor like x filled with `value`, a number or a 0-d tensor."""
+    x = as_tensor(x)
     if isinstance(value, Tensor) and value.ndim:
         raise ShapeError(f"value must be one number, got shape {value.shape}.\nPass a number.")
     value = value.to(x.dtype) if isinstance(value, Tensor) else _of_dtype(x, value)

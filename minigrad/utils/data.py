@@ -12,7 +12,7 @@ import numpy as np
 from ..core.dtypes import float64
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.random import Generator
-from ..core.tensor import Tensor, as_tensor, tensor
+from ..core.tensor import Tensor, as_tensor, from_other_library, tensor
 from ..ops import stack
 from ..ops.creation import randperm
 
@@ -115,6 +115,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
 
 def default_collate(batch: Sequence[Any]) -> Any:
     """Combine examples into a batch: stack tensors, arrays and numbers, also in tuples, lists and dicts."""
+    batch = list(map(from_other_library, batch))
     first = batch[0]
     shapes = {tuple(x.shape) for x in batch if isinstance(x, Tensor | np.ndarray)}
     if len(shapes) > 1:

@@ -8,6 +8,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.errors import DtypeError, GraphError, OptionError, ShapeError
+from minigrad.nn import functional as F
 from tests.leaves import vector
 
 X = np.array([[1.0, -2.0, 3.0], [0.5, 0.0, -1.0]])
@@ -94,6 +95,100 @@ def test_a_tensor_is_made_from(data, dtype, shape):
             else data
         )
         np.testing.assert_array_equal(made.array, np.asarray(values))
+
+
+class Foreign:
+    """A tensor of another library, with dtypes and devices of its own."""
+
+    def __init__(self, array):
+        self.own = np.asarray(array)
+        self.shape, self.ndim, self.size = self.own.shape, self.own.ndim, self.own.size
+        self.dtype, self.device = f"foreign.{self.own.dtype}", "foreign:0"
+
+    def __len__(self):
+        return len(self.own)
+
+
+class ByArray(Foreign):
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.own, dtype=dtype, copy=copy)
+
+
+class ByDLPack(Foreign):
+    def __dlpack__(self, **settings):
+        return self.own.__dlpack__(**settings)
+
+    def __dlpack_device__(self):
+        return self.own.__dlpack_device__()
+
+
+def changed(change):
+    x = mg.ones(2, 3)
+    change(x)
+    return x
+
+
+def gradient_for(g):
+    x = mg.ones(2, 3, requires_grad=True)
+    (2 * x).backward(g)
+    return x.grad
+
+
+READERS = {  # of float32 numbers (2, 3), positions (2,), a mask (2, 3), and one number
+    "tensor": lambda a, i, m, n: mg.tensor(a),
+    "as_tensor": lambda a, i, m, n: mg.as_tensor(a),
+    "Tensor": lambda a, i, m, n: mg.Tensor(a),
+    "Parameter": lambda a, i, m, n: mg.nn.Parameter(a),
+    "a list": lambda a, i, m, n: mg.tensor([a, a]),
+    "a list with tensors": lambda a, i, m, n: mg.tensor([a, mg.ones(2, 3, requires_grad=True)]),
+    "another dtype": lambda a, i, m, n: mg.tensor(a, dtype="float64"),
+    "integers": lambda a, i, m, n: mg.tensor(i),
+    "sum": lambda a, i, m, n: mg.ones(2, 3) + a,
+    "product in place": lambda a, i, m, n: mg.ones(2, 3).mul_(a),
+    "comparison": lambda a, i, m, n: mg.ones(2, 3) == a,
+    "copy_": lambda a, i, m, n: mg.ones(2, 3).copy_(a),
+    "item assignment": lambda a, i, m, n: changed(lambda x: x.__setitem__(i, a)),
+    "data": lambda a, i, m, n: changed(lambda x: setattr(x, "data", a)),
+    "index": lambda a, i, m, n: mg.tensor(X)[i],
+    "mask": lambda a, i, m, n: mg.tensor(X)[m],
+    "where": lambda a, i, m, n: mg.where(m, a, 0.0),
+    "stack": lambda a, i, m, n: mg.stack([a, mg.ones(2, 3)]),
+    "gather": lambda a, i, m, n: mg.tensor(X)[:, 0].gather(0, i),
+    "one number": lambda a, i, m, n: mg.full((2,), n),
+    "a setting": lambda a, i, m, n: mg.add(a, a, alpha=n),
+    "zeros_like": lambda a, i, m, n: mg.zeros_like(a),
+    "fill": lambda a, i, m, n: mg.fill(a, 2.0),
+    "mse_loss": lambda a, i, m, n: F.mse_loss(mg.ones(2, 3), a),
+    "cross_entropy": lambda a, i, m, n: F.cross_entropy(a, i),
+    "nll_loss": lambda a, i, m, n: F.nll_loss(a, i),
+    "attention": lambda a, i, m, n: F.scaled_dot_product_attention(a, a, a, mg.eye(2).bool()),
+    "attention mask": lambda a, i, m, n: F.scaled_dot_product_attention(
+        mg.ones(2, 1), mg.ones(3, 1), mg.ones(3, 1), m
+    ),
+    "layer_norm": lambda a, i, m, n: F.layer_norm(a, (3,)),
+    "rms_norm": lambda a, i, m, n: F.rms_norm(a, (3,)),
+    "embedding": lambda a, i, m, n: F.embedding(i, a),
+    "Linear": lambda a, i, m, n: mg.nn.Linear(3, 2)(a),
+    "LSTM": lambda a, i, m, n: mg.nn.LSTM(3, 2)(a)[0],
+    "GRUCell": lambda a, i, m, n: mg.nn.GRUCell(3, 2)(a),
+    "default_collate": lambda a, i, m, n: mg.utils.data.default_collate([a, a]),
+    "backward": lambda a, i, m, n: gradient_for(a),
+    "func.grad": lambda a, i, m, n: mg.func.grad(lambda x: (x * x).sum())(a),
+    "func.hessian": lambda a, i, m, n: mg.func.hessian(lambda x: (x**3).sum())(a),
+}
+
+
+@pytest.mark.needs("torch_names")
+@pytest.mark.parametrize("kind", [ByArray, ByDLPack])
+@pytest.mark.parametrize("name", READERS)
+def test_tensors_of_other_libraries_are_read_as_arrays(name, kind):
+    found = []
+    for convert in (np.asarray, kind):
+        mg.manual_seed(0)
+        arguments = X.astype(np.float32), np.array([1, 0]), X > 0, np.float32(0.5)
+        found.append(READERS[name](*map(convert, arguments)))
+    assert found[0].dtype == found[1].dtype
+    np.testing.assert_array_equal(found[0].array, found[1].array)
 
 
 def test_strided_and_foreign_memory_computes_and_differentiates():

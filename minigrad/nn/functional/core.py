@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...core import random
-from ...core.dtypes import HALF, default_float, finfo, float32
+from ...core.dtypes import HALF, default_float, finfo, float32, is_floating
 from ...core.error_context import describe
 from ...core.errors import DtypeError, OptionError, RangeError, ShapeError, counted
 from ...core.modes import no_grad
@@ -145,9 +145,9 @@ def rms_norm(
     By default, `eps` is the machine epsilon of the input's dtype.
     """
     shape = _normalized_shape("rms_norm", input, normalized_shape, weight)
-    eps = (
-        float(finfo(input.dtype if input.is_floating_point() else default_float).eps) if eps is None else eps
-    )
+    if eps is None:
+        dtype = as_tensor(input).dtype
+        eps = float(finfo(dtype if is_floating(dtype) else default_float).eps)
     return normalization.rms_norm(input, weight, shape, eps)
 
 
@@ -360,7 +360,7 @@ def attention_mask(mask: Any, query: Tensor) -> Tensor:
     if not isinstance(mask, Tensor):
         mask = as_tensor_like(mask, query)
     if mask.is_floating_point():
-        return mask.to(query.dtype)
+        return mask.to(as_tensor(query).dtype)
     if mask.dtype != bool:
         raise DtypeError(
             f"attn_mask must be boolean or floating-point, got {mask.dtype}.\n"

@@ -31,6 +31,17 @@ def test_dlpack_keeps_strides():
     assert torch.equal(torch.from_dlpack(ours), theirs)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int64", "uint8", "bool"])
+def test_a_tensor_of_pytorch_is_read(dtype):
+    theirs = torch.tensor([0.0, 1.0]).to(getattr(torch, dtype))
+    for ours in (mg.tensor(theirs), mg.as_tensor(theirs), mg.tensor([theirs[0], theirs[1]])):
+        assert ours.dtype == dtype
+        assert ours.tolist() == [0, 1]
+    assert (mg.zeros(2) + theirs).tolist() == [0, 1]
+    with pytest.raises(DtypeError, match=r"requires grad.*\nPass a NumPy array of it"):
+        mg.tensor(torch.ones(2, requires_grad=True))
+
+
 def test_dlpack_says_why_it_cannot():
     with pytest.raises(DtypeError, match=r"use tensor\.detach\(\)"):
         mg.from_dlpack(torch.ones(2, requires_grad=True))
