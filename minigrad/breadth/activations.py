@@ -24,7 +24,9 @@ __all__ = ["celu", "hardshrink", "prelu", "selu", "threshold"]
 # ---------------------------------------------------------------- piecewise linear
 
 
-@differentiable(samples=unary(distinct), latex=r"g\,[x > 0] + \mathrm{negative\_slope}\;g\,[x \le 0]")
+@differentiable(
+    floating=True, samples=unary(distinct), latex=r"g\,[x > 0] + \mathrm{negative\_slope}\;g\,[x \le 0]"
+)
 def leaky_relu(x, /, negative_slope=0.01):
     """Compute x for positive elements, negative_slope * x for others (Maas, Hannun and Ng 2013)."""
     xp = namespace(x)
@@ -118,6 +120,7 @@ def threshold(x, threshold, value):
 
 
 @differentiable(
+    floating=True,
     samples=unary(distinct) | unary(distinct, alpha=0.7, scale=1.3, input_scale=0.4),
     latex=(
         r"\text{scale}\;g\,[x > 0]"

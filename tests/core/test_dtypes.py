@@ -146,6 +146,16 @@ def test_values_of_integers_booleans_and_halves(name):
     np.testing.assert_allclose(call().numpy().astype(float), expected, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "name",
+    ["celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "leaky_relu", "logsigmoid",
+     "mish", "selu", "sigmoid", "silu", "softplus", "softsign", "tanh", "tanhshrink"],
+)  # fmt: skip
+def test_an_activation_of_integers_is_float32(name, dtype):
+    assert getattr(F, name)(mg.ones(4, dtype=dtype)).dtype == mg.float32
+
+
 def test_dtypes_of_what_is_put_into_a_tensor_are_its_own():
     x = mg.zeros(3, 3, dtype="int16")
     row = mg.ones(1, 3, dtype="int16")
