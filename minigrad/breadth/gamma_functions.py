@@ -51,14 +51,14 @@ def lgamma(x):
 
 @in_double
 def polygamma(x, n):
-    """The derivative of order n + 1 of log(gamma(x)), elementwise: digamma for n = 0."""
+    """The derivative of order n + 1 of log(gamma(x)), elementwise: digamma for n = 0; NaN at -infinity."""
     xp = array_module(x)
     reflected = x < 0.5
     z = xp.where(reflected, 1 - x, x)
     value = _digamma(z) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * _zeta(n + 1, z)
     offset = _from_integer(x)
     pole = (x <= 0) & (offset == 0)
-    cotangent = 1 / xp.tan(math.pi * xp.where(offset == 0, 0.5, offset))
+    cotangent = 1 / xp.tan(math.pi * xp.where(offset == 0, 0.5, xp.where(x == -np.inf, np.nan, offset)))
     other = (-1) ** n * value - math.pi * _derivative_of_cotangent(n)(cotangent)
     if n == 0:  # at poles the limit depends on the side, known only for 0 and -0
         other = xp.where(pole, xp.where(x == 0, xp.copysign(np.inf, -x), np.nan), other)
@@ -92,7 +92,7 @@ def _derivative_of_cotangent(n):
     for _ in range(n):
         polynomial = polynomial.deriv() * np.polynomial.Polynomial([-math.pi, 0.0, -math.pi])
     highest, *others = reversed(polynomial.coef.tolist())
-    return lambda t: reduce(lambda value, coefficient: value * t + coefficient, others, t * 0 + highest)
+    return lambda t: reduce(lambda value, coefficient: value * t + coefficient, others, highest)
 
 
 def _from_integer(x):

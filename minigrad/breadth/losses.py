@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ..core.costs import per_element
 from ..core.errors import OptionError, RangeError, ShapeError
 from ..core.frames import warn
@@ -20,6 +18,7 @@ from ..ops.comparisons import where
 from ..ops.elementary import logaddexp
 from ..ops.losses import check_reduction, class_numbers, likelihoods, reduced
 from ..ops.samplers import cases, distinct, integers, positive, probability, real
+from .activations import hardtanh
 from .distances import clamp_value
 
 __family__ = "loss"
@@ -66,9 +65,9 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
 def bernoulli_loss(p, t, /):
     """-t log p - (1 - t) log(1 - p). Logarithms are at least -100, and p (1 - p) in d/dp at least 1e-12."""
     xp = namespace(p, t)
-    with np.errstate(divide="ignore"):
-        log_p = xp.maximum(xp.log(p), -100.0)
-        log_q = xp.maximum(xp.log1p(-p), -100.0)
+    p_is_0, q_is_0 = p <= math.exp(-100), p == 1  # `where` also keeps the second derivative finite
+    log_p = xp.where(p_is_0, -100.0, xp.log(xp.where(p_is_0, 1.0, p)))
+    log_q = xp.where(q_is_0, -100.0, xp.log1p(-xp.where(q_is_0, 0.0, p)))
     return -t * log_p - (1 - t) * log_q, (
         lambda g: g * ((p - t) / xp.maximum(p * (1 - p), 1e-12)),
         lambda g: g * (log_q - log_p),
@@ -205,13 +204,12 @@ def l1_loss(input, target, reduction="mean"):
     | cases((distinct, 3), (real, 3), reduction="none", beta=0.3),
 )
 def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
-    """d**2 / (2 beta) where d = |input - target| is below `beta`, d - beta / 2 elsewhere (Girshick 2015)."""
+    """d**2 / (2 beta) where |d| < beta, |d| - beta / 2 elsewhere, with d = input - target (Girshick 2015)."""
     if not beta >= 0:
         raise OptionError(f"beta must be at least 0, got {beta}.\nThe default is 1.")
     input, target = all_floating(*_check_pair("smooth_l1_loss", input, target))
-    d = (input - target).absolute()
-    near = d.clamp(max=beta)
-    return reduced(near / beta * (d - 0.5 * near) if beta else d, reduction)
+    d = input - target
+    return reduced(_quadratic_near_0(d, beta) / beta if beta else d.absolute(), reduction)
 
 
 @derived(
@@ -220,13 +218,17 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     | cases((distinct, 3), (real, 3), reduction="none", delta=0.3),
 )
 def huber_loss(input, target, reduction="mean", delta=1.0):
-    """d**2 / 2 where d = |input - target| is below `delta`, delta (d - delta / 2) elsewhere (Huber 1964)."""
+    """d**2 / 2 where |d| < delta, delta (|d| - delta / 2) elsewhere, with d = input - target (Huber 1964)."""
     if not delta > 0:
         raise OptionError(f"delta must be above 0, got {delta}.\nThe default is 1.")
     input, target = all_floating(*_check_pair("huber_loss", input, target))
-    d = (input - target).absolute()
-    near = d.clamp(max=delta)
-    return reduced(near * (d - 0.5 * near), reduction)
+    return reduced(_quadratic_near_0(input - target, delta), reduction)
+
+
+def _quadratic_near_0(d, limit):
+    """d**2 / 2 where |d| is below `limit`, limit (|d| - limit / 2) elsewhere; d2/dd2 is 1 at 0 too."""
+    near = hardtanh(d, -limit, limit)
+    return near * (d - 0.5 * near)
 
 
 @derived(

@@ -32,8 +32,11 @@ def logit(x, /, eps=None):
     Outside [0, 1] both are NaN. With `eps`, x is first clamped to [eps, 1 - eps], outside of which d/dx = 0.
     """
     xp = namespace(x)
-    y = x if eps is None else xp.minimum(xp.maximum(x, eps), 1 - eps)
-    outside, there = ((x < 0) | (x > 1), math.nan) if eps is None else (x != y, 0.0)
+    y, outside, there = x, (x < 0) | (x > 1), math.nan
+    if eps is not None:
+        clamped = xp.minimum(xp.maximum(x, eps), 1 - eps)
+        outside, there = x != clamped, 0.0
+        y = xp.where(outside, xp.stop_gradient(clamped), x)
     return xp.log(y / (1 - y)), (lambda g: xp.where(outside, there, g / (y * (1 - y))),)
 
 

@@ -23,6 +23,7 @@ from ..core.arithmetic import (  # noqa: F401 (the rest of the family)
 from ..core.dtypes import is_floating
 from ..core.namespace import namespace
 from ..core.op import differentiable
+from ..core.tensor import Tensor
 from .samplers import away_from_zero, binary, cases, distinct, unary
 from .samplers import positive as positives
 from .samplers import real as reals
@@ -81,7 +82,7 @@ def power(x, y, /):
 
 def _to(x, n):
     """x ** n, small integer powers as products: NumPy's x**3 takes hundreds of times longer than x*x*x."""
-    if n not in (-3, -2, 3, 4) or not is_floating(x.dtype):
+    if n not in (-3, -2, 3, 4) or not is_floating(x.dtype) or isinstance(x, Tensor):
         return x**n
     square = x * x
     product = square if n == -2 else square * square if n == 4 else square * x

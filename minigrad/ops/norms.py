@@ -73,7 +73,8 @@ def _slope(x, n, p, axes):
         chosen = xp.stop_gradient((xp.absolute(x) == n) | (x != x)).astype(x.dtype)
         return xp.sign(x) * (chosen / chosen.sum(axis=axes, keepdims=True))
     size = xp.where(x == 0, 1.0, xp.absolute(x))
-    return xp.sign(x) * (size / xp.where(n == 0, 1.0, n)) ** (p - 1)
+    slope = (size / xp.where(n == 0, 1.0, n)) ** (p - 1)
+    return xp.sign(x) * xp.where(n == 0, 0.0, slope)  # below order 0, one 0 makes n 0
 
 
 @derived(

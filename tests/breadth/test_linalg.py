@@ -114,6 +114,22 @@ def test_a_norm_is_smooth_where_some_elements_are_zero(p):
     assert x.grad.array[0] == 0.0
 
 
+@pytest.mark.parametrize("p", [-0.5, -1, -2, -3])
+@pytest.mark.parametrize("values", [[0.0, 3.0, 0.0, 0.0], [0.0, 3.0, 4.0, 5.0], [-0.0, -1.0, 2.0, 1e-5]])
+def test_a_norm_of_negative_order_is_flat_at_0(values, p):
+    """One 0 makes it 0, and so it stays whatever the others are."""
+    for norm in (mg.linalg.vector_norm, mg.norm, mg.linalg.norm):
+        x = mg.tensor([values, [1.0, 2.0, 4.0, 8.0]], dtype="float64", requires_grad=True)
+        with np.errstate(divide="ignore"):
+            n = norm(x, p, dim=1)
+            (g,) = mg.autograd.grad(n.sum(), x, create_graph=True)
+            (h,) = mg.autograd.grad(g.sum(), x)
+        assert n[0].item() == 0
+        np.testing.assert_array_equal(g.array[0], 0)
+        np.testing.assert_array_equal(h.array[0], 0)
+        np.testing.assert_allclose(g.array[1], (x.array[1] / n.array[1]) ** (p - 1))
+
+
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_determinant_of_a_singular_matrix_has_derivatives(order):
     singular = mg.tensor([[1.0, 2, 0], [2, 4, 0], [1, 0, 3]], dtype="float64", requires_grad=True)

@@ -74,6 +74,10 @@ def test_polygamma_of_integers_and_their_reflections():
         rtol=1e-14,
     )
     assert mg.polygamma(1, mg.tensor([0.0, -3.0])).tolist() == [math.inf, math.inf]
+    far = leaf([-INF, INF])
+    for n, at_infinity in ((0, INF), (1, 0), (2, 0), (3, 0)):  # poles without end to the left
+        np.testing.assert_array_equal(mg.polygamma(n, far).array, [math.nan, at_infinity])
+    np.testing.assert_array_equal(gradient_of(mg.lgamma, [-INF, INF]), [math.nan, INF])
     with pytest.raises(mg.OptionError, match="n must be an integer from 0 to 100"):
         mg.polygamma(-1, x)
     with pytest.raises(mg.RangeError, match=r"above 0\.5, got -0\.5"):
@@ -134,6 +138,49 @@ def test_derivatives_at_kinks_are_pytorchs():
     assert slope(mg.xlogy, 0.0, 2.0)[1] == 0
     assert slope(mg.atan2, 0.0, 0.0) == [0, 0]
     assert slope(mg.sinc, 0.0) == slope(mg.sign, 0.0) == slope(mg.round, 0.5) == [0]
+
+
+to_zero = lambda loss, **settings: lambda x: loss(x, mg.zeros_like(x), reduction="none", **settings)
+CURVATURES = {  # where pieces meet: a function, points, and its second derivatives there
+    "huber_loss": (to_zero(F.huber_loss), [-0.0, 0.0, 0.5, -0.5, 1.0, -1.0, 2.0], [1, 1, 1, 1, 0, 0, 0]),
+    "huber_loss, delta": (to_zero(F.huber_loss, delta=0.5), [0.0, 0.4, 0.5, -0.7], [1, 1, 0, 0]),
+    "smooth_l1_loss": (to_zero(F.smooth_l1_loss), [-0.0, 0.0, 0.5, 1.0, -2.0], [1, 1, 1, 0, 0]),
+    "smooth_l1_loss, beta": (to_zero(F.smooth_l1_loss, beta=0.5), [0.0, -0.4, 0.5], [2, 2, 0]),
+    "l1_loss": (to_zero(F.l1_loss), [0.0, 2.0], [0, 0]),
+    "mse_loss": (to_zero(F.mse_loss), [0.0, 2.0], [2, 2]),
+    "binary_cross_entropy": (to_zero(F.binary_cross_entropy), [0.0, 0.5], [1e12, 4]),
+    "logit, eps": (lambda x: mg.logit(x, 0.1), [0.05, 0.1, 0.5, 0.9, 0.95], [0, -80 / 0.81, 0, 80 / 0.81, 0]),
+    "x**-1": (lambda x: x**-1, [0.0, -2.0], [INF, -0.25]),
+    "x**-2": (lambda x: x**-2, [0.0, 1.0], [INF, 6]),
+    "x**3": (lambda x: x**3, [-0.0, 0.0, 1.0], [0, 0, 6]),
+    "softplus": (F.softplus, [0.0, 21.0], [0.25, 0]),
+    "sinc": (mg.sinc, [-0.0, 0.0], [-(math.pi**2) / 3] * 2),
+    "gelu": (F.gelu, [0.0], [2 / math.sqrt(2 * math.pi)]),
+    "hardswish": (F.hardswish, [-3.0, 0.0, 3.0], [0, 1 / 3, 0]),
+    "softsign": (F.softsign, [0.0, 1.0, -1.0], [0, -0.25, 0.25]),
+    "|x|": (mg.abs, [0.0, -2.0], [0, 0]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize("name", CURVATURES)
+def test_second_derivatives_where_pieces_meet(name):
+    function, points, expected = CURVATURES[name]
+    x = leaf(points)
+    (slopes,) = mg.autograd.grad(function(x).sum(), x, create_graph=True)
+    found = mg.autograd.grad(slopes.sum(), x)[0] if slopes.requires_grad else mg.zeros_like(x)
+    np.testing.assert_allclose(found.array, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_binary_cross_entropy_has_finite_derivatives_at_0_and_1():
+    """Also by both arguments: where a logarithm is limited, it is flat."""
+    p, t = leaf([0.0, 1.0, 0.0, 1.0]), leaf([0.0, 1.0, 1.0, 0.0])
+    losses = F.binary_cross_entropy(p, t, reduction="sum")
+    d_p, d_t = mg.autograd.grad(losses, [p, t], create_graph=True)
+    np.testing.assert_allclose(d_t.array, [100, -100, 100, -100])
+    (mixed,) = mg.autograd.grad(d_t.sum(), p)
+    np.testing.assert_allclose(mixed.array, [-1, -1, -1, -1])
+    assert np.isfinite(mg.autograd.grad(d_p.sum(), t)[0].array).all()
 
 
 def test_alpha_and_rounding_are_settings_of_arithmetic():
