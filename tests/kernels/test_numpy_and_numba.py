@@ -12,6 +12,7 @@ from minigrad.core.kernels import defaults, sets
 from minigrad.core.registry import ops
 from minigrad.nn import functional as F
 from minigrad.ops import masks
+from minigrad.optim.optimizer import adam_update
 from minitransformer.layers.attention_op import multi_head_attention
 from tests.kernel_sets import BOTH, Kernels, needs_numba, registered
 
@@ -123,6 +124,128 @@ def test_loops_agree_with_numpys_kernels(name):
 def test_every_loop_is_compared_with_numpys():
     kernels.kernels(draw())  # loads them
     assert registered("numba") - {"adam"} == set(CASES) - {"multi_head_attention"}
+
+
+ENTROPY = {"ignore_index": -100, "reduction": "mean", "label_smoothing": 0.0}
+SMOOTHED = ENTROPY | {"reduction": "none", "label_smoothing": 0.1}
+ATTENTION = PLAIN | {"scale": 0.5}
+ROWS = lambda *shape: {"normalized_shape": shape, "eps": 1e-5}
+NO_IDS = np.zeros((0, 2), np.int64)
+
+
+def heads(batch, count, queries, keys, width, value_width, **settings):
+    shapes = (queries, width), (keys, width), (keys, value_width)
+    arrays = [draw(batch, count, *shape, seed=i) for i, shape in enumerate(shapes)]
+    return (*arrays, None), ATTENTION | settings
+
+
+MATRICES = (3, 5), (3, 1), (0, 3), (3, 0)
+TABLES = ((6, 3), IDS), ((6, 0), IDS), ((6, 1), IDS), ((6, 3), NO_IDS), ((0, 3), NO_IDS), ((6, 3), 2)
+SMALL = {  # kernel -> (arrays, settings): of nothing, of one class or number, and a few of each
+    "softmax": [((draw(*shape),), {"dim": -1}) for shape in (*MATRICES, (5,), (2, 0, 3))],
+    "log_softmax": [((draw(*shape),), {"dim": -1}) for shape in (*MATRICES, (5,))],
+    "relu": [((np.array(draw(*shape)),), {}) for shape in (*MATRICES, ())],
+    "gelu": [
+        ((np.array(draw(*shape)),), {"approximate": how})
+        for shape in (*MATRICES, ())
+        for how in ("none", "tanh")
+    ],
+    "layer_norm": [((draw(n, d), draw(d, seed=1), draw(d, seed=2)), ROWS(d)) for n, d in MATRICES]
+    + [((np.ones((2, 3), np.float32), None, None), ROWS(3))],
+    "rms_norm": [((draw(n, d), draw(d, seed=1)), ROWS(d)) for n, d in MATRICES]
+    + [((np.zeros((2, 3), np.float32), None), ROWS(3))],
+    "cross_entropy": [
+        ((draw(len(target), classes), np.array(target, np.int64)), settings)
+        for target, classes in (([0, 2], 3), ([0, 0, -100], 1), ([], 4), ([-100, -100], 3))
+        for settings in (ENTROPY, SMOOTHED)
+    ],
+    "embedding": [((draw(*shape), np.array(ids, np.int64)), {}) for shape, ids in TABLES],
+    "quantized_linear": [
+        ((draw(n, d), np.ones((m, d), np.int8), draw(m, seed=1), None), {})
+        for n, m, d in ((3, 4, 5), (0, 4, 5), (3, 0, 5), (3, 4, 0), (1, 1, 1))
+    ],
+    "scaled_dot_product_attention": [
+        heads(*shape)
+        for shape in ((2, 3, 5, 7, 4, 6), (1, 1, 1, 1, 1, 1), (1, 1, 1, 5, 4, 4), (1, 2, 2, 0, 3, 3),
+                      (0, 1, 2, 2, 2, 2), (1, 1, 0, 3, 2, 2), (1, 1, 2, 2, 0, 2), (1, 1, 2, 2, 2, 0))
+    ],
+    **{
+        name: [
+            ((draw(t, b, i), *[draw(b, h, seed=n) for n in range(states)], draw(gates * h, i, seed=2),
+              draw(gates * h, h, seed=3), None, None, None), {"reverse": False})
+            for t, b, i, h in ((3, 2, 2, 5), (1, 1, 1, 1), (2, 0, 2, 3), (2, 2, 0, 3), (2, 2, 2, 0))
+        ]
+        for name, gates, states in (("rnn", 1, 1), ("lstm", 4, 2), ("gru", 3, 1))
+    },
+}  # fmt: skip
+
+
+def spoiled(a):
+    """An array in other layouts, and copies with NaN or an infinity in one place, a row, everywhere."""
+    yield from (np.asfortranarray(a), np.repeat(a, 2, -1)[..., ::2], a[..., ::-1].copy()[..., ::-1])
+    yield np.repeat(a, 2, 0)[::2]
+    yield np.broadcast_to(a[:1], a.shape)
+    for number in (np.nan, np.inf, -np.inf):
+        for place in ((0,) * a.ndim, (-1,) * a.ndim, 0, ...):
+            b = a.copy()
+            b[place] = number
+            yield b
+
+
+def values_and_gradients(which, name, arrays, settings, g):
+    tensors = [a if a is None else mg.Tensor(a) for a in arrays]
+    inputs = [x.requires_grad_() for x in tensors if x is not None and x.is_floating_point()]
+    with kernels.use(which):
+        outs = ops[name].call(*tensors, **settings)
+        outs = list(outs) if isinstance(outs, tuple) else [outs]
+        grads = mg.autograd.grad(outs, inputs, [mg.Tensor(g(out.shape)) for out in outs])
+    return [x.array for x in (*outs, *grads)]
+
+
+def assert_alike(name, arrays, settings, g=lambda shape: draw(*shape, seed=9)):
+    found, expected = (values_and_gradients(which, name, arrays, settings, g) for which in ("jit", "numpy"))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.dtype == theirs.dtype == np.float32
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5)
+
+
+@needs_numba
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SMALL)
+def test_loops_treat_nan_empty_and_strided_arrays_as_numpys(name):
+    """Each float array in turn, and the gradient that comes back."""
+    for arrays, settings in SMALL[name]:
+        assert_alike(name, arrays, settings)
+        for i, a in enumerate(arrays):
+            if a is not None and a.dtype == np.float32 and a.size and a.ndim:
+                for other in spoiled(a):
+                    assert_alike(name, (*arrays[:i], other, *arrays[i + 1 :]), settings)
+        for number in (np.nan, np.inf):
+            assert_alike(name, arrays, settings, lambda shape, n=number: np.full(shape, n, np.float32))
+        assert_alike(name, arrays, settings, lambda shape: np.broadcast_to(np.float32(0.5), shape))
+        assert_alike(name, arrays, settings, lambda shape: np.array(draw(*shape, seed=9), order="F"))
+
+
+@needs_numba
+def test_every_loop_meets_nan_and_empty_arrays():
+    kernels.kernels(draw())  # loads them
+    assert registered("numba") - {"adam"} == set(SMALL)
+
+
+@needs_numba
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 0.0])
+def test_adams_loop_treats_nan_as_numpys(number):
+    for place in range(4):
+        found = []
+        for which in ("jit", "numpy"):
+            p, g, m, v = draw(5), draw(5, seed=1), draw(5, seed=2), abs(draw(5, seed=3))
+            (p, g, m, v)[place][1] = number
+            with kernels.use(which):
+                adam_update(p, g, m, v, (0.1, 0.1, 0.9, 0.1, 1.0, 1e-8, 0.99, 0.1))
+            found.append((p, m, v))
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
 @needs_numba

@@ -20,12 +20,12 @@ def embedding(weight, ids):
     flat = np.ascontiguousarray(ids, np.int64).reshape(-1)
     value = np.empty((*ids.shape, shape[1]), F)
     wrong = np.empty(1, np.int64)
-    _rows(weight, flat, value.reshape(-1, shape[1]), wrong)
+    _rows(weight, flat, value.reshape(flat.size, shape[1]), wrong)
     check_ids(wrong, weight, ids)
 
     def gradient(g, needs):
         out = np.zeros(shape, g.dtype)
-        _add_rows(contiguous(g).reshape(-1, shape[1]), flat, out)
+        _add_rows(contiguous(g).reshape(flat.size, shape[1]), flat, out)
         return out, None
 
     return value, gradient

@@ -115,8 +115,8 @@ def _cross_entropy_backward(x, target, shifts, scale, r, ignored, smoothing, cou
         s = scale[i] / divisor
         m = shifts[i, 0]
         shift = shifts[i, 1]
-        others = F(0)
-        even = s * smoothing / F(classes)
+        others = F(0) * shift  # NaN if a score is, also with no other class
+        even = s * smoothing / F(classes) if smoothing else F(0)
         for j in range(classes):
             p = exp_below(x[i, j] - m - shift)
             others = accumulate(others, F(0) if j == t else p)

@@ -34,7 +34,7 @@ def embedding(weight, ids):
             is_start[0] = True
             np.not_equal(ranked[1:], ranked[:-1], out=is_start[1:])
             (starts,) = is_start.nonzero()
-            rows = g.reshape(-1, shape[1])[order]
+            rows = g.reshape(flat.size, shape[1])[order]
             rows = rows.astype(float32) if g.dtype in HALF else rows
             out[ranked[starts]] = np.add.reduceat(rows, starts, axis=0)
         return out, None

@@ -38,9 +38,9 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     def gradient(g, needs):
         scale = np.where(valid, g / number if reduction == "mean" and number else g, 0).astype(p.dtype)
         r = p * (inverse * scale)[:, None]
+        r[row, known] = scale * (label_smoothing - others * inverse)  # softmax - 1 + e
         if label_smoothing:
             r -= (scale * (label_smoothing / classes))[:, None]
-        r[row, known] += scale * (label_smoothing - others * inverse)  # softmax - 1 + e
         return np.where(valid[:, None], r, 0), None  # 0 even if an ignored row contains NaN
 
     if reduction == "none":
