@@ -142,8 +142,6 @@ _KEY = random.Key(seed=0, stream=1, step=0, call=0)
 def dropout(x, /, p, key):
     """Zero each element with probability p, and divide the others by 1 - p (Srivastava et al. 2014).
 
-    p is rounded to a multiple of 2**-16, and the rounded value is used throughout, so that the expectation
-    is x. The gradient gets the same mask and factor.
+    The gradient gets the same mask and factor.
     """
-    kept = draws.keep_probability(p)
-    return x * constant(draws.keep_mask(key, x.shape, p), x) * (1 / kept if kept else 0.0)
+    return x * constant(draws.keep_mask(key, x.shape, p), x) * draws.keep_scale(p)

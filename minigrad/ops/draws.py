@@ -20,27 +20,34 @@ def _philox(key: Key, block: int) -> np.random.Philox:
 
 
 def keep_mask(key: Key, shape: tuple[int, ...], p: float) -> np.ndarray:
-    """Boolean array of `shape`: False with probability p (to a multiple of 2**-16).
+    """Boolean array of `shape`: False with probability p, see `drop_threshold`.
 
-    Element i of the whole batch is decided by the i-th group of 16 bits of the key's sequence, so rows
-    [a, b) of a batch, drawn with `row=a`, agree with the whole batch drawn at once.
+    Element i of the whole batch is decided by the i-th group of 16 (or 32) bits of the key's sequence, so
+    rows [a, b) of a batch, drawn with `row=a`, agree with the whole batch drawn at once.
     """
+    bits, threshold = drop_threshold(p)
     size = int(np.prod(shape))
     first = key.row * (size // shape[0] if shape and shape[0] else 0)
-    block, skip = divmod(first, 16)  # a Philox block is 4 words of 64 bits, 16 groups
-    words = _philox(key, block).random_raw((skip + size + 3) // 4)
-    bits = words.view(np.uint16)[skip : skip + size]
-    return (bits >= drop_threshold(p)).reshape(shape)
+    block, skip = divmod(first, 256 // bits)  # a Philox block is 4 words of 64 bits
+    words = _philox(key, block).random_raw(-(-(skip + size) * bits // 64))
+    groups = words.view(f"u{bits // 8}")[skip : skip + size]
+    return (groups >= threshold).reshape(shape)
 
 
-def drop_threshold(p: float) -> int:
-    """How many of the 65,536 equally likely 16-bit groups mean "drop"."""
-    return round(p * 65536)
+def drop_threshold(p: float) -> tuple[int, int]:
+    """(16, n) or (32, n): how many bits are drawn for an element, and how many of their values mean "drop".
+
+    16 bits are enough if they round p by at most 1% of the smaller of p and 1 - p.
+    """
+    few = round(p * 2**16)
+    if abs(few / 2**16 - p) <= 0.01 * min(p, 1 - p):
+        return 16, few
+    return 32, round(p * 2**32)
 
 
-def keep_probability(p: float) -> float:
-    """The probability that dropout keeps an element: 1 - p, with p rounded to a multiple of 2**-16."""
-    return 1 - drop_threshold(p) / 65536
+def keep_scale(p: float) -> float:
+    """The factor of the elements that dropout keeps: 1 / (1 - p), or 0 if it keeps none."""
+    return 1 / (1 - p) if p < 1 else 0.0
 
 
 def bounds(low: float, high: float, dtype: np.dtype) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -117,6 +118,40 @@ def test_a_mask_keeps_the_fraction_it_should():
     key = random.Key(seed=0, stream=0, step=0, call=0)
     for p in (0.0, 0.1, 0.5, 1.0):
         assert draws.keep_mask(key, (100, 1000), p).mean() == pytest.approx(1 - p, abs=0.005)
+    for p in (5e-6, 2.2e-5, 3.59e-4):  # which 16 bits would round by more than 1%
+        for rare in (~draws.keep_mask(key, (4_000_000,), p), draws.keep_mask(key, (4_000_000,), 1 - p)):
+            assert abs(rare.sum() - 4e6 * p) < 5 * (4e6 * p) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("p", "bits"),
+    [(0.0, 16), (0.1, 16), (0.2, 16), (0.5, 16), (0.9, 16), (1.0, 16), (2**-16, 16), (1 - 2**-16, 16),
+     (1e-3, 16), (0.999, 16), (3.59e-4, 32), (1 - 3.59e-4, 32), (2.2e-5, 32), (5e-6, 32), (1e-12, 32)],
+)  # fmt: skip
+def test_a_probability_is_drawn_to_1_percent(p, bits):
+    used, threshold = draws.drop_threshold(p)
+    assert used == bits
+    if p > 2**-30:
+        assert threshold / 2**bits == pytest.approx(p, rel=0.01)
+        assert 1 - threshold / 2**bits == pytest.approx(1 - p, rel=0.01)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.9, 3.59e-4, 5e-6, 0.9999])
+@pytest.mark.parametrize("drop", ["dropout", "attention"])
+def test_what_dropout_keeps_is_divided_by_1_minus_p(drop, p):
+    """By NumPy's kernels, numba's and the definition, with one mask."""
+    found = []
+    for which, fused in (("numpy", True), ("numpy", False), *([("jit", True)] if find_spec("numba") else [])):
+        mg.manual_seed(1)
+        with mg.kernels.use(which), mg.fused(fused):
+            if drop == "dropout":
+                found.append(F.dropout(mg.ones(50_000), p).numpy())
+            else:  # 50,000 weights of 1
+                one = mg.ones(1, 1, 50_000, 1)
+                y = F.scaled_dot_product_attention(one, one[:, :, :1], one[:, :, :1], dropout_p=p)
+                found.append(y.numpy().reshape(-1))
+        np.testing.assert_array_equal(found[-1] != 0, found[0] != 0)
+        np.testing.assert_allclose(found[-1][found[0] != 0], 1 / (1 - p), rtol=1e-6)
 
 
 def test_keys_differ_in_every_part():

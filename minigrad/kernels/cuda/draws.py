@@ -16,16 +16,15 @@ from ...core.dtypes import HALF, float32
 from ...core.kernels import kernel
 from ...core.random import Key
 from ...ops import activations as ops
-from ...ops.draws import drop_threshold, keep_probability
+from ...ops.draws import drop_threshold, keep_scale
 
 
 @kernel(ops.dropout, "cupy")
 def dropout(x, p, key):
     """x * keep / (1 - p), with the mask `keep` drawn from `key`; the gradient is scaled in the same way."""
-    kept = keep_probability(p)
     wide = float32 if x.dtype in HALF else x.dtype
     scaled = keep_mask(array_module(x), key, x.shape, p).astype(wide)
-    scaled *= 1 / kept if kept else 0
+    scaled *= keep_scale(p)
     times = lambda x: (x.astype(wide, copy=False) * scaled).astype(x.dtype, copy=False)
     return times(x), (times,)
 
@@ -37,11 +36,15 @@ _STEPS = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # added to the two words of the
 
 def keep_mask(xp: Any, key: Key, shape: tuple[int, ...], p: float) -> Any:
     """`ops.draws.keep_mask` on the GPU: False with probability p."""
+    bits, threshold = drop_threshold(p)
     size = math.prod(shape)
     first = key.row * (size // shape[0] if shape and shape[0] else 0)
-    block, skip = divmod(first, 16)
-    bits = philox(xp, key, block, -(-(skip + size) // 16)).view(np.uint16)[skip : skip + size]
-    return (bits >= np.uint16(drop_threshold(p)) if p < 1 else xp.zeros(size, bool)).reshape(shape)
+    block, skip = divmod(first, 256 // bits)
+    words = philox(xp, key, block, -(-(skip + size) * bits // 256))
+    groups = words.view(f"u{bits // 8}")[skip : skip + size]
+    largest = 2**bits - 1
+    keep = groups >= groups.dtype.type(threshold) if threshold <= largest else xp.zeros(size, bool)
+    return keep.reshape(shape)
 
 
 def philox(xp: Any, key: Key, block: int, number: int) -> Any:

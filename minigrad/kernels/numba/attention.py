@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.kernels import kernel
 from ...ops import attention as ops
-from ...ops.draws import keep_probability
+from ...ops.draws import keep_scale
 from ..numpy import attention as tiles
 from ..numpy.attention import EXACT, NUMPY, RowWork, attend, empty_heads
 from .arrays import is_float32, row_of, rows_of
@@ -73,8 +73,7 @@ def _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key):
     q, k, v = map(_contiguous_rows, (q, k, v))
     bias = _NOTHING if mask is None else np.broadcast_to(tiles.as_bias(mask, q.dtype), scores)
     keep = tiles.keep_mask(key, scores, dropout_p) if dropout_p else _ALL_KEPT
-    kept = keep_probability(dropout_p)
-    settings = bias, keep, F(1 / kept if kept else 0), is_causal, F(scale)
+    settings = bias, keep, F(keep_scale(dropout_p)), is_causal, F(scale)
     y = empty_heads(np.empty, q, (*q.shape[:3], v.shape[3]))
     heads.attend(q, k, v, *settings, y)
 

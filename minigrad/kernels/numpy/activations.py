@@ -148,8 +148,7 @@ def dropout(x, p, key):
 
 
 def scaled_keep(key, shape, p, dtype):
-    """keep / (1 - p): 0 for dropped elements. `p` is rounded to a multiple of 2**-16."""
-    kept = draws.keep_probability(p)
+    """keep / (1 - p): 0 for dropped elements."""
     scaled = draws.keep_mask(key, shape, p).astype(dtype)
-    scaled *= 1 / kept if kept else 0
+    scaled *= draws.keep_scale(p)
     return scaled

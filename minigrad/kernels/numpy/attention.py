@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.kernels import kernel
 from ...ops import attention as ops
-from ...ops.draws import keep_mask, keep_probability
+from ...ops.draws import keep_mask, keep_scale
 
 TILE = 1 << 18  # scores per tile
 MIN_QUERIES = 64  # per tile: matrix products with fewer rows are slow
@@ -123,9 +123,8 @@ def attend(
         v = np.broadcast_to(v, (*lead, *v.shape[-2:]))
     bias = None if mask is None else np.broadcast_to(as_bias(mask, q.dtype), (*lead, queries, keys))
     keep = keep_mask(key, (*lead, queries, keys), dropout_p) if dropout_p else None
-    kept = keep_probability(dropout_p)
-    dropout_scale = 1 / kept if kept else 0.0
-    tiled = _Tiled(work, q, k, v, scale, bias, keep, dropout_scale, _tiles(lead, queries, keys, is_causal))
+    tiles = _tiles(lead, queries, keys, is_causal)
+    tiled = _Tiled(work, q, k, v, scale, bias, keep, keep_scale(dropout_p), tiles)
     y = empty_heads(np.empty, q, (*lead, queries, v.shape[-1]))
     logarithms = tiled.forward(y)
 

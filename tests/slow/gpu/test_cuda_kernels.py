@@ -35,7 +35,13 @@ VARIANTS = [
     (source, dtype, numbers)
     for source in SOURCES
     for dtype in launching.SCALARS
-    for numbers in ([{"WIDTH": w} for w in (32, 64, 128)] if source == "attention" else [{}])
+    for numbers in (
+        [{"WIDTH": w} for w in (32, 64, 128)] + [{"WIDTH": 64, "BITS": 32}]
+        if source == "attention"
+        else [{"BITS": 16}, {"BITS": 32}]
+        if source == "dropout"
+        else [{}]
+    )
 ]
 CASES = {
     n: c for n, c in ALL_CASES.items() if n not in ("rnn", "lstm", "gru", "relu")
@@ -287,7 +293,8 @@ TAKEN = {*OWN, *CASES}
 
 def test_every_kernel_is_compared_with_numpys():
     kernels.sets["cuda"].loaded()
-    assert registered("cuda") == TAKEN - {"multi_head_attention"}  # which calls the other attention's
+    composed = {"multi_head_attention", "quantized_linear"}  # of other ops, which have kernels
+    assert registered("cuda") == TAKEN - composed
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"embedding"}))
@@ -342,7 +349,7 @@ def test_models_learn_as_on_the_cpu(name, device):
 @pytest.mark.parametrize(
     ("shape", "row"), [((1000,), 0), ((3, 5, 7), 0), ((2, 9), 11), ((513, 16), 2), ((1,), 3)]
 )
-@pytest.mark.parametrize("p", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("p", [0.1, 0.5, 1.0, 3.59e-4, 1 - 3.59e-4, 5e-6])  # the last three draw 32 bits
 def test_dropout_draws_what_the_cpu_draws(shape, row, p, device):
     key = KEY._replace(row=row)
     x = long(*shape)
@@ -352,6 +359,17 @@ def test_dropout_draws_what_the_cpu_draws(shape, row, p, device):
     np.testing.assert_allclose(here(value), expected, rtol=2e-7)
     np.testing.assert_array_equal(here(gradient(there(x))), here(value))
     assert np.shape(theirs(x)) == shape
+
+
+@pytest.mark.parametrize("p", [0.3, 3.59e-4, 1 - 3.59e-4])
+def test_attention_drops_what_the_cpu_drops(p, device):
+    """Of 300 queries with 70 keys each, in value and gradients."""
+    arrays = [draw(1, 2, n, 3, seed=i) for i, n in enumerate((300, 70, 70))]
+    settings = {"is_causal": False, "scale": 0.5, "dropout_p": p, "key": KEY}
+    call = "scaled_dot_product_attention", (*arrays, None), settings
+    (value, gradients), (expected, theirs) = run_fused(*call), run(cpu, *call)
+    for ours, other in zip((value, *gradients), (expected, *theirs), strict=True):
+        np.testing.assert_allclose(ours, other, rtol=1e-5, atol=1e-5 * abs(other).max())
 
 
 # ---------------------------------------------------------------- what the CPU has no kernel of

@@ -201,7 +201,7 @@ def test_masks_are_drawn_on_the_device_bit_for_bit(gpu, row, seed):
     xp = mg.zeros(1, device="cuda").array
     library = array_module(xp)
     for shape in ((), (1,), (7, 3), (2, 5, 13), (0, 4)):
-        for p in (0.0, 0.1, 0.5, 1.0):
+        for p in (0.0, 0.1, 0.5, 1.0, 3.59e-4, 1 - 3.59e-4, 1 - 1e-11):
             key = Key(seed, 2**32 - 1, 12, 3, row if shape else 0)
             found = on_cpu(draws.keep_mask(library, key, shape, p))
             np.testing.assert_array_equal(found, keep_mask(key, shape, p))

@@ -129,5 +129,6 @@ def dropout(x, p, key):
 def _dropout(x, drops):
     x = contiguous(x)
     y = array_module(x).empty_like(x)
-    kernel(x, "dropout", "dropout")((math.ceil(x.size / 4096),), (256,), (x, y, x.size, drops))
+    function = kernel(x, "dropout", "dropout", BITS=int(drops["bits"][0]))
+    function((math.ceil(x.size / 4096),), (256,), (x, y, x.size, drops))
     return y

@@ -71,7 +71,7 @@ def _attend(q, k, v, y, mask, is_causal, scale, drops):
     rows = 128 * 16 // wide  # per block
 
     def run(name, length, *arguments):
-        function = kernel(q, "attention", name, WIDTH=wide)
+        function = kernel(q, "attention", name, WIDTH=wide, BITS=int(drops["bits"][0]))
         grid = batch * number, -(-length // rows)
         function(grid, (128,), (*arguments, problem, mask_argument(mask), acc.type(scale), drops))
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ....core.devices import array_module
 from ....core.random import Key
-from ....ops.draws import drop_threshold
+from ....ops.draws import drop_threshold, keep_scale
 
 SOURCES = Path(__file__).parents[1] / "sources"
 SCALARS = {"float32": "float", "float64": "double", "float16": "float16", "bfloat16": "bfloat16"}
@@ -115,14 +115,15 @@ def struct(dtype: Any, *names: str) -> np.dtype:
     return np.dtype([(name, dtype) for name in names])
 
 
-DRAW = struct("uint64", "seed", "stream", "step", "call", "counters", "first", "threshold")
+WORDS = "seed", "stream", "step", "call", "counters", "first", "threshold"
+DRAW = np.dtype([*((word, np.uint64) for word in WORDS), ("scale", np.float64), ("bits", np.uint64)])
 HEADS = struct("int64", "data", "batch", "head", "row")
 MASK = struct("int64", "data", "batch", "head", "row", "column")
 ARRAYS = np.dtype(
     [("source", np.uint64, MANY), ("target", np.uint64, MANY), ("size", np.int64, MANY),
      ("chunk", np.int64, MANY), ("number", np.int64)]
 )  # fmt: skip
-NO_DRAW, NO_MASK = np.zeros(1, DRAW), np.zeros(1, MASK)
+NO_DRAW, NO_MASK = np.array([(*[0] * 7, 1.0, 16)], DRAW), np.zeros(1, MASK)
 
 
 def draw(key: Key | None, shape: tuple[int, ...], p: float) -> np.ndarray:
@@ -130,7 +131,9 @@ def draw(key: Key | None, shape: tuple[int, ...], p: float) -> np.ndarray:
     if not p or key is None:
         return NO_DRAW
     first = key.row * (math.prod(shape) // shape[0] if shape and shape[0] else 0)
-    return np.array([(key.seed, key.stream, *key.counters, first, drop_threshold(p))], DRAW)
+    bits, threshold = drop_threshold(p)
+    words = key.seed, key.stream, *key.counters, first, threshold
+    return np.array([(*words, keep_scale(p), bits)], DRAW)
 
 
 def heads(x: Any) -> np.ndarray:

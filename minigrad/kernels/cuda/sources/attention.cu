@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(
             }
         }
     }
-    store_own(sum, y, b, h, i, of.queries, of.value_width, lane, total == 0 ? 0 : dropout_scale(draw) / total);
+    store_own(sum, y, b, h, i, of.queries, of.value_width, lane, total == 0 ? 0 : (acc_t)draw.scale / total);
     if (i < of.queries && lane == 0)
         logarithms[blockIdx.x * of.queries + i] = total == 0 ? infinity() : m + log(total);
 }
@@ -138,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_backward_queries
     const int lane = threadIdx.x % LANES;
     const index_t i = (index_t)blockIdx.y * ROWS + threadIdx.x / LANES;
     const index_t after = ((index_t)blockIdx.y + 1) * ROWS, end = of.is_causal ? min(of.keys, after) : of.keys;
-    const acc_t factor = dropout_scale(draw);
+    const acc_t factor = draw.scale;
 
     acc_t own[OWN], own_g[OWN], sum[OWN], delta = 0;
     unsigned drawn = 0;
@@ -182,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_backward_keys(
     const index_t block = (index_t)blockIdx.y * ROWS, j = block + threadIdx.x / LANES;
     const index_t of_warp = block + threadIdx.x / 32 * (32 / LANES);  // the first of the warp's keys
     const index_t start = of.is_causal ? block / TILE * TILE : 0;     // earlier queries see none of these keys
-    const acc_t factor = dropout_scale(draw);
+    const acc_t factor = draw.scale;
 
     acc_t own_k[OWN], own_v[OWN], sum_k[OWN] = {}, sum_v[OWN] = {};
     unsigned drawn = 0;

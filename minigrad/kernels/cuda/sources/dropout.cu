@@ -8,7 +8,7 @@ extern "C" __global__ void dropout(const scalar_t* x, scalar_t* y, index_t numbe
     const int lane = threadIdx.x % 32;
     const index_t start = ((index_t)blockIdx.x * blockDim.x + threadIdx.x) / 32 * 512;
     const unsigned mine = kept_from(draw, start + lane * 16);
-    const acc_t factor = dropout_scale(draw);
+    const acc_t factor = draw.scale;
     for (int turn = 0; turn < 16; turn++) {
         const int place = turn * 32 + lane;  // index among the warp's elements
         const unsigned kept = __shfl_sync(WARP, mine, place / 16) >> place % 16 & 1;

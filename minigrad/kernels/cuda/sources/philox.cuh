@@ -4,12 +4,18 @@
 #pragma once
 #include "common.cuh"
 
-// The key of the draws, and how many of 65,536 equally likely values mean "drop".
+#ifndef BITS
+#define BITS 16  // drawn for an element, or 32
+#endif
+
+// The key of the draws, and how many of the 2**BITS equally likely values mean "drop".
 struct Draw {
     word_t seed, stream, step, call;
     const word_t* counters;  // a step and a call in GPU memory, added to the two above; or null
     word_t first;            // the position, in the whole batch, of the first element
     word_t threshold;        // 0: no dropout
+    double scale;            // of the elements that are kept: 1 / (1 - p)
+    word_t bits;             // BITS
 };
 
 // The words that NumPy's generator returns from the counter (block, call, step, 0) on.
@@ -31,13 +37,13 @@ __device__ inline void philox(const Draw& draw, word_t block, word_t out[4]) {
     out[0] = a, out[1] = b, out[2] = c, out[3] = d;
 }
 
-// A block of the sequence decides on 16 elements, with 16 bits each: bit i is 1 if element i is kept.
-__device__ inline unsigned kept_of_block(const Draw& draw, word_t block) {
-    word_t words[4];
-    philox(draw, block, words);
+// A block of the sequence decides on 16 elements, or two blocks do with 32 bits: bit i is 1 if element i is kept.
+__device__ inline unsigned kept_of_group(const Draw& draw, word_t group) {
+    word_t words[BITS / 4];
+    for (int n = 0; n < BITS / 16; n++) philox(draw, BITS / 16 * group + n, words + 4 * n);
     unsigned kept = 0;
     for (int i = 0; i < 16; i++)
-        if ((words[i / 4] >> i % 4 * 16 & 0xffff) >= draw.threshold) kept |= 1u << i;
+        if ((words[i * BITS / 64] >> i * BITS % 64 & ((1ull << BITS) - 1)) >= draw.threshold) kept |= 1u << i;
     return kept;
 }
 
@@ -45,12 +51,7 @@ __device__ inline unsigned kept_of_block(const Draw& draw, word_t block) {
 __device__ inline unsigned kept_from(const Draw& draw, word_t element) {
     element += draw.first;
     const unsigned skip = element % 16;
-    unsigned kept = kept_of_block(draw, element / 16) >> skip;
-    if (skip) kept |= kept_of_block(draw, element / 16 + 1) << (16 - skip);
+    unsigned kept = kept_of_group(draw, element / 16) >> skip;
+    if (skip) kept |= kept_of_group(draw, element / 16 + 1) << (16 - skip);
     return kept & 0xffff;
-}
-
-// 1 / (the fraction kept), which scales the kept elements; 0 if none is kept.
-__device__ inline acc_t dropout_scale(const Draw& draw) {
-    return draw.threshold < 65536 ? (acc_t)65536 / (65536 - draw.threshold) : 0;
 }
