@@ -69,6 +69,7 @@ def batch_norm(
 
 @derived(
     autocast="float32",
+    exact_in_half=True,  # see `_normalize_rows`
     samples=cases((real, 2, 4, 3), 2, (real, 4), (real, 4))
     | cases((real, 2, 6), 2)
     | cases((real, 1, 3, 2, 2), 3),
@@ -82,8 +83,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
             f"group_norm got {shape[1]} channels and {num_groups} groups.\nPass a divisor of {shape[1]}."
         )
     n = shape[1] // num_groups * math.prod(shape[2:])
-    y = layer_norm(x.reshape(shape[0] * num_groups, n), None, None, (n,), eps)
-    return _per_channel(y.reshape(shape), weight, bias)
+    as_rows = lambda x: x.reshape(shape[0] * num_groups, n)
+    return _normalize_rows(x, weight, bias, eps, as_rows, lambda y: y.reshape(shape))
 
 
 @derived(
@@ -161,7 +162,7 @@ def _per_channel(y, weight, bias):
     return y if bias is None else y + bias.reshape(-1, *places)
 
 
-@partial(round_once, precision="float32")
+@partial(round_once, precision="float32", like_first=True)
 def _normalize_rows(x, weight, bias, eps, as_rows, back):
     """Normalize the rows of x, restore its layout, and scale by channel."""
     rows = as_rows(x)
@@ -174,7 +175,7 @@ def _statistics(rows):
     return wide.mean(1), wide.var(1)
 
 
-@partial(round_once, precision="float32")
+@partial(round_once, precision="float32", like_first=True)
 def _by_running_statistics(name, x, mean, variance, weight, bias, eps):
     """Normalize x by the given mean and variance."""
     if mean is None or variance is None:

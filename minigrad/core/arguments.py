@@ -123,14 +123,15 @@ def _rename(
         return settings
     if "out" in settings and settings["out"] is None:
         settings = {k: v for k, v in settings.items() if k != "out"}
-    renamed = {k if k in own else _alias(k, own): v for k, v in settings.items()}
+    names = {k: k if k in own else _alias(k, own) for k in settings}
+    renamed = {names[k]: v for k, v in settings.items()}
     if "dim" in renamed and "dims" in own and "dim" not in own:
         renamed["dims"] = renamed.pop("dim")
     if len(renamed) < len(settings):
         passed = ", ".join(settings)
         raise OptionError(f"{name} got one setting under two names: {passed}.\nPass it once.")
     if unknown := renamed.keys() - set(own):
-        raise_unknown_arguments(name, sorted(unknown), own)
+        raise_unknown_arguments(name, sorted(k for k in settings if names[k] in unknown), own)
     return renamed
 
 

@@ -102,10 +102,13 @@ def pull_in_float32(
     return rounded
 
 
-def round_once(function: Callable, precision: str | None = None, products: bool = False) -> Callable:
+def round_once(
+    function: Callable, precision: str | None = None, products: bool = False, like_first: bool = False
+) -> Callable:
     """Compute a function of 16-bit tensors in float32; only its results are rounded.
 
-    Tensors of several dtypes are passed unchanged. So are those of matrix `products` on a GPU, which are
+    Tensors of several dtypes are passed unchanged, except that with `like_first` the dtype of the first
+    decides (a norm's parameters may be float32). So are those of matrix `products` on a GPU, which are
     many times faster in 16 bits, and under autocast, which chooses their dtype. `precision` is the function's
     `autocast` attribute.
     """
@@ -118,7 +121,7 @@ def round_once(function: Callable, precision: str | None = None, products: bool 
         if not (any_half(args) or any_half(settings.values())):
             return function(*args, **settings)
         tensors = [x for x in leaves((args, settings)) if isinstance(x, Tensor) and is_floating(x.dtype)]
-        half = result_type(*tensors)
+        half = tensors[0].dtype if like_first else result_type(*tensors)
         is_cast = modes.autocast_dtype is not None
         on_gpu = tensors[0].device != "cpu"
         if half not in HALF or (products and (on_gpu or (is_cast and precision != "lower"))):

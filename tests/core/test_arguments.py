@@ -110,6 +110,16 @@ def test_what_a_call_cannot_use_is_refused(call, error):
     assert str(raised.value).count("\n") == 1, "what is wrong, and what to do"
 
 
+@pytest.mark.parametrize("name", ["axis", "keepdims", "other", "mat2"])
+@pytest.mark.parametrize(
+    "call", [X.take, mg.exp, mg.zeros_like, F.gelu], ids=["take", "exp", "zeros", "gelu"]
+)
+def test_an_unknown_keyword_is_named_as_it_was_written(call, name):
+    """Not by the name that other functions have for it."""
+    with pytest.raises(SignatureError, match=f"unexpected keyword argument '{name}'"):
+        call(X, **{name: 1})
+
+
 @pytest.mark.parametrize("caught", [TypeError, ValueError, RuntimeError])
 def test_an_argument_of_the_wrong_kind_is_caught_as_in_pytorch(caught):
     with pytest.raises(caught, match="dim must be"):

@@ -70,6 +70,24 @@ def test_a_loss_keeps_float32():
         assert loss(x, t).dtype == mg.float32
 
 
+@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("dtype", ["int64", "bool", "uint8"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"label_smoothing": 0.1}, {"weight": mg.tensor([1.0, 2.0, 3.0])}, {"reduction": "none"}],
+    ids=str,
+)
+def test_cross_entropy_of_integer_logits_is_float32(settings, dtype, fuse):
+    logits = mg.tensor([[1, 0, 1], [0, 0, 1]], dtype=dtype)
+    for target in (mg.tensor([0, 2]), mg.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])):
+        with mg.fused(fuse):
+            loss = F.cross_entropy(logits, target, **settings)
+            assert loss.dtype == mg.float32
+            np.testing.assert_allclose(
+                loss.numpy(), F.cross_entropy(logits.float(), target, **settings).numpy()
+            )
+
+
 # ---------------------------------------------------------------- edges
 
 

@@ -194,6 +194,36 @@ def test_half_precisions_meet_in_float32():
         (a * 1e6).to("int8")
 
 
+NORMS = {
+    "layer_norm": lambda x, w: F.layer_norm(x, (4,), w, w),
+    "layer_norm, no bias": lambda x, w: F.layer_norm(x, (4,), w),
+    "rms_norm": lambda x, w: F.rms_norm(x, (4,), w, 1e-5),
+    "group_norm": lambda x, w: F.group_norm(x, 2, w, w),
+    "batch_norm": lambda x, w: F.batch_norm(x, None, None, w, w, True),
+    "batch_norm of statistics": lambda x, w: F.batch_norm(x, w.detach(), w.detach(), w, w),
+    "instance_norm": lambda x, w: F.instance_norm(x, None, None, w, w),
+    "instance_norm of statistics": lambda x, w: F.instance_norm(x, w.detach(), w.detach(), w, w, False),
+}
+
+
+@pytest.mark.needs("breadth")
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", NORMS)
+def test_a_norm_with_float32_weights_keeps_16_bits(name, half):
+    """As in PyTorch: the result has the input's dtype, computed in float32 and rounded once."""
+    norm = NORMS[name]
+    x = mg.randn(3, 4, 4).to(half).requires_grad_()
+    w = (mg.rand(4) + 0.5).requires_grad_()
+    y = norm(x, w)
+    assert y.dtype == half
+    np.testing.assert_array_equal(y.float().numpy(), norm(x.float(), w).to(half).float().numpy())
+    y.sum().backward()
+    assert (x.grad.dtype, w.grad.dtype) == (x.dtype, mg.float32)
+    assert norm(x.detach().float(), w.detach().to(half)).dtype == mg.float32
+    with mg.autocast(dtype=half):  # which computes norms in float32
+        assert norm(x, w).dtype == mg.float32
+
+
 def test_bfloat16_goes_to_a_file_and_back(tmp_path):
     x = mg.randn(3, 4).to("bfloat16")
     mg.save_file({"x": x}, tmp_path / "x.safetensors")

@@ -18,9 +18,11 @@ from ...core import random
 from ...core.dtypes import HALF, default_float, finfo, float32, is_floating
 from ...core.error_context import describe
 from ...core.errors import DtypeError, OptionError, RangeError, ShapeError, counted
+from ...core.half import round_once
 from ...core.modes import no_grad
 from ...core.tensor import Tensor, as_tensor, as_tensor_like
 from ...ops import activations, attention, indexing, linalg, losses, normalization
+from ...ops.axes import as_floating
 from ...ops.comparisons import where
 from ...ops.norms import vector_norm
 from ...ops.shaping import expand, permute, reshape
@@ -131,7 +133,8 @@ def layer_norm(
     tensor([[-1.2247,  0.0000,  1.2247]])
     """
     shape = _normalized_shape("layer_norm", input, normalized_shape, weight, bias)
-    return normalization.layer_norm(input, weight, bias, shape, eps)
+    norm = _layer_norm_like_input if _differ_in_dtype(input, weight) else normalization.layer_norm
+    return norm(input, weight, bias, shape, eps)
 
 
 def rms_norm(
@@ -148,7 +151,17 @@ def rms_norm(
     if eps is None:
         dtype = as_tensor(input).dtype
         eps = float(finfo(dtype if is_floating(dtype) else default_float).eps)
-    return normalization.rms_norm(input, weight, shape, eps)
+    norm = _rms_norm_like_input if _differ_in_dtype(input, weight) else normalization.rms_norm
+    return norm(input, weight, shape, eps)
+
+
+# with a 16-bit result for a 16-bit input and float32 parameters
+_layer_norm_like_input = round_once(normalization.layer_norm, "float32", like_first=True)
+_rms_norm_like_input = round_once(normalization.rms_norm, "float32", like_first=True)
+
+
+def _differ_in_dtype(input: Any, weight: Any) -> bool:
+    return weight is not None and getattr(weight, "dtype", None) != getattr(input, "dtype", None)
 
 
 def _normalized_shape(
@@ -246,7 +259,7 @@ def cross_entropy(
         raise OptionError(
             f"label_smoothing must be from 0 to 1, got {label_smoothing}.\nPass one in that range."
         )
-    input = input if isinstance(input, Tensor) else as_tensor(input)
+    input = as_floating(input)
     target = as_tensor_like(target, input)
     weight = None if weight is None else losses.class_weights(weight, input)
     shape = target.array.shape
