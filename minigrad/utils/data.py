@@ -115,6 +115,8 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
 
 def default_collate(batch: Sequence[Any]) -> Any:
     """Combine examples into a batch: stack tensors, arrays and numbers, also in tuples, lists and dicts."""
+    if isinstance(batch[0], str | bytes):  # also NumPy's
+        return batch
     batch = list(map(from_other_library, batch))
     first = batch[0]
     shapes = {tuple(x.shape) for x in batch if isinstance(x, Tensor | np.ndarray)}
@@ -123,8 +125,6 @@ def default_collate(batch: Sequence[Any]) -> Any:
             f"the examples of a batch have different shapes: {', '.join(map(str, sorted(shapes)[:3]))}.\n"
             f"Pad them (nn.utils.rnn.pad_sequence), or pass DataLoader a collate_fn."
         )
-    if isinstance(first, str | bytes):  # also NumPy's
-        return batch
     if isinstance(first, Tensor):
         return stack(list(batch))
     if isinstance(first, np.ndarray | np.generic):
