@@ -34,8 +34,9 @@ import torch
 
 import minigrad as mg
 from minigrad import nn
+from tests.golden.entries import ours_of
 from tests.slow.parity.comparing import Converter
-from tests.slow.parity.test_op_db import COVERED, ENTRIES, ours_of
+from tests.slow.parity.test_op_db import COVERED, ENTRIES
 
 MEMORY = 3 << 30  # bytes that a child may use
 SECONDS = 5  # for one call

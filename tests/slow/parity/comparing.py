@@ -43,15 +43,6 @@ class Converter:
         return ours
 
 
-def flat(result, kind):
-    """The tensors of a result, in order."""
-    if isinstance(result, kind):
-        return [result]
-    if isinstance(result, list | tuple):
-        return [leaf for item in result for leaf in flat(item, kind)]
-    return [result]
-
-
 def assert_equal(ours, theirs, what):
     if not isinstance(theirs, torch.Tensor):
         assert ours == theirs or (ours != ours and theirs != theirs), what
@@ -65,11 +56,6 @@ def assert_equal(ours, theirs, what):
 
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5}  # of whole numbers none
-
-
-def cotangents(outs, seed):
-    rng = np.random.default_rng(seed)
-    return [np.asarray(rng.uniform(0.5, 1.5, tuple(out.shape))) for out in outs]
 
 
 def gradients(outs, ins, cots, grad):

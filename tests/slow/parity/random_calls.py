@@ -37,10 +37,11 @@ import torch
 import minigrad as mg
 from minigrad.core.dtypes import is_floating
 from minigrad.core.errors import MinigradError
+from tests.golden.entries import SPELLINGS, flat, ours_of
 
-from .comparing import OF_TORCH_ALONE, flat
+from .comparing import OF_TORCH_ALONE
 from .test_op_db import ENTRIES as FLOATING_ENTRIES
-from .test_op_db import SPELLINGS, draws_nothing, left_out, op_db, ours_of
+from .test_op_db import draws_nothing, left_out, op_db
 
 KNOWN = tomllib.loads((Path(__file__).parent / "random_calls.toml").read_text(encoding="utf-8"))
 

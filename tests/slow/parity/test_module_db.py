@@ -16,8 +16,9 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
+from tests.golden.entries import cotangents, flat
 
-from .comparing import Converter, assert_equal, cotangents, flat, gradients
+from .comparing import Converter, assert_equal, gradients
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # PyTorch's testing package wants it

@@ -15,8 +15,9 @@ import pytest
 
 import minigrad as mg
 from minigrad.nn import functional as F
+from tests.golden.entries import cotangents, flat, on_valid_matrices, ours_of
 
-from .comparing import Converter, assert_equal, cotangents, flat, gradients
+from .comparing import Converter, assert_equal, gradients
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # PyTorch's testing package wants it
@@ -49,42 +50,6 @@ LEFT_OUT = tomllib.loads((Path(__file__).parent / "op_db_left_out.toml").read_te
 ENTRIES = {op.name + (f"/{op.variant_test_name}" if op.variant_test_name else ""): op
            for op in op_db if torch.float64 in op.dtypes}  # fmt: skip
 
-# entries whose function takes its arguments in another order than the function of that name
-SPELLINGS = {
-    "einsum": lambda operands, equation: mg.einsum(equation, *operands),
-    "linalg.pinv": lambda x, other=None, **settings: mg.linalg.pinv(
-        x if other is None else x @ other.mT, **settings
-    ),
-    "__rdiv__": lambda x, y: x.__rtruediv__(y),
-    "T": lambda x: x.T,
-    "linalg.diagonal": lambda x, **axes: mg.diagonal(x, **({"dim1": -2, "dim2": -1} | axes)),
-    "mT": lambda x: x.mT,
-    "slice": lambda x, dim=0, start=None, end=None, step=1: x[
-        (slice(None),) * dim + (slice(start, end, step),)
-    ],
-    "nn.functional.embedding": lambda weight, ids, **settings: F.embedding(ids, weight, **settings),
-    "nn.functional.triplet_margin_with_distance_loss":  # the samples' distance is our default one
-    lambda *args, distance_function, **rest: F.triplet_margin_with_distance_loss(*args, **rest),
-    "polygamma": lambda x, n: mg.polygamma(n, x),
-    "special.polygamma": lambda x, n: mg.polygamma(n, x),
-    "to": lambda x, *where, **settings: x.to(*[t for t in where if not isinstance(t, bool)], **settings),
-    "where": lambda x, condition, other: mg.where(condition, x, other),
-}
-
-
-def ours_of(name):
-    """Our function of a database entry, or None."""
-    name = name.split("/")[0]
-    if name in SPELLINGS:
-        return SPELLINGS[name]
-    *rooms, last = name.split(".")
-    room = {(): mg, ("nn", "functional"): F, ("linalg",): getattr(mg, "linalg", None),
-            ("special",): getattr(mg, "special", None)}.get(tuple(rooms))  # fmt: skip
-    found = getattr(room, last, None)
-    if not callable(found) and not rooms:  # mg.float is a dtype
-        found = getattr(mg.Tensor, last, None)
-    return found if callable(found) else None
-
 
 def left_out(name):
     return any(fnmatch.fnmatchcase(name, pattern.replace("[", "[[]")) for pattern in LEFT_OUT)
@@ -96,24 +61,12 @@ COVERED = [name for name in ENTRIES if ours_of(name) and not left_out(name)]
 # entries whose second derivative is NaN at 0 in PyTorch, and 0 here
 NAN_IN_TORCH = {"linalg.norm"}
 
-# the argument of which only a triangle counts, where PyTorch gives the other one a gradient too
-TRIANGULAR = {"cholesky_inverse": 0, "cholesky_solve": 1}
-
 
 def as_compared(op, function, sample):
-    """`function` as PyTorch checks it: of symmetric or triangular matrices; what of its results is unique."""
+    """`function` as PyTorch checks it: of valid matrices; the part of its results that is unique."""
     symmetric = op.gradcheck_wrapper.__name__ == "gradcheck_wrapper_hermitian_input"
-
-    def call(*args, **kwargs):
-        args = list(args)
-        if symmetric:
-            args[0] = args[0] + args[0].mT
-        if op.name in TRIANGULAR:
-            i = TRIANGULAR[op.name]
-            args[i] = args[i].triu() if kwargs.get("upper") else args[i].tril()
-        return sample.output_process_fn_grad(function(*args, **kwargs))
-
-    return call
+    call = on_valid_matrices(function, op.name, symmetric)
+    return lambda *args, **kwargs: sample.output_process_fn_grad(call(*args, **kwargs))
 
 
 def check_sample(op, function, sample):

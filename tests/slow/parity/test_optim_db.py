@@ -9,11 +9,11 @@ import tomllib
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import minigrad as mg
 from minigrad import optim
+from tests.golden.entries import trained
 
 from .comparing import Converter, assert_equal
 
@@ -28,41 +28,6 @@ with warnings.catch_warnings():
 LEFT_OUT = tomllib.loads((Path(__file__).parent / "optim_db_left_out.toml").read_text(encoding="utf-8"))
 ENTRIES = {info.optim_cls.__name__: info for info in optim_db}
 COVERED = [name for name in ENTRIES if hasattr(optim, name)]
-STEPS = 6
-SHAPES = [(3, 4), (4, 2), (2, 3)]
-IN_GROUP = {"lr": 0.03, "weight_decay": 0.02}  # options of the second group
-
-
-def trained(library, name, settings, groups):
-    """The parameters after some steps of a least-squares problem."""
-    rng = np.random.default_rng(0)
-    tensor = lambda *shape: library.tensor(rng.normal(size=shape))
-    parameters = [tensor(*shape).requires_grad_() for shape in SHAPES]
-    x = tensor(5, 3)
-    y = tensor(5, 3)
-    bias = library.tensor(0.1)
-    given = parameters
-    if groups:
-        options = {key: value for key, value in IN_GROUP.items() if key not in settings}
-        given = [{"params": parameters[:2]}, {"params": parameters[2:], **options}]
-    optimizer = getattr(library.optim, name)(given, **settings)
-    losses = []
-    for step in range(STEPS):
-
-        def closure(step=step):
-            optimizer.zero_grad()
-            a, b, c = parameters
-            out = x @ a @ b @ c if step != 2 else x @ a @ b @ c.detach()  # which then has no gradient
-            loss = ((out - y) ** 2).mean() + bias
-            (-loss if settings.get("maximize") else loss).backward()
-            return loss
-
-        if ENTRIES[name].step_requires_closure:
-            losses.append(optimizer.step(closure))
-        else:
-            losses.append(closure())
-            optimizer.step()
-    return [*parameters, *losses]
 
 
 @pytest.mark.parametrize(
@@ -80,8 +45,8 @@ def test_every_configuration_takes_the_same_steps(name, groups, monkeypatch):
         if f"settings, {one.desc.lower()}" in LEFT_OUT:
             continue
         try:
-            theirs = trained(torch, name, copy.deepcopy(one.kwargs), groups)
-            ours = trained(mg, name, one.kwargs, groups)
+            theirs = trained(torch, name, copy.deepcopy(one.kwargs), groups, info.step_requires_closure)
+            ours = trained(mg, name, one.kwargs, groups, info.step_requires_closure)
             for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
                 assert_equal(a, b, f"result {i}")
         except Exception as error:  # every failing configuration is worth seeing at once
