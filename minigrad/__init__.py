@@ -7,7 +7,7 @@
 tensor([2., 4.])
 """
 
-# The parts are assembled here, one paragraph each; to remove a part, remove its paragraph.
+# The parts are assembled here, one paragraph each.
 # ruff: noqa: E402, I001
 
 __version__ = "0.2.0"  # pyproject.toml reads it
@@ -15,7 +15,7 @@ __version__ = "0.2.0"  # pyproject.toml reads it
 import sys as _sys
 
 # core: tensors, ops, nodes and the backward pass
-from .core import random
+from .core import errors, random
 from .core.devices import Size
 from .core.dtypes import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .core.dtypes import bool_ as bool
@@ -69,40 +69,30 @@ from .kernels import numba as _numba
 # kernels/cuda: CuPy arrays and kernels for GPUs
 from .kernels.cuda import backend as _cupy
 
-# import paths from before modules moved
-from . import old_paths as _old_paths
-
 # gradcheck: gradients compared with finite differences
 from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
 
-# graph (needs gradcheck): tracing and drawing computation graphs
+# graph: tracing and drawing computation graphs
 from . import graph
 
-# debug (needs graph): NaN, memory, differences between devices
+# debug: NaN, memory, differences between devices
 from . import debug
 from .debug import shadow
 
-# capture (needs kernels/cuda): training steps as CUDA graphs
+# capture: training steps as CUDA graphs
 from .capture import capture
 
 # breadth: more of PyTorch's functions and layers
 from . import breadth
 from .breadth import *
 
-_old_paths.keep({"linalg": breadth.linalg, "special": breadth.special, "ops.extra": breadth})
-_old_paths.keep({"ops.extra.recurrent": ops.recurrent, "nn.extra": breadth.modules})
-_old_paths.keep({f"nn.extra.{_name}": _module for _name, _module in breadth.modules.FILES.items()})
+from .breadth import linalg, special
 
-# torch_names (needs breadth): PyTorch's other names
+# torch_names: PyTorch's other names
 from .torch_names import *
 from .torch_names import install_missing_names as _install_missing_names
 
 _install_missing_names(_sys.modules[__name__])
-
-# errors for names of absent parts
-from .parts import install_name_errors as _install_name_errors
-
-_install_name_errors(Tensor)
 
 # `from minigrad import *` does not hide Python's types
 __all__ = [name for name in dir() if not name.startswith("_") and name not in ("bool", "float", "int")]

@@ -5,8 +5,6 @@
 
 from importlib import import_module
 
-from .old_paths import add_old_paths
-
 TYPE_CHECKING = False  # of `typing`, which takes longer to import than this file
 if TYPE_CHECKING:
     from typing import Any
@@ -179,9 +177,6 @@ if TYPE_CHECKING:
 
 _MODULES[".pretrained"] = ["load_pretrained", "save_pretrained"]
 __all__ += ["load_pretrained", "save_pretrained"]
-
-# old import paths
-add_old_paths(__name__)
 
 
 def __getattr__(name: str) -> "Any":

@@ -1,11 +1,8 @@
 """Shapes in signatures are checked while the tests run; real data is found beside the project, or skipped."""
 
 import gc
-import importlib
 import os
 import shutil
-import traceback
-import zlib
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # `-n auto`: processes of one thread each
@@ -18,7 +15,6 @@ from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 import minigrad as mg
-import minigrad.parts
 from tests.gpus import gpu_of_kind, gpus
 
 # not the phrasebook, which has no shapes and a million calls
@@ -38,15 +34,6 @@ settings.load_profile("untimed")
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--part", type=int, metavar="N", help="of the tests that would run, one in N by their names"
-    )
-    parser.addoption(
-        "--without",
-        default="",
-        metavar="PARTS",
-        help="parts of the packages that are not here (tools/without.py)",
-    )
     parser.addoption("--seeds", default="0", help="seeds of the lessons (tests/slow/lessons): 1,2,3")
     parser.addoption("--kernels", choices=["numpy", "jit"], help="which kernels compute composite operations")
 
@@ -68,51 +55,13 @@ def pytest_collection_finish(session):
     gc.freeze()
 
 
-def pytest_collection_modifyitems(config, items):
-    if part := config.getoption("--part"):
-        chosen = [item for item in items if zlib.crc32(item.nodeid.encode()) % part == 0]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-        items[:] = chosen
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    parts = set(item.config.getoption("--without").split(",")) - {""}
-    marked = any(not parts.isdisjoint(mark.args) for mark in item.iter_markers("needs"))
-    if report.failed and (marked or asks_for_what_left(call.excinfo.value, parts)):
-        leave(report)
-    return report
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector):
-    report = yield
-    parts = set(collector.config.getoption("--without").split(",")) - {""}
-    if report.failed and asks_for_what_left(report.call.excinfo.value, parts):
-        leave(report)
-    return report
-
-
-def leave(report):
-    """Let a test, or a file of them, leave: it uses what the copy is without."""
-    report.outcome = "skipped"
-    report.longrepr = (report.nodeid, 0, LEAVES)
-
-
-LEAVES = "leaves with a part of the packages"
-
-
-def asks_for_what_left(error, parts):
-    """Whether the code of a test itself, and not the library's, asked for something of these parts."""
-    error = error.__cause__ or error  # a file cannot be imported
-    if not parts or not isinstance(error, ImportError | AttributeError):
-        return False
-    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
-    between = {minigrad.parts.__file__, importlib.__file__}
-    asking = [name for name in frames if not name.startswith("<frozen") and name not in between]
-    is_ours = bool(asking) and Path(asking[-1]).is_relative_to(Path(__file__).parent)
-    return is_ours and (isinstance(error, ImportError) or "This copy of minigrad is" in str(error))
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of the tests in a browser, those marked `journey` are quick ones."""
+    for item in items:
+        is_quick = item.get_closest_marker("journey") or "slow" in item.path.parts
+        if "browser" in item.fixturenames and not is_quick:
+            item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)

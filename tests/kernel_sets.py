@@ -19,18 +19,8 @@ ROUTINES = {
     "total_norm": norm_of_all,
 }
 
-NUMBA = [
-    pytest.mark.needs("kernels/numba"),
-    pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed (extra `fast`)"),
-]
-BOTH = ["numpy", pytest.param("jit", marks=NUMBA)]
-
-
-def needs_numba(test):
-    """A test of compiled loops."""
-    for mark in NUMBA:
-        test = mark(test)
-    return test
+needs_numba = pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed (extra `fast`)")
+BOTH = ["numpy", pytest.param("jit", marks=needs_numba)]
 
 
 class Kernels:

@@ -6,14 +6,15 @@ False. `docs/pytorch.md` shows the table (`python -m tools.reference`).
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any, NoReturn
 
-from ..core.errors import MissingNameError
-from ..parts import raise_missing_name
+from ..core.errors import MissingImportError, MissingNameError
+from ..core.frames import is_library
 
 # names without `torch.`, and what to do; `F` is nn.functional
 INSTEAD = {
@@ -240,6 +241,12 @@ def _raising_getattr(path: str) -> Callable[[str], NoReturn]:
             close = get_close_matches(name, [own for own in dir(sys.modules[package]) if own[0] != "_"], 1)
             meant = f".\nDid you mean {close[0]!r}?" if close and name[0] != "_" else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}")
-        raise_missing_name(f"{package}.{name} does not exist.\n{advice}")
+        frame = sys._getframe(1)
+        while is_library[frame.f_code.co_filename] and frame.f_back is not None:
+            frame = frame.f_back
+        # for `from minigrad import name`, Python replaces the message of an AttributeError
+        is_import = dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
+        error = MissingImportError if is_import else MissingNameError
+        raise error(f"{package}.{name} does not exist.\n{advice}")
 
     return __getattr__

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from minigrad import MinigradError, __version__, allocator
-from minigrad.parts import absent_parts
 
 from .. import startup
 from ..errors import UserError, did_you_mean
@@ -58,8 +57,6 @@ VERBS |= {
     "check": "check causality, padding, cache, gradients, resuming: minitransformer check runs/phrasebook",
     "recipes": "list the recipes",
 }
-
-NEEDS = {"card": "debug", "graph": "graph"}  # verb -> the part of minigrad that it needs
 
 
 class PrintableStream(io.TextIOBase):
@@ -153,10 +150,6 @@ def check_verb(verb: str) -> None:
         raise UserError(
             f"unknown verb {verb!r}.{did_you_mean(verb, VERBS)}\n"
             f"Choose one of {', '.join(VERBS)}; see minitransformer --help."
-        )
-    if (part := NEEDS.get(verb)) in absent_parts():
-        raise UserError(
-            f"`{verb}` needs minigrad.{part}, which is not installed.\nInstall all parts of minigrad."
         )
     if ranks.size > 1:
         raise UserError(

@@ -78,8 +78,6 @@ def generate(
     for name in OUTPUTS:
         if getattr(config, name) and not return_dict:
             raise UserError(f"{name}=True needs return_dict=True.\nPass return_dict=True.")
-    if config.output_attentions and "output_attentions" not in READERS:
-        raise UserError("this installation is without output_attentions.\nInstall all parts.")
     found: list[list[Hypothesis]] = []
     attentions: list[dict[str, np.ndarray]] | None = [] if config.output_attentions else None
     if inputs:

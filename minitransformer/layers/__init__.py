@@ -1,8 +1,5 @@
 """Layers: multi-head attention, embeddings, positions, masks, and the encoder and decoder made of them."""
 
-from typing import Any
-
-from ..old_paths import moved_name
 from .attention import MultiHeadAttention
 from .cache import Cache, KeyValueCache, LayerCache
 from .config import ACTIVATIONS, GATED, NORMS, LayerConfig
@@ -29,7 +26,3 @@ __all__ = [
     "causal_mask",
     "padding_mask",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    return moved_name(__name__, name)

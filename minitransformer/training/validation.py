@@ -7,7 +7,6 @@ from typing import Any, cast
 from minigrad.core import random
 
 from ..errors import UserError
-from ..old_paths import moved_name
 from ..tasks.base import Task
 
 
@@ -60,7 +59,3 @@ def format_sample(source: str, expected: str, predicted: str, *others: str) -> s
     """A row of predictions.txt as a readable line."""
     right = "" if predicted == expected else f"  (expected: {expected})"
     return f"{source} -> {predicted}{right}"
-
-
-def __getattr__(name: str) -> Any:
-    return moved_name(__name__, name)

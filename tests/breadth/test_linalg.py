@@ -234,7 +234,6 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@pytest.mark.needs("breadth")
 @pytest.mark.parametrize(("mistake", "error", "what", "remedy"), MISTAKES.values(), ids=list(MISTAKES))
 def test_a_mistake_is_explained(mistake, error, what, remedy):
     with pytest.raises(error) as raised:

@@ -55,6 +55,7 @@ def test_a_table_is_narrowed_and_then_a_list(monkeypatch):
     assert shown[20] == ["exact match", "  run 0.5, p not", "  significant", "chrF", "  p better"]
 
 
+@pytest.mark.slow
 def test_lines_in_a_pipe_stay_whole(cli, here, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     code, out, err = cli("evaluate", "mine")
@@ -74,6 +75,7 @@ def test_recipes_fit_the_terminal(cli, width):
         assert recipe.task in out.splitlines()
 
 
+@pytest.mark.slow
 def test_a_run_with_a_long_name_fits_the_terminal(cli, here, width):
     (here / LONG).parent.mkdir(parents=True)
     (here / "mine").rename(here / LONG)

@@ -148,7 +148,7 @@ OF_GRAPHS = [
         ("evaluate play --data pairs.tsv", ["pairs.tsv has 2 columns", "--columns 1", "--format plain"]),
         ("evaluate play --data pairs.tsv --format plain", ["character", "not in the vocabulary"]),
         ("evaluate mine --jsno", ["--jsno", "--json"]),
-        *(pytest.param(*row, marks=pytest.mark.needs("graph")) for row in OF_GRAPHS),
+        *OF_GRAPHS,
     ],
 )  # fmt: skip
 def test_a_mistake_is_explained(refused, here, monkeypatch, argv, words):
@@ -159,7 +159,6 @@ def test_a_mistake_is_explained(refused, here, monkeypatch, argv, words):
     refused(*argv.split(), words=words)
 
 
-@pytest.mark.needs("graph")
 @pytest.mark.parametrize("sentence", ["", "   "])
 def test_an_empty_sentence_is_a_mistake(refused, sentence):
     refused("translate", "mine", sentence, sentence, words=["an empty sentence", "at least one word"])
@@ -167,6 +166,7 @@ def test_an_empty_sentence_is_a_mistake(refused, sentence):
 
 
 @pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.slow
 def test_one_empty_sentence_among_others_is_left_out_with_a_warning(cli, copies):
     options = ["--do-sample", "--num-return-sequences", 2] if copies == 2 else []
     alone = cli("translate", "mine", "I love you", *options)[1].splitlines()
@@ -177,6 +177,7 @@ def test_one_empty_sentence_among_others_is_left_out_with_a_warning(cli, copies)
     ]
 
 
+@pytest.mark.slow
 def test_a_compressed_file_is_named_as_such(refused, here):
     (here / "text.txt.gz").write_bytes(gzip.compress(b"a\tb\n" * 40))
     (here / "pairs.zip").write_bytes(b"PK\x03\x04rest")
@@ -195,7 +196,6 @@ def test_a_compressed_file_is_named_as_such(refused, here):
     refused("train", "phrasebook", "--data", "utf16.txt", "--run-dir", "new", words=["UTF-16, not UTF-8"])
 
 
-@pytest.mark.needs("graph")
 def test_a_sentence_that_is_too_long_is_a_mistake(refused):
     for verb in ("translate", "graph"):
         refused(verb, "mine", "love " * 32, words=["32 tokens", "at most 31", "Split the sentence"])
@@ -229,6 +229,7 @@ def test_a_text_that_is_none_is_named(refused, here, content):
     refused("train", "shakespeare-char-cpu", "--data", "bad.txt", words=["bad.txt"])
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_its_own_data_only(refused, here):
     lines = (here / "pairs.tsv").read_text().splitlines(keepends=True)
     (here / "other.tsv").write_text("".join(lines[:-1]))
@@ -268,6 +269,7 @@ def test_a_damaged_run_is_named(refused, here, name, content, words):
     refused("translate", "mine", "I love you", words=words)
 
 
+@pytest.mark.slow
 def test_a_damaged_run_can_be_replaced(cli, here):
     (here / "mine" / "config.toml").write_text("steps = = 3")
     assert (
@@ -316,6 +318,7 @@ def test_a_run_that_cannot_be_written_to_is_evaluated(cli, here, monkeypatch):
     assert "cannot write mine/metrics.json: Permission denied" in err
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_nan_ends_the_training_and_leaves_the_run_usable(cli, here):
     command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume", "--steps", 9)
     code, out, err = cli(*command, "--lr", "1e30", "--warmup-steps", 0)
@@ -381,6 +384,7 @@ def test_fewer_steps_than_are_done_are_refused(here, cli):
     assert (here / "mine" / "config.toml").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_damaged_state_is_named(here, cli):
     (state,) = (here / "mine" / "checkpoints").glob("*4/state.json")
     state.write_text("{}")

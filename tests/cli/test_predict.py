@@ -128,6 +128,7 @@ def rows(folder, split="train"):
 
 
 @pytest.mark.parametrize("run", ["classify", "tag", "answers", "denoise"])
+@pytest.mark.slow
 def test_predict_says_what_evaluate_writes(cli, runs, run):
     given, _, expected = zip(*rows(runs / run), strict=True)
     found = predicted(cli, run, *(text.replace(" | ", "\t") for text in given))
@@ -334,6 +335,7 @@ def test_without_marked_words_marks_stand_alone_but_for_apostrophes_between_lett
         st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1).filter(str.split)
     )
 )
+@pytest.mark.slow
 def test_words_with_spaces_between_them_are_split_as_they_were(words):
     words = " ".join(words).split()
     assert WordSplitter(words_with_marks(words)).split(" ".join(words)) == words
@@ -383,7 +385,7 @@ def test_an_image_of_the_test_split_is_told_by_its_number(cli, runs):
     assert f"(labelled {found[0]['label']})" in cli("predict", "images", "test:0")[1]
 
 
-@pytest.mark.needs("graph")
+@pytest.mark.slow
 def test_an_image_is_an_array_or_a_picture(cli, runs):
     pixels = np.random.default_rng(1).integers(0, 256, (8, 8)).astype(np.uint8)
     pixels[0, 0] = 255

@@ -102,6 +102,7 @@ def test_every_recipe_survives_a_round_trip(name):
     assert parse_recipe(to_toml(recipe), name, name) == recipe
 
 
+@pytest.mark.slow
 def test_a_recipe_of_ones_own_is_a_file(cli, here):
     (here / "small.toml").write_text(
         'task = "translation"\n[model]\nd_model = 8\nnum_heads = 2\n[training]\nsteps = 1\n'
@@ -138,6 +139,7 @@ def test_resume_goes_on_and_keeps_what_was_set(cli, here):
     assert steps == [4, 6]
 
 
+@pytest.mark.slow
 def test_resume_without_a_checkpoint_starts_at_step_0(cli, here):
     (here / "new").mkdir()
     code, _, err = cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", "--resume", *TINY)
@@ -155,6 +157,7 @@ def test_overwrite_begins_anew_and_leaves_what_is_not_of_the_run(cli, here):
     assert (here / "mine" / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_python_m_minitransformer_is_the_command(here):
     argv = [sys.executable, "-m", "minitransformer", "translate", "mine", "I love you"]
     done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8")
@@ -164,6 +167,7 @@ def test_python_m_minitransformer_is_the_command(here):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("module", ["numpy", "minigrad.nn", "tyro", "tokenizers"])
+@pytest.mark.slow
 def test_ctrl_c_during_the_imports_ends_the_command_without_a_traceback(module):
     program = f"""
 import os, signal, sys
@@ -187,6 +191,7 @@ def test_the_version_is_that_of_the_installed_package(cli):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+@pytest.mark.slow
 def test_a_reader_who_has_seen_enough_is_no_error(here):
     reading, writing = os.pipe()
     os.close(reading)
@@ -233,6 +238,7 @@ def test_evaluate_prints_one_json_object(cli, here):
     assert len(predictions) == 7
 
 
+@pytest.mark.slow
 def test_evaluate_decodes_as_it_is_told_and_says_so(cli):
     code, out, _ = cli("evaluate", "mine", "--json", "--data", "pairs.tsv", "--num-beams", 2)
     assert code == 0
@@ -318,7 +324,7 @@ def test_a_seed_without_sampling_is_refused(cli):
     assert err.startswith("error: seed = 1 has no effect without sampling.\n")
 
 
-@pytest.mark.needs("graph")
+@pytest.mark.slow
 def test_a_graph_of_a_run_is_a_page_by_default(cli, here):
     code, out, err = cli("graph", "mine", "I love you", "Je t'aime")
     assert (code, err) == (0, "")
@@ -358,7 +364,7 @@ def test_without_a_verb_the_verbs_are_shown(cli):
     "verb",
     [
         "train", "translate", "generate", "evaluate", "recipes",
-        pytest.param("graph", marks=pytest.mark.needs("graph")),
+        "graph",
     ],
 )  # fmt: skip
 def test_every_verb_has_help(cli, verb):

@@ -39,6 +39,7 @@ def chain(x, n, step=lambda y: y + 1):
 
 
 @pytest.mark.parametrize("n", [10_000, 20_000])
+@pytest.mark.slow
 def test_backward_asks_each_of_many_ops_once(n):
     counted.calls = 0
     x = leaf(1.0)
@@ -76,6 +77,7 @@ DEEP = {
 
 @pytest.mark.usefixtures("shallow")
 @pytest.mark.parametrize("use", DEEP.values(), ids=list(DEEP))
+@pytest.mark.slow
 def test_nothing_recurses_over_a_long_chain(use):
     x = leaf(1.0)
     y = chain(x, 20_000 if use in (DEEP["backward"], DEEP["dropped"]) else 3_000, lambda y: y * 1.0001)
@@ -100,6 +102,7 @@ def a_step(x, w):
 
 
 @pytest.mark.usefixtures("no_collector")
+@pytest.mark.slow
 def test_after_backward_memory_is_back_where_it_was():
     x = mg.randn(64, 64, requires_grad=True)
     w = mg.randn(64, 64, requires_grad=True)
@@ -146,6 +149,7 @@ FAILURES = {
 
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("fail", FAILURES.values(), ids=list(FAILURES))
+@pytest.mark.slow
 def test_an_exception_leaves_nothing_behind(fail):
     def run():
         h = (leaf(1, 2, 3, 4, shape=(2, 2)) * 2).exp()

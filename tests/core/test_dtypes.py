@@ -44,7 +44,6 @@ PROMOTIONS = [
 ]
 
 
-@pytest.mark.needs("torch_names")
 @pytest.mark.parametrize(("make", "dtype"), PROMOTIONS)
 def test_dtypes_meet_as_in_pytorch(make, dtype):
     assert make().dtype == dtype
@@ -271,7 +270,6 @@ def test_one_triangle_of_a_symmetric_matrix_is_read():
         mg.linalg.eigh(x, UPLO="X")
 
 
-@pytest.mark.needs("torch_names")
 @pytest.mark.parametrize("number", [2, 2.0, True, np.float64(2), np.float32(2), np.int64(2)], ids=repr)
 def test_a_number_does_not_change_a_float_tensors_dtype(number):
     x = mg.ones(2, requires_grad=True)

@@ -156,7 +156,6 @@ PULLED = [  # found in backward
 named = {"ids": lambda x: getattr(x, "__name__", "")}
 
 
-@pytest.mark.needs("torch_names")
 @pytest.mark.parametrize(("rule", "count", "message"), CALLED, **named)
 def test_a_mistake_in_a_rule_is_refused_when_it_is_called(rule, count, message):
     xs = [leaf() for _ in range(count)]
@@ -165,7 +164,6 @@ def test_a_mistake_in_a_rule_is_refused_when_it_is_called(rule, count, message):
     np.testing.assert_array_equal(xs[0].array, leaf().array)
 
 
-@pytest.mark.needs("torch_names")
 @pytest.mark.parametrize(("rule", "count", "message"), PULLED, **named)
 def test_a_mistake_in_a_gradient_is_refused_in_backward(rule, count, message):
     out = differentiable(rule)(*[leaf() for _ in range(count)]).sum()

@@ -134,6 +134,7 @@ def nodes():
 
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("where", ["forward", "backward", "hook", "create_graph"])
+@pytest.mark.slow
 def test_nothing_is_left_after_an_exception(where):
     x = leaf([1, 2, 3, 4])
     before = nodes()

@@ -24,7 +24,6 @@ def test_asarray_gives_the_tensors_own_memory_also_where_a_gradient_is_required(
     assert np.array(x) is not x.array
 
 
-@pytest.mark.needs("torch_names")
 @pytest.mark.parametrize(
     "formula",
     [

@@ -491,6 +491,7 @@ def test_without_any_set_of_kernels_ops_run_their_definitions(monkeypatch):
 
 
 @needs_numba
+@pytest.mark.slow
 def test_numba_is_imported_by_the_first_call_that_needs_it():
     program = """
 import sys

@@ -426,6 +426,7 @@ def test_labels_that_may_be_several_are_named(folder, labels, several):
     )
 
 
+@pytest.mark.slow
 def test_labels_are_counted_before_training(folder, capsys):
     write("mine.tsv", lines(LABELLED))
     assert train(Form("bert-classify", "mine.tsv", "", [])) == 0
@@ -443,6 +444,7 @@ def test_a_line_that_all_others_contradict_is_not_a_header(folder):
     assert len(read_pairs("mine.tsv")) == 2
 
 
+@pytest.mark.slow
 def test_each_file_of_a_run_is_read_for_what_it_is(folder, capsys):
     write("train.csv", LABELLED_CSV)
     write("dev.tsv", lines([("sentence", "label"), *LABELLED[:6]]))
@@ -456,6 +458,7 @@ def test_each_file_of_a_run_is_read_for_what_it_is(folder, capsys):
     assert [len(splits[name]) for name in ("train", "validation", "test")] == [30, 6, 4]
 
 
+@pytest.mark.slow
 def test_a_run_is_evaluated_on_a_file_of_another_form(folder, capsys):
     write("mine.tsv", lines(LABELLED))
     assert train(Form("bert-classify", "mine.tsv", "", [])) == 0
@@ -471,6 +474,7 @@ def test_a_run_is_evaluated_on_a_file_of_another_form(folder, capsys):
     assert "other.csv: CSV with a header: snippet as text, mood as label" in err
 
 
+@pytest.mark.slow
 def test_the_flags_are_keys_of_a_recipe(folder, capsys):
     write("mine.tsv", lines([("snippet", "mood"), *LABELLED]))
     recipe = 'task = "classification"\n[data]\ndataset = "file"\n{}\n[model]\nhead = "classification"\n'
@@ -521,6 +525,7 @@ def as_older(run):
 # ---------------------------------------------------------------- what is left out, or is no data
 
 
+@pytest.mark.slow
 def test_texts_that_are_not_trained_on_are_said(folder, capsys):
     write("all.tsv", lines(LABELLED))
     flags = ["--steps", "1", "--examples", "20", "--run-dir", "run", *TINY_BERT]

@@ -226,6 +226,7 @@ def test_the_corpus_has_not_changed():
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "c389fc794bf5c209"
 
 
+@pytest.mark.slow
 def test_english_to_french_is_a_function_over_all_that_the_grammar_says():
     draw = patterns.BalancedSampler(2)
     french_of = {}

@@ -143,6 +143,7 @@ def test_before_and_after_of_the_mask_are_in_one_row(open_page):
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (1440, 900)])
+@pytest.mark.slow
 def test_the_result_is_on_the_first_screen_and_the_panel_beside_it(width, height, open_page):
     page = open_page(page_of(transformer(d_model=64, d_ff=128), "you love the cat"))
     page.page.set_viewport_size({"width": width, "height": height})

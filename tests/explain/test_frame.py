@@ -1,5 +1,7 @@
 """What stays in place on the page: the header, the map, the panel; and the signs of gradients."""
 
+import pytest
+
 from minitransformer import GPT, GPTConfig
 from tests.explain.test_page import STAGE, page_of, scaled, sizes, transformer
 
@@ -103,6 +105,7 @@ def test_bars_at_the_side_have_no_borders(open_page):
     assert set(page.page.locator(".with-side .bars td").evaluate_all(borders)) == {"0px"}
 
 
+@pytest.mark.slow
 def test_print_keeps_the_colours_and_covers_nothing(open_page):
     page = open_page(page_of(transformer()), "#softmax")
     page.page.locator('[data-key="numbers"]').click()

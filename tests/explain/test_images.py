@@ -1,6 +1,7 @@
 """The page of a ViT: patches have one numbering, and are shown as pictures; digits can be drawn."""
 
 import numpy as np
+import pytest
 
 from minitransformer.explain import record
 from minitransformer.explain.page import to_html
@@ -96,6 +97,7 @@ def test_a_digit_is_drawn_by_mouse_and_keys_and_its_numbers_are_the_engines(open
     assert page.page.evaluate("() => page.pixels") == example
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_heat_map_are_pictures_of_the_patches(open_page):
     page = open_page(vit(), "#scores")
     labels = page.page.locator("#screen .row-labels").first

@@ -37,7 +37,6 @@ from tests.pretrained.test_imported_runs import (
 )
 from tests.pretrained.test_tokenizer_files import sentencepiece
 
-pytestmark = pytest.mark.needs("pretrained")
 END = "<|endoftext|>"
 
 
@@ -104,6 +103,7 @@ RECORD = """() => {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.slow
 def test_the_page_of_an_imported_model_reads_texts_and_computes_logits_as_the_model(
     family, tmp_path, open_page
 ):
@@ -186,6 +186,7 @@ def test_marks_among_sentencepieces_are_refused_by_name(tmp_path):
         tokenizer_data(tokenizer)
 
 
+@pytest.mark.slow
 def test_the_command_says_which_part_of_a_tokenizer_it_cannot_read(tmp_path):
     gpt2(tmp_path / "gpt2")
     path = tmp_path / "gpt2" / "tokenizer.json"

@@ -256,7 +256,6 @@ def test_ids_and_texts_are_the_tokenizers(page, layout):
         assert ours["text"] == tokenizer.decode(expected), text
 
 
-@pytest.mark.needs("pretrained")
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_ids_are_those_of_a_pretrained_bert(page, lowercase):
     backend = hf.Tokenizer(hf.models.WordPiece(unk_token="[UNK]"))
@@ -380,6 +379,7 @@ def test_words_and_brackets_are_read_one_by_one(page, layout):
     assert page.evaluate("() => model.sourceIds('([ ])')") == tokenizer.encode("( [ ] )")
 
 
+@pytest.mark.slow
 def test_what_does_not_run_in_the_page_is_one_message(page):
     refused = """config => {
       try { createModel({ weights: {}, ...config }); } catch (error) { return error.message; }

@@ -222,6 +222,7 @@ def all_agree(shown_rows, expected_rows):
     return True
 
 
+@pytest.mark.journey
 def test_bars_losses_alignment_pull_and_layers_show_the_engines_numbers(open_page):
     model = transformer(output_bias=True)
     tokenizer = words()
@@ -422,6 +423,7 @@ def test_shows_a_picture_where_scripts_do_not_run(open_page):
     assert page.page.locator("noscript").is_visible()
 
 
+@pytest.mark.journey
 def test_only_its_script_runs(open_page):
     text = page_of(transformer())
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]

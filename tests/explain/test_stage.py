@@ -94,6 +94,7 @@ def test_gradients_are_the_end_of_the_time_line(open_page):
     assert value() == "500"
 
 
+@pytest.mark.journey
 def test_a_cell_is_the_engines_number_forward_and_backward(open_page):
     model = transformer()
     tokenizer = words()
@@ -259,6 +260,7 @@ def test_any_word_of_the_vocabulary_can_be_the_right_one(family, open_page):
     assert other.page.evaluate(gradient, [place, second]) == pytest.approx((p[second] - 1) / count, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_place_of_the_right_word_is_chosen(open_page):
     page = open_page(exposed(page_of(transformer(), target="love the mat")), "#backward", bypass_csp=True)
     page.page.locator('[data-key="choice:Right after"]').select_option("1")

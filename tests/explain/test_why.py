@@ -162,6 +162,7 @@ def test_any_word_can_be_compared_and_the_others_have_the_rest(translator):
     assert number(rest.removesuffix(" %")) == pytest.approx(100 * (1 - p[shown].sum()), abs=0.6)
 
 
+@pytest.mark.slow
 def test_space_opens_an_answer_and_a_block_as_enter_does(translator):
     page, _ = translator
     page.page.locator('[data-key="why-2-1"]').press(" ")

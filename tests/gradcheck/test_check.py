@@ -465,6 +465,7 @@ def test_a_sweep_takes_the_worst_element_or_the_one_that_is_asked_for():
         mg.gradcheck_sweep(fn, inputs, element=(2, (0,)))
 
 
+@pytest.mark.slow
 def test_a_sweep_becomes_a_picture(tmp_path):
     for fn, at in ((mg.exp, 0.5), (mg.relu, 0.0), (lambda x: x * 3.0, 0.0)):
         sweep = mg.gradcheck_sweep(fn, leaf([at]))

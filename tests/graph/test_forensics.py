@@ -419,6 +419,7 @@ def measured(model, loss_of):
 
 
 @pytest.mark.parametrize("make", [mlp, gpt])
+@pytest.mark.slow
 def test_the_peak_is_what_is_measured(make):
     """Within 10%, and never more: what a rule needs for itself while it computes, and Python's objects, are
     not counted.

@@ -27,6 +27,7 @@ from tests.graph.traces import (
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.slow
 def test_a_transformer_stands_in_its_modules(norm_first):
     model = small_transformer(norm_first, layers=3)
     graph = trace(transformer_loss(model), model)
@@ -139,6 +140,7 @@ def test_a_loop_over_a_cell_is_in_no_circle(between):
         assert [g.name for g in graph.groups if g.kind == "Cell"] == [f"cell, t = {t}" for t in range(1, 11)]
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_gathered_in_groups_of_at_most_40():
     x = number(1)
     y = x

@@ -18,6 +18,7 @@ from tests.graph.pages import expression, find, network, scalar, shown, transfor
 
 
 @pytest.mark.parametrize("make", [expression, network, transformer])
+@pytest.mark.journey
 def test_opens_in_silence_and_asks_for_nothing(make, open_page):
     page = open_page(make())
     assert page.page.locator("#canvas .box").count() > 4
@@ -197,6 +198,7 @@ def test_enter_folds_and_unfolds(open_page):
     assert "unfolded" in page.text("#announcer")
 
 
+@pytest.mark.slow
 def test_search_opens_what_is_around_a_match(open_page):
     graph = transformer().fold(0)
     page = open_page(graph)
@@ -263,6 +265,7 @@ def test_what_a_mask_put_in_is_no_alarm():
 # ---------------------------------------------------------------- for everybody
 
 
+@pytest.mark.slow
 def test_light_and_dark_are_the_systems_or_the_readers(open_page):
     page = open_page(network(), color_scheme="dark")
     paper = lambda: page.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
@@ -392,6 +395,7 @@ def test_the_walk_shows_each_step_of_backward(open_page):
     assert "End of the walk" in page.text("#panel h2")
 
 
+@pytest.mark.journey
 def test_the_walk_adds_up_where_a_value_fans_out(open_page):
     """x * x and x * 3: the last edge adds what it brings to what arrived before."""
     x = scalar(2.0)

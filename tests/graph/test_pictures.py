@@ -68,6 +68,7 @@ def some_folds(graph, count=12):
 # ---------------------------------------------------------------- which boxes
 
 
+@pytest.mark.slow
 def test_by_default_as_much_is_drawn_as_can_be_read_on_a_screen(graph):
     mg.manual_seed(0)
     gpt = GPT(GPTConfig(vocab_size=11, n_positions=8, n_embd=8, n_layer=12, n_head=2))
@@ -184,6 +185,7 @@ def test_every_vertex_is_shown_by_one_box_and_every_edge_joins_two(graph):
         assert all(above in closed and below in closed and above != below for above, below, *_ in edges)
 
 
+@pytest.mark.slow
 def test_two_calls_of_a_module_side_by_side_are_no_stack_and_a_loop_counts_time():
     """The embeddings of source and target have two boxes; a cell in a loop has one for each time."""
     mg.manual_seed(0)
@@ -450,6 +452,7 @@ def test_a_file_is_what_its_suffix_says(graph, tmp_path):
     assert graph._repr_svg_() == graph.to_svg()  # a notebook shows it
 
 
+@pytest.mark.slow
 def test_png_and_pdf_are_the_svgs_drawing_with_two_pixels_a_unit(graph, tmp_path):
     """Boxes stand where the SVG has them, in its colours."""
     from matplotlib.image import imread
@@ -472,6 +475,7 @@ def test_png_and_pdf_are_the_svgs_drawing_with_two_pixels_a_unit(graph, tmp_path
     assert (tmp_path / "x.pdf").read_bytes()[:5] == b"%PDF-"
 
 
+@pytest.mark.slow
 def test_a_png_is_the_same_whatever_the_users_style(graph, tmp_path):
     from matplotlib import rc_context
 

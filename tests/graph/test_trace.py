@@ -86,6 +86,7 @@ def test_a_large_array_keeps_a_corner_and_whole_decides_what_is_large():
     assert_equal(whole.numbers, x.array)
 
 
+@pytest.mark.slow
 def test_results_that_were_let_go_are_computed_again_to_the_same_bits():
     x = mg.randn(4, 5, requires_grad=True)
     kept = []

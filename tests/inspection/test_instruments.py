@@ -151,6 +151,7 @@ def card():
     return card
 
 
+@pytest.mark.slow
 def test_a_card_counts_parameters_targets_and_flops(card, cli, monkeypatch):
     monkeypatch.setattr(card, "SECONDS", 0.0)
     command = "card", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, "--batch-size", "8"
@@ -186,6 +187,7 @@ def test_a_card_of_epochs_has_their_steps_and_validates_nothing(card, cli, monke
     assert json.loads(out)["steps"] == 3  # a batch holds all pairs
 
 
+@pytest.mark.slow
 def test_the_activations_of_a_large_batch_are_extrapolated_from_a_few_rows(card, cli, monkeypatch):
     monkeypatch.setattr(card, "SECONDS", 0.0)
     sizes = ["--n-embd", "128", "--batch-size", "64"]  # of a few rows, gradients of the weights are the peak
@@ -217,6 +219,7 @@ def test_show_says_what_a_run_is_and_ranks_its_predictions(cli):
     assert f"{min(each):.4g}" in worst
 
 
+@pytest.mark.slow
 def test_show_has_the_only_prediction_of_a_run_with_one(cli, here):
     (here / "one.tsv").write_text("I see\tJe vois\n")
     assert (
@@ -249,6 +252,7 @@ def test_a_chart_has_a_mark_where_each_point_is():
 # --- diagnostics ---
 
 
+@pytest.mark.slow
 def test_diagnostics_are_logged_and_drawn_and_change_no_weights(cli):
     flags = "--data", "pairs.tsv", *TINY, "--log-every", "2", "--run-dir"
     assert cli("train", "phrasebook", *flags, "plain")[0] == 0
@@ -298,6 +302,7 @@ def test_the_entropy_leaves_padding_out():
     assert [found[name] for name in names] == pytest.approx([expected[name] for name in names], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_picture_of_many_layers_names_some_of_them(tmp_path):
     names = [f"layers.{i}.self_attention" for i in range(30)]
     assert pictures.short_names(names)[1] == "layer 2"

@@ -676,7 +676,6 @@ def test_a_choice_of_kernels_can_be_entered_again():
         assert kernels.kernels(NUMBERS) is before
 
 
-@pytest.mark.needs("kernels/numba")
 def test_without_numba_numpys_kernels_serve(monkeypatch):
     """As at the start of a program, in which the set for numba is not the default where there is no numba."""
     monkeypatch.setattr(kernels.numba, "find_spec", lambda name: None)

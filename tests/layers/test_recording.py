@@ -203,6 +203,7 @@ def test_recording_changes_no_bit(family, is_fused):
 
 
 @pytest.mark.parametrize("use_cache", [True, False], ids=["cached", "uncached"])
+@pytest.mark.slow
 def test_generation_records_each_step(use_cache):
     model = built("llama")[0].eval()
     prompt = [[2, 4, 5], [8, 9, 6]]

@@ -34,6 +34,7 @@ def test_the_exercises_are_listed_with_progress(capsys, monkeypatch):
     assert not Path("exercises").exists()
 
 
+@pytest.mark.slow
 def test_an_exercise_is_begun_checked_and_solved(capsys):
     code, shown = learn(capsys, "1")
     file = Path("exercises/01_multiply.py")
@@ -63,6 +64,7 @@ def write_answer(old, new):
     Path("exercises/01_multiply.py").write_text(exercises()[0].solution.replace(old, new, 1))
 
 
+@pytest.mark.slow
 def test_a_loop_that_never_ends_is_stopped(capfd, monkeypatch):
     monkeypatch.setattr("minitransformer.cli.learn.TIME_LIMIT", 2.0)
     write_answer("z = x * y", "print('in the loop', flush=True)\n    while True: x = x * y")
@@ -73,6 +75,7 @@ def test_a_loop_that_never_ends_is_stopped(capfd, monkeypatch):
     assert json.loads(Path("exercises/progress.json").read_text())["multiply"]["attempts"] == 1
 
 
+@pytest.mark.slow
 def test_an_answer_that_ends_python_is_explained(capsys):
     write_answer("z = x * y", "__import__('os')._exit(3)")
     code, shown = learn(capsys, "1", "--check")
@@ -82,6 +85,7 @@ def test_an_answer_that_ends_python_is_explained(capsys):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no signals")
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGKILL"])
+@pytest.mark.slow
 def test_an_answer_that_is_killed_by_a_signal_is_explained(name, capsys):
     write_answer("z = x * y", f"import os, signal; os.kill(os.getpid(), signal.{name})")
     code, shown = learn(capsys, "1", "--check")
@@ -92,6 +96,7 @@ def test_an_answer_that_is_killed_by_a_signal_is_explained(name, capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a SIGINT")
+@pytest.mark.slow
 def test_ctrl_c_stops_a_check():
     write_answer("z = x * y", "print('running', flush=True)\n    while True: x = x * y")
     with subprocess.Popen(

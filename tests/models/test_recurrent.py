@@ -130,6 +130,7 @@ def test_bahdanaus_decoder_starts_from_the_backward_state_at_position_1():
 
 
 @pytest.mark.parametrize("options", [{"attention": "additive"}, {"attention": "dot", "bidirectional": False}])
+@pytest.mark.slow
 def test_gradients_are_those_of_finite_differences(options):
     model = Seq2Seq(Seq2SeqConfig(7, 2, 2, **options)).to("float64").eval()
     names = [name for name, _ in model.named_parameters()]

@@ -262,7 +262,6 @@ def test_the_formula_is_the_gradient(record, sample):
         np.testing.assert_allclose(summed_to(formula, value.shape), expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.needs("breadth")
 def test_every_exception_is_needed():
     assert NOT_EVALUATED.keys() <= {key for key, record in registry.items() if any(record.latex)}
     assert HOLDS.keys() | MEANING.keys() <= registry.keys() - NOT_EVALUATED.keys()

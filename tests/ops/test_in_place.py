@@ -322,6 +322,7 @@ def test_gradients_through_changes_are_differentiated_again():
     mg.gradcheck(f, x, order=2)
 
 
+@pytest.mark.slow
 def test_a_constant_that_becomes_a_result_leaves_no_cycle():
     x = leaf(1, 2)
     y = mg.ones(2, dtype="float64")

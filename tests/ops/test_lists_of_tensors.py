@@ -327,7 +327,6 @@ def test_questions_without_a_derivative_are_answered():
     assert np.argmax([v, v]) == 1
 
 
-@pytest.mark.needs("torch_names")
 def test_lists_that_numpy_makes_numbers_of_are_refused():
     x = mg.tensor(2.0, requires_grad=True)
     v = mg.tensor([1.0, 2.0], requires_grad=True)

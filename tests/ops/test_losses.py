@@ -257,7 +257,6 @@ def test_a_variance_may_have_1_for_one_axis(shape):
         F.gaussian_nll_loss(x, target, mg.ones(1, 1))
 
 
-@pytest.mark.needs("breadth")
 @pytest.mark.parametrize("loss", ["cross_entropy", "nll_loss"])
 @pytest.mark.parametrize(
     ("logits", "target", "advice"),
@@ -271,7 +270,6 @@ def test_a_target_that_does_not_fit_says_the_line_to_write(loss, logits, target,
     assert advice in message(lambda: getattr(F, loss)(mg.randn(*logits), target))
 
 
-@pytest.mark.needs("breadth")
 @pytest.mark.parametrize(
     "call",
     [

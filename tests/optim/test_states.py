@@ -274,6 +274,7 @@ def test_an_option_that_the_constructor_refuses_is_refused_in_a_state(name):
 
 
 @pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.slow
 def test_pytorchs_own_state_goes_on_as_there(name):
     torch = pytest.importorskip("torch")
     start = [p.numpy().copy() for p in model().parameters()]

@@ -63,6 +63,7 @@ def test_a_picture_is_written_by_its_suffix_the_same_each_time(tmp_path):
     assert plots.alignment(attention(2, 2), "ab", "cd")._repr_png_().startswith(b"\x89PNG")  # in a notebook
 
 
+@pytest.mark.slow
 def test_unusual_tokens_are_drawn_without_a_warning(tmp_path):
     n = len(ODD)
     plots.attention_heads(attention(1, n, n), ODD, path=tmp_path / "heads.svg")
@@ -256,6 +257,7 @@ def test_curves_compare_losses_without_label_smoothing(tmp_path):
 # ---------------------------------------------------------------- titles and colours
 
 
+@pytest.mark.slow
 def test_every_picture_says_what_it_shows():
     weights = attention(2, 3, 3)
     pictures = [
@@ -286,7 +288,6 @@ def test_numbers_have_the_colours_of_the_pages():
 # ---------------------------------------------------------------- scores of heads
 
 
-@pytest.mark.needs("inspection")
 def test_scores_of_heads_are_a_table_for_each_relation_with_layers_in_order():
     from minitransformer import score_heads
 

@@ -334,6 +334,7 @@ def test_a_line_that_is_cut_or_cannot_be_read_is_named_by_its_number(tmp_path, c
     assert "line 601 cannot be read: it is not UTF-8 (byte 4)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_t5_reads_the_end_token_and_starts_with_padding(tmp_path, capsys):
     folder = t5_folder(tmp_path / "t5")
     run = Run(imported(folder, tmp_path))
@@ -401,6 +402,7 @@ def test_both_heads_of_pretraining_are_imported_as_the_one_that_fills_gaps(tmp_p
 
 
 @pytest.mark.parametrize("folder_of", [t5_folder, bart_folder])
+@pytest.mark.slow
 def test_a_translator_is_fine_tuned_on_pairs(folder_of, tmp_path, capsys):
     run = imported(folder_of(tmp_path / "hub"), tmp_path)
     kind = Run(run).model.model_type
@@ -416,6 +418,7 @@ def test_a_translator_is_fine_tuned_on_pairs(folder_of, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("folder_of", [t5_folder, bart_folder])
+@pytest.mark.slow
 def test_an_exported_translator_decodes_as_before(folder_of, tmp_path):
     run = imported(folder_of(tmp_path / "hub"), tmp_path)
     assert main(["export", str(run), str(tmp_path / "back")]) == 0
@@ -430,6 +433,7 @@ def test_an_exported_translator_decodes_as_before(folder_of, tmp_path):
 
 
 @pytest.mark.parametrize("flags", [[], ["--lora-rank", "2"]])
+@pytest.mark.slow
 def test_a_fine_tuned_translator_decodes_with_the_options_of_the_imported_one(flags, tmp_path, capsys):
     run = imported(bart_folder(tmp_path / "hub"), tmp_path)
     (tmp_path / "pairs.tsv").write_text("".join(f"the cat {a}\ta man {a}\n" for a in "abcdefghijklmnopqrst"))
@@ -458,6 +462,7 @@ def test_a_fine_tuned_translator_decodes_with_the_options_of_the_imported_one(fl
     assert (written["num_beams"], written["length_penalty"]) == (4, 2.0)
 
 
+@pytest.mark.slow
 def test_a_fine_tuned_bart_fills_gaps_with_the_options_and_the_first_token_of_the_imported_one(tmp_path):
     run = imported(bart_folder(tmp_path / "hub", init_std=1.0), tmp_path)
     (tmp_path / "texts.txt").write_text("".join(f"the cat sat on {a}\n" for a in "abcdefghijklmnopqrst"))
@@ -474,6 +479,7 @@ def test_a_fine_tuned_bart_fills_gaps_with_the_options_and_the_first_token_of_th
     assert tuned.task.translate(tuned, texts, **two) == [tuned.tokenizer.decode(ids) for ids in answers]
 
 
+@pytest.mark.slow
 def test_validation_decodes_with_the_options_of_the_imported_model(tmp_path, capsys):
     folder = bart_folder(tmp_path / "hub")
     size = json.loads((folder / "config.json").read_text())["vocab_size"]
@@ -500,6 +506,7 @@ def test_fine_tuning_takes_the_sizes_of_the_imported_model(tmp_path, capsys):
     assert "are from" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_longer_texts_than_the_recipes_name_the_option_for_them(tmp_path, capsys):
     folder = bert_folder(tmp_path / "bert", 48, head="classification", num_labels=2)
     run = imported(folder, tmp_path)
@@ -573,7 +580,6 @@ def test_perplexity_with_a_stride_scores_each_token_once_with_a_long_context(aro
     assert "stride = 16 is out of range" in capsys.readouterr().err
 
 
-@pytest.mark.needs("explain")
 def test_a_sentence_encoder_is_explained_beside_other_sentences(tmp_path, capsys):
     run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
     page = tmp_path / "page.html"
@@ -584,7 +590,6 @@ def test_a_sentence_encoder_is_explained_beside_other_sentences(tmp_path, capsys
     assert "candidates" not in dict(Run(run).model.head.named_buffers())
 
 
-@pytest.mark.needs("explain")
 def test_a_page_of_8_bit_weights_is_smaller(tmp_path, capsys):
     folder = bert_folder(tmp_path / "bert", head="similarity")
     sizes = {}
@@ -598,7 +603,6 @@ def test_a_page_of_8_bit_weights_is_smaller(tmp_path, capsys):
     assert sizes["--quantize",] < 0.85 * sizes[()]  # most of this small model is norms, biases and positions
 
 
-@pytest.mark.needs("explain")
 def test_a_model_that_is_too_large_for_a_page_can_be_quantized(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("minitransformer.explain.runs.MOST_BYTES", 4_000)
     run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)

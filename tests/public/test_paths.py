@@ -1,8 +1,5 @@
 """What depends on where files lie: the library's own files, its kernels, and modules named by strings."""
 
-import subprocess
-import sys
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +46,6 @@ def test_an_operation_is_recorded_at_the_users_line(call):
     assert where(result.node.source).rpartition(":")[0] == __file__
 
 
-@pytest.mark.needs("breadth")
 def test_rules_of_the_library_are_not_a_users():
     ours = [record for record in registry.values() if record.source.__module__.startswith("mini")]
     assert len(ours) > 400
@@ -86,7 +82,6 @@ def test_cuda_sources_are_found():
     assert all("__global__" in launching.code(name) for name in names)
 
 
-@pytest.mark.needs("breadth")
 def test_families_of_ops_named_by_strings_exist():
     from minigrad.graph.jacobians import ELEMENTWISE
 
@@ -107,83 +102,3 @@ def test_validations_of_the_packages_tasks_have_a_loss():
     has_loss = lambda kind: kind.has_loss.fget(kind.__new__(kind))
     assert all(has_loss(task_class(name)) for name in TASKS)
     assert not has_loss(Mine)
-
-
-MOVED = {  # former modules, and public names of each
-    "attention": "MultiHeadAttention multi_head_attention split_heads",
-    "cache": "Cache KeyValueCache LayerCache beams_as_queries",
-    "config": "Config TrainConfig check_config check_heads head_sizes PRECISIONS",
-    "embeddings": "LearnedPositions SinusoidalPositions TokenEmbedding positional_encoding",
-    "heads": "multi_head_attention split_heads",
-    "inspection.card": "Card make_card",
-    "inspection.charts": "chart",
-    "inspection.checks": "Outcome Skip check_run",
-    "inspection.diagnostics": "Diagnostics draw",
-    "kernels": "attend_to_views",
-    "layers": "ACTIVATIONS Decoder DecoderLayer Encoder EncoderDecoderModel FeedForward LayerConfig",
-    "layouts": "BERT_TOKENS SPECIAL_TOKENS join_words make_backend sentinels",
-    "masks": "causal_mask combine from_blocked key_mask padding_mask resolve_mask",
-    "positions": "ALiBi RelativePositionBias rotary SCHEMES",
-    "recording": "ablate_heads attention_entropy attention_weights logit_lens record_attention",
-    "tokenizers": "Tokenizer TokenizerError",
-    "training.curves": "CURVES draw_curves",
-    "training.environment": "describe_machine describe_versions kernels_of rounding_differences",
-    "training.evaluations": "About Evaluation METRICS read",
-    "training.folder": "Record RunError begin lock new_record read_config read_record read_tokenizer",
-    "training.init_from": "Source initialize",
-    "training.memory": "check_memory per_parameter",
-    "training.readme": "facts is_ours write_readme",
-    "training.repetition": "Original",
-    "training.run": "Run known_runs load_splits record_of",
-    "training.summaries": "evaluation_line length_of metrics_of run_facts run_line",
-    "training.validation": "LiveRun Validation",
-}
-
-NEEDS = {
-    "inspection.card": ["inspection", "debug"],  # it measures memory
-    "inspection.charts": ["inspection", "cli"],
-    "inspection.checks": ["inspection"],
-    "inspection.diagnostics": ["inspection", "plots"],
-    "recording": ["inspection"],
-    "training.curves": ["plots"],
-    "training.readme": ["cli"],
-}
-PATHS = [
-    pytest.param(path, marks=pytest.mark.needs(*NEEDS[path])) if path in NEEDS else path for path in MOVED
-]
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_a_former_module_has_its_names(path):
-    module = import_module(f"minitransformer.{path}")
-    for name in MOVED[path].split():
-        found = getattr(module, name)
-        if isinstance(home := getattr(found, "__module__", None), str):
-            assert getattr(import_module(home), found.__name__) is found
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        module.nothing  # noqa: B018
-
-
-def test_former_modules_are_imported_by_each_statement(request):
-    absent = set(request.config.getoption("--without").split(","))
-    program = ""
-    for path in MOVED:
-        package, _, name = f"minitransformer.{path}".rpartition(".")
-        if absent.isdisjoint(NEEDS.get(path, [])):
-            program += f"""
-import minitransformer.{path}
-import minitransformer.{path} as one
-from {package} import {name} as other
-assert one is other is minitransformer.{path}
-from minitransformer.{path} import *
-from minitransformer.{path} import {MOVED[path].split()[0]}
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_former_modules_import_nothing_until_they_are_asked():
-    program = """
-import sys, minitransformer, minitransformer.attention, minitransformer.config
-assert "numpy" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)

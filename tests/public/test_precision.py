@@ -39,7 +39,6 @@ def test_products_compute_in_half_and_steep_functions_in_float32(half):
     assert w.grad.dtype == mg.float32
 
 
-@pytest.mark.needs("breadth")
 def test_an_op_says_how_autocast_treats_it():
     said = {name: op.autocast for name, op in registry.items() if op.autocast}
     assert said["matmul"] == said["scaled_dot_product_attention"] == said["addmm"] == "lower"

@@ -202,6 +202,7 @@ def test_conditions_name_what_differs_from_the_recipe():
     )
 
 
+@pytest.mark.slow
 def test_a_run_says_whether_its_scores_are_those_of_the_recipe(cli, here):
     expect = (
         "[expect]\nexact_match = [0, 0.5]\nchrf = [99, 100]\naccuracy = [0, 1]\n"

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -160,6 +161,7 @@ def test_core_alone_computes_and_goes_back(tmp_path):
     run_alone(tmp_path, ["core"], assembly, ARITHMETIC)
 
 
+@pytest.mark.slow
 def test_core_and_ops_alone_learn_digits(tmp_path):
     images, labels = digits()
     np.savez(tmp_path / "digits.npz", images=images, labels=labels)

@@ -10,9 +10,6 @@ import pytest
 from minitransformer.cli import VERBS
 from minitransformer.recipes import names
 from tools import documents
-from tools.without import PARTS
-
-pytestmark = pytest.mark.needs(*PARTS)  # the map is about all of them
 
 ROOT = Path(__file__).parents[2]
 DATA = documents.read()
@@ -132,6 +129,7 @@ def test_there_are_fifteen_diagrams_and_something_draws_each():
         check_picture(each["picture"], each["command"])
 
 
+@pytest.mark.slow
 def test_the_three_diagrams_are_drawn(tmp_path, capsys):
     documents.main(["--diagrams", str(tmp_path)])
     drawn = [Path(line).name for line in capsys.readouterr().out.split()]

@@ -9,9 +9,6 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn, optim
-from tools.without import PARTS
-
-pytestmark = pytest.mark.needs(*PARTS)  # the docstrings of all of them
 
 ROOT = Path(__file__).parents[2]
 NAMES = {"np": np, "mg": mg, "nn": nn, "optim": optim, "F": nn.functional}  # as the reference says

@@ -11,9 +11,6 @@ from pathlib import Path
 import pytest
 
 from minitransformer.learn import exercises, find
-from tools.without import PARTS
-
-pytestmark = pytest.mark.needs(*PARTS)  # the lessons are about all of them
 
 ROOT = Path(__file__).parents[2]
 LESSONS = sorted((ROOT / "demos" / "lessons").glob("[0-9]*.py"))

@@ -61,6 +61,7 @@ def test_forms_for_issues_have_what_github_requires(name):
     assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.slow
 def test_the_command_in_the_form_for_bugs_prints_the_versions():
     [command] = re.findall(r"`(python .+)`", FORMS["bug_report"].read_text(encoding="utf-8"))
     words = [sys.executable, *shlex.split(command)[1:]]

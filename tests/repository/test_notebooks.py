@@ -144,6 +144,7 @@ def test_a_page_without_a_picture_is_a_frame_alone():
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.name)
+@pytest.mark.slow
 def test_a_demo_is_stored_with_small_outputs(notebook):
     text = notebook.read_text(encoding="utf-8")
     assert len(text.encode()) < 300_000

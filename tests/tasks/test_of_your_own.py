@@ -113,7 +113,6 @@ def weights(folder):
     return (Checkpoints(folder / "checkpoints").path("last") / "model.safetensors").read_bytes()
 
 
-@pytest.mark.needs("breadth", "graph")
 def test_a_model_of_ones_own_is_trained_resumed_scored_drawn_and_generates(own_model, tmp_path, capsys):
     assert train("mine.toml", "--data", "text.txt", "--run-dir", "whole") == 0
     assert train("mine.toml", "--data", "text.txt", "--run-dir", "parts", "--steps", 3) == 0
@@ -133,7 +132,7 @@ def test_a_model_of_ones_own_is_trained_resumed_scored_drawn_and_generates(own_m
     assert generate(run.model, [ids], 4) == generate(run.model, [ids], 4, use_cache=False)
 
 
-@pytest.mark.needs("breadth")
+@pytest.mark.slow
 def test_a_model_of_ones_own_can_be_chosen_by_a_flag(own_model, tmp_path):
     flags = "--data text.txt --run-dir flag --model-type average --width 5 --steps 1 --block-size 16"
     assert train("shakespeare-char-cpu", *flags.split()) == 0
@@ -249,7 +248,7 @@ class Scorer(nn.Module):
         return self.linear(mg.tensor(x))
 
 
-@pytest.mark.needs("graph")
+@pytest.mark.slow
 def test_a_task_of_ones_own_works_through_the_command_line(registries, tmp_path, monkeypatch, capsys):
     register_task(Sums)
     register_model(Scorer)
@@ -420,6 +419,7 @@ def test_an_output_of_another_shape_than_the_targets_is_refused():
 # ---------------------------------------------------------------- weights of another run
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_the_weights_and_the_tokenizer_of_another(here, capsys):
     flags = ["phrasebook", "--data", "pairs.tsv", *TINY, "--num-decoder-layers", 2, "--init-from", "mine"]
     assert train(*flags, "--run-dir", "new") == 0
@@ -450,7 +450,7 @@ def test_a_run_of_which_nothing_fits_is_refused(here, capsys):
     assert not (here / "new").exists()
 
 
-@pytest.mark.needs("tasks")
+@pytest.mark.slow
 def test_a_run_of_another_type_of_model_is_refused_unless_that_type_is_chosen(here, capsys):
     flags = ["bert-classify", "--run-dir", "new", "--hidden-size", "16", "--num-attention-heads", "2"]
     assert train(*flags, "--init-from", "mine") == 2

@@ -179,6 +179,7 @@ def test_a_vocabulary_has_a_size(train):
 
 
 @pytest.mark.parametrize("text", ["lovecatsat" * 20_000, "one\nword\n" * 20_000, "\t\n  \t\r\n" * 30_000])
+@pytest.mark.slow
 def test_a_word_of_any_length_is_trained_on_in_seconds(text):
     start = time.perf_counter()
     assert Tokenizer.train_bpe([text], 300).lossy_texts([text]) == []

@@ -9,7 +9,6 @@ import pytest
 
 import minigrad as mg
 from minigrad.torch_names.missing_names import INSTEAD, TABLE
-from tools.without import PARTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "pytorch.md"
 ROOTS = {"mg": mg, "nn": mg.nn, "F": mg.nn.functional, "optim": mg.optim, "x": mg.Tensor}
@@ -83,7 +82,6 @@ def test_an_import_says_it_too():
         from minigrad.nn import Transformer  # noqa: F401
 
 
-@pytest.mark.needs(*PARTS)
 def test_other_names_are_as_in_any_module():
     with pytest.raises(AttributeError, match="module 'minigrad' has no attribute 'sofmax'"):
         _ = mg.sofmax

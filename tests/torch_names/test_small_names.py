@@ -177,7 +177,6 @@ def test_multinomial_without_replacement_draws_no_class_twice_and_the_next_by_wh
     assert abs((second == 1).mean() - 2 / 3) < 0.04
 
 
-@pytest.mark.needs("breadth")
 @pytest.mark.parametrize(
     ("weights", "settings", "message"),
     [

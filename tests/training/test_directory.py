@@ -299,6 +299,7 @@ def test_a_run_whose_checkpoints_are_all_missing_does_not_start_anew(tmp_path, f
 # --- Evaluations ---
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_that_was_evaluated_is_not_finished(cli, here):
     assert is_finished(here / "mine")
     last = Checkpoints(here / "mine" / "checkpoints").path("last")
@@ -315,6 +316,7 @@ def test_an_unfinished_run_that_was_evaluated_is_not_finished(cli, here):
     assert not is_finished(here / "mine")
 
 
+@pytest.mark.slow
 def test_scores_of_an_earlier_checkpoint_do_not_make_a_run_finished(cli, here):
     for name in evaluations.FILES:
         if (here / "mine" / name).exists():
@@ -329,6 +331,7 @@ def test_scores_of_an_earlier_checkpoint_do_not_make_a_run_finished(cli, here):
     assert not is_finished(here / "mine")
 
 
+@pytest.mark.slow
 def test_an_evaluation_is_not_written_to_another_run_that_has_taken_the_folder(cli, here):
     assert cli(*TRAIN, "--run-dir", "other", "--seed", 5)[0] == 0
     from minitransformer.cli import evaluate

@@ -139,6 +139,7 @@ def test_an_evaluation_removes_what_a_killed_one_left(cli, here):
     assert own.exists()
 
 
+@pytest.mark.slow
 def test_only_runs_with_the_same_test_examples_are_compared(cli, here):
     other = "".join(f"{a}\t{b}\n" for a, b in PAIRS[5:])
     (here / "other.tsv").write_text(other, encoding="utf-8")

@@ -79,6 +79,7 @@ def test_a_pattern_that_matches_nothing_is_an_error():
         freeze(model(), "*")
 
 
+@pytest.mark.slow
 def test_training_with_frozen_layers_resumes_bit_for_bit(base):
     flags = ["--init-from", "base", "--freeze", "embedding.*,layers.layers.0.*"]
     assert train("whole", *flags, "--steps", "4") == 0
@@ -91,6 +92,7 @@ def test_training_with_frozen_layers_resumes_bit_for_bit(base):
         assert np.array_equal(expected, before[name]) is is_frozen, name
 
 
+@pytest.mark.slow
 def test_a_run_with_adapters_loads_merged_and_resumes_bit_for_bit(base):
     flags = ["--init-from", "base", "--lora-rank", "2", "--lora-targets", "in_proj,linear1"]
     assert train("whole", *flags, "--steps", "4") == 0
@@ -112,6 +114,7 @@ def test_a_run_with_adapters_loads_merged_and_resumes_bit_for_bit(base):
     assert main(["generate", "whole", "--prompt", "the", "--max-new-tokens", "3"]) == 0
 
 
+@pytest.mark.slow
 def test_adapters_are_exported_apart(base, capsys):
     assert (
         train("tuned", "--init-from", "base", "--lora-rank", "2", "--lora-targets", "in_proj", "--steps", "2")
@@ -159,6 +162,7 @@ def tiny(folder, step_runner=None, **settings):
     return Trainer(net, task, config, folder, step_runner=step_runner)
 
 
+@pytest.mark.slow
 def test_what_is_trained_cannot_change_when_a_run_resumes(base, capsys):
     flags = ["--init-from", "base", "--lora-rank", "2"]
     assert train("tuned", *flags, "--steps", "2") == 0
@@ -178,6 +182,7 @@ def test_settings_of_adapters_need_adapters(base, capsys):
     assert "--lora-alpha 64.0 has no effect without adapters.\nAdd --lora-rank 8" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_merged_adapters_and_says_which_settings_it_took(base, capsys):
     assert train("tuned", "--init-from", "base", "--lora-rank", "2", "--lr", "0.1", "--steps", "2") == 0
     assert "settings from base: n_positions 16, n_embd 8, n_layer 2, n_head 2" in capsys.readouterr().err
@@ -193,7 +198,7 @@ def test_a_run_starts_from_merged_adapters_and_says_which_settings_it_took(base,
     assert any(not np.array_equal(tuned[name], value) for name, value in weights("base").items())
 
 
-@pytest.mark.needs("tasks")
+@pytest.mark.slow
 def test_adapters_without_the_head_that_was_trained_are_a_warning(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["train", "bert-classify", "--run-dir", "tuned", "--lora-rank", "2", *TINY_BERT]) == 0

@@ -261,6 +261,7 @@ def test_the_recipes_fit_into_two_gigabytes(name, monkeypatch):
 
 
 @pytest.mark.parametrize("micro_batches", [1, 4])
+@pytest.mark.slow
 def test_the_memory_of_a_training_is_at_least_what_is_said(micro_batches, monkeypatch):
     recipe = with_settings(load_recipe("shakespeare-char-cpu"), batch_size=32, micro_batches=micro_batches)
     text = "".join(map(chr, range(97, 123))) * 20

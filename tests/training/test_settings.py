@@ -185,6 +185,7 @@ def test_validating_every_10_steps_or_every_1000_gives_the_same_weights(tmp_path
     assert both[0] == both[1]
 
 
+@pytest.mark.slow
 def test_samples_and_generated_texts_change_no_draw(tmp_path, monkeypatch):
     drawn = lambda run, splits: [f"{mg.manual_seed(0)} {mg.rand(1).item()}"]  # as those of a long text
     monkeypatch.setattr(LanguageModelling, "samples", drawn)

@@ -102,6 +102,7 @@ def test_a_large_log_is_read_the_same_in_blocks_of_any_size(large_log, monkeypat
     assert large_log.read_bytes() == content[: content.index(b'{"step": 778')]
 
 
+@pytest.mark.slow
 def test_a_large_log_takes_little_memory(tmp_path):
     path = tmp_path / "log.jsonl"
     record = b'{"step": 4, "val_loss": 1.0}\n'

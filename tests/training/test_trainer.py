@@ -625,6 +625,7 @@ def test_the_log_takes_numbers_of_numpy_and_names_what_it_cannot_take(tmp_path):
     assert (tmp_path / "log.jsonl").read_text() == '{"step": 1, "loss": 0.5, "worst": null, "ok": true}\n'
 
 
+@pytest.mark.slow
 def test_the_curves_are_a_picture(tmp_path):
     translation(tmp_path).train()
     assert draw_curves(tmp_path).read_bytes().startswith(b"\x89PNG\r\n")

@@ -1,3 +1,11 @@
-"""The device of the tests of captured steps."""
+"""A GPU, or the stand-in for one, with this package's kernels."""
 
-from tests.capture.conftest import device  # noqa: F401 (a fixture)
+import pytest
+
+from tests.slow.capture.runs import our_kernels
+
+
+@pytest.fixture
+def device(gpu):
+    with our_kernels(gpu) as device:
+        yield device

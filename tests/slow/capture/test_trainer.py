@@ -6,7 +6,7 @@ import pytest
 import minigrad as mg
 from minigrad.core.errors import CaptureError, NonFiniteError
 from minitransformer.errors import UserError
-from tests.capture.runs import Run, assert_same, assert_trained_alike, mlp, training
+from tests.slow.capture.runs import Run, assert_same, assert_trained_alike, mlp, training
 
 # ---------------------------------------------------------------- the trainer
 

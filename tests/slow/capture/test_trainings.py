@@ -10,7 +10,7 @@ from minitransformer import (
     GPT,
     GPTConfig,
 )
-from tests.capture.runs import (
+from tests.slow.capture.runs import (
     Run,
     as_numpy,
     assert_same,

@@ -126,7 +126,6 @@ def test_an_error_of_our_own_is_not_explained_by_variables(monkeypatch):
     assert startup.describe_error(raised.value) is None
 
 
-@pytest.mark.needs("kernels/numba")
 def test_numba_that_cannot_be_imported_is_an_error_of_two_lines(monkeypatch):
     def fail():
         raise ValueError("Number of threads specified must be > 0.")

@@ -40,7 +40,6 @@ def test_a_language_model_of_words_or_pieces_trains_too(cli, kind):
     assert out
 
 
-@pytest.mark.needs("graph")
 @pytest.mark.parametrize("options", [["--readable"], ["--depth", 1], ["--color", "gradient"]], ids=str)
 def test_what_a_graph_shows_can_be_chosen(cli, here, options):
     for name, more in (("plain", []), ("other", options)):
@@ -48,7 +47,6 @@ def test_what_a_graph_shows_can_be_chosen(cli, here, options):
     assert (here / "plain.svg").read_bytes() != (here / "other.svg").read_bytes()
 
 
-@pytest.mark.needs("graph")
 def test_a_graph_is_never_written_over_unless_one_says_so(cli, here):
     command = ("graph", "mine", "I love you", "-o", "mine.svg")
     assert cli(*command)[0] == 0
@@ -64,7 +62,6 @@ def test_a_character_that_only_the_held_out_part_has_is_known(cli, here):
     assert cli("train", "shakespeare-char-cpu", "--data", "late.txt", *TINY_GPT)[0] == 0
 
 
-@pytest.mark.needs("graph")
 @pytest.mark.parametrize("run", ["mine", "play"])
 def test_a_graph_without_a_text_is_of_the_validation_data(cli, run):
     from minitransformer.runs.run import Run, load_splits
@@ -77,7 +74,6 @@ def test_a_graph_without_a_text_is_of_the_validation_data(cli, run):
     assert tuple(text.split(" → ")) in held if run == "mine" else held.startswith(text)
 
 
-@pytest.mark.needs("graph")
 def test_an_unknown_word_of_a_graph_is_named(cli):
     code, _, err = cli("graph", "mine", "I love zebras", "-o", "zebras.dot")
     assert code == 0

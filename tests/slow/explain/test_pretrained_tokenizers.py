@@ -18,8 +18,6 @@ from minitransformer.text.sentencepiece_tokenizer import SentencePieceTokenizer,
 from minitransformer.text.tokenizer import Tokenizer
 from tests.explain.test_model import GPT, load, make, page  # noqa: F401 (a fixture)
 
-pytestmark = pytest.mark.needs("pretrained")
-
 TEXTS = [
     "The cat sat on the mat, because it was tired.", "Le chat s'est assis sur le tapis.", "You don't say!",
     "A man is eating food; someone is having a meal.", "1234567890 (a+b)*c", "naïve café, ÀÉÎ", "北京 東京",

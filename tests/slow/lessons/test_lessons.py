@@ -14,9 +14,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.repository.test_lessons import LESSONS, name_of
-from tools.without import PARTS
-
-pytestmark = pytest.mark.needs(*PARTS)  # lessons are about all of them
 
 
 def pytest_generate_tests(metafunc):

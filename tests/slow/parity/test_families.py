@@ -28,7 +28,7 @@ from tests.slow.parity.strategies import (
 
 torch = pytest.importorskip("torch")
 TF = torch.nn.functional
-pytestmark = [pytest.mark.parity, pytest.mark.needs("breadth", "torch_names")]
+pytestmark = [pytest.mark.parity]
 
 settings.register_profile(
     "families", max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)

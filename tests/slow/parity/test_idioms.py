@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 import minigrad as mg
-from tools.without import PARTS
 
 from .idioms import IDIOMS, NAMES, TABLE, judge_idiom, judge_name
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.parity, pytest.mark.needs(*PARTS)]
+pytestmark = [pytest.mark.parity]
 
 REASONS = TABLE["fails"]  # of what fails
 

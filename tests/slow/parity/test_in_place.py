@@ -9,7 +9,6 @@ pytest.importorskip("torch")
 from .in_place import run_program
 
 
-@pytest.mark.needs("breadth", "torch_names")
 @pytest.mark.parametrize("chains", [False, True], ids=["views", "views of views"])
 @pytest.mark.parametrize("first", range(0, 200, 50))
 @pytest.mark.filterwarnings("ignore:.*deprecated on 0-D tensors", "ignore:Converting a tensor with")

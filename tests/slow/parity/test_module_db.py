@@ -25,7 +25,6 @@ pytest.importorskip("expecttest")  # PyTorch's testing package wants it
 pytestmark = [
     pytest.mark.parity,
     pytest.mark.filterwarnings("ignore"),
-    pytest.mark.needs("breadth", "torch_names"),
 ]
 
 with warnings.catch_warnings():

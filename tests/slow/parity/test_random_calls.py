@@ -7,7 +7,6 @@ pytest.importorskip("expecttest")  # PyTorch's testing package wants it
 pytestmark = [
     pytest.mark.parity,
     pytest.mark.filterwarnings("ignore"),
-    pytest.mark.needs("breadth", "torch_names"),
 ]
 
 from . import random_calls  # noqa: E402 (imports torch)

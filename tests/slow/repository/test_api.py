@@ -8,12 +8,10 @@ import minigrad as mg
 import minitransformer
 from tools.reference import families
 from tools.site import names
-from tools.without import PARTS
 
 api = pytest.importorskip("tools.site.api", reason="it needs the extra docs")
 ops = pytest.importorskip("tools.site.ops")
 
-pytestmark = pytest.mark.needs(*PARTS)  # the reference is about all of them
 
 MODULES = (
     "minigrad", "minigrad.nn", "minigrad.nn.functional", "minigrad.optim", "minigrad.optim.lr_scheduler",

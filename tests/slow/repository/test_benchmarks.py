@@ -306,7 +306,6 @@ def command():
 
 
 @needs_torch
-@pytest.mark.needs("graph", "debug")
 def test_the_command_writes_its_files(command, tmp_path, monkeypatch):
     run = [
         sys.executable,
@@ -393,7 +392,6 @@ def test_where_nobody_is_installed_to_compare_with_it_is_said(command, monkeypat
         command.main(command.Options(("overhead",)))
 
 
-@pytest.mark.needs("graph", "debug")
 def test_a_users_mistake_ends_with_2_and_two_lines():
     for work in ("huge", "L2 H3 d64 T8 B2 V65"):
         command = [sys.executable, "-m", "benchmarks", "steps", "--works", work]

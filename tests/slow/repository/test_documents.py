@@ -10,9 +10,6 @@ import pytest
 
 from minitransformer.explain import explain_documents
 from tests.repository.test_documents import COMMANDS, DATA, ROOT
-from tools.without import PARTS
-
-pytestmark = pytest.mark.needs(*PARTS)
 
 
 def is_quick(command):

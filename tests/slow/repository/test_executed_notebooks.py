@@ -27,7 +27,6 @@ def executed(tmp_path_factory, place):
     return folder / "demos"
 
 
-@pytest.mark.needs("breadth", "debug")
 def test_an_executed_notebook_shows_graphs_that_can_be_walked(executed, browser):
     page, _ = open_file(browser, executed / "graph.html")
     page.wait_for_load_state()
@@ -45,7 +44,6 @@ def test_an_executed_notebook_shows_graphs_that_can_be_walked(executed, browser)
     page.context.close()
 
 
-@pytest.mark.needs("breadth", "debug")
 def test_an_executed_notebook_shows_walk_throughs_that_can_be_walked(executed, browser):
     page, complaints = open_file(browser, executed / "explain.html")
     page.wait_for_load_state()  # until then the frames move, and a click may miss

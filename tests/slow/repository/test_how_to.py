@@ -10,9 +10,6 @@ import pytest
 from minitransformer.cli import main
 from minitransformer.data.phrasebook import phrasebook
 from tests.repository.test_docs import run as run_example
-from tools.without import PARTS
-
-pytestmark = pytest.mark.needs(*PARTS)
 
 ROOT = Path(__file__).parents[3]
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))

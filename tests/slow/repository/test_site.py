@@ -13,9 +13,6 @@ from urllib.parse import quote
 import pytest
 
 from tests.browser import chromium
-from tools.without import PARTS
-
-pytestmark = pytest.mark.needs(*PARTS)  # the site is about all of them
 
 SITE = Path(__file__).parents[3] / "site"
 SIZES = ((390, 844), (900, 1000), (1440, 900))

@@ -2,9 +2,6 @@
 
 import pytest
 
-from tools.without import PARTS
-
-pytestmark = pytest.mark.needs(*PARTS)  # the site is about all of them
 lessons = pytest.importorskip("tools.site.lessons", reason="it needs the extra docs")
 
 SLOW_ONCE = """# %%

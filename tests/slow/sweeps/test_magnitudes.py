@@ -495,7 +495,6 @@ def called_by(loop):
     return {id(value) for value in used if hasattr(value, "py_func")}
 
 
-@pytest.mark.needs("breadth")
 @needs_numba
 def test_every_loop_is_reached(monkeypatch):
     """By a case that calls it, or by a loop that calls it. A new loop needs a case."""

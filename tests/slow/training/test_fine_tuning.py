@@ -8,8 +8,6 @@ minitransformer train bert-similar --init-from runs/minilm --steps 150 --lr 2e-4
 import json
 import random
 
-import pytest
-
 from minitransformer.cli import main
 
 from ...minilm import minilm_folder
@@ -53,7 +51,6 @@ def accuracy_of(run, *flags):
     return json.loads((run / "metrics.json").read_text())["accuracy"]
 
 
-@pytest.mark.needs("tasks")
 def test_minilm_knows_words_of_praise_that_only_the_test_has(tmp_path):
     source = minilm_folder(tmp_path / "minilm")
     write_reviews(tmp_path)

@@ -10,7 +10,7 @@ import minigrad as mg
 from minigrad import kernels, nn, optim
 from minigrad.core.devices import find_backend
 from minigrad.core.errors import ArgumentError, CaptureError
-from tests.capture.runs import as_numpy
+from tests.slow.capture.runs import as_numpy
 
 # ---------------------------------------------------------------- what cannot be captured
 

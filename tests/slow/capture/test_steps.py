@@ -10,7 +10,7 @@ import pytest
 import minigrad as mg
 from minigrad import nn, optim
 from minigrad.core.errors import CaptureError
-from tests.capture.runs import Run, as_numpy, assert_same, batches, mlp
+from tests.slow.capture.runs import Run, as_numpy, assert_same, batches, mlp
 
 # ---------------------------------------------------------------- what a replay comes to
 
