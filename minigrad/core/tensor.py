@@ -315,11 +315,10 @@ class Tensor:
     )
 
 
-def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool, grad: np.ndarray | None = None) -> Tensor:
-    """Rebuild a leaf from its parts; pickles of version 0.1.0 have its gradient."""
+def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool) -> Tensor:
+    """Rebuild a leaf from its parts."""
     tensor = cls.__new__(cls)
     Tensor.__init__(tensor, data, requires_grad)
-    tensor.grad = None if grad is None else Tensor(grad)
     return tensor
 
 

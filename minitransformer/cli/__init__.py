@@ -35,17 +35,17 @@ VERBS = {
     "compare": "compare runs, with a significance test: minitransformer compare runs/a runs/b",
 }
 
-# explain (needs graph): the page that walks a sentence through a model
+# explain: the page that walks a sentence through a model
 VERBS["explain"] = 'walk a sentence through a model: minitransformer explain runs/phrasebook "I love you"'
 
 # pretrained: models from the Hugging Face hub
 VERBS["import"] = "make a run of a pretrained model: minitransformer import gpt2/ --run-dir runs/gpt2"
 VERBS["export"] = "write a run's model for transformers: minitransformer export runs/bert-mlm bert/"
 
-# learn (needs gradcheck): exercises with a tutor
+# learn: exercises with a tutor
 VERBS["learn"] = "exercises of the course, with a tutor: minitransformer learn 1"
 
-# claims (needs inspection): experiments with verdicts
+# claims: experiments with verdicts
 VERBS["claims"] = "put claims of the literature to the test: minitransformer claims sqrt-dk"
 
 # verbs that look at a recipe or a run

@@ -18,10 +18,10 @@ from ..runs.card import Card, make_card
 from ..runs.memory_needed import check_memory
 from ..runs.run import load_splits
 from ..tasks import task_class
+from . import pictures
 from .arguments import Flag
 from .layout import FIXED, print_lines, wrap, wrap_list
 from .recipe_flags import RecipeOptions, check_recipe_is_named, with_flags
-from .train import PICTURES
 
 USAGE = "usage: minitransformer card RECIPE|file.toml [options]   (card RECIPE --help lists them)"
 ABOUT = "Estimate the parameters, FLOPs, memory and time of a training from a few of its steps."
@@ -64,13 +64,7 @@ def card_of(recipe: Recipe, sources: Sources, clock: Callable[[], float] = time.
     check_memory(recipe, tokenizer, labels)
     splits = kind.filter(recipe.data, tokenizer, splits)
     task = kind.build(recipe, tokenizer, splits, labels)
-    return make_card(recipe, tokenizer, labels, task, clock, load_pictures)
-
-
-def load_pictures() -> None:
-    """Load the plotting code, which a training has in memory too."""
-    for each in PICTURES:
-        each.load()
+    return make_card(recipe, tokenizer, labels, task, clock, pictures.load)
 
 
 def card_values(card: Card) -> dict[str, Any]:

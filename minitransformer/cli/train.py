@@ -49,31 +49,19 @@ from ..tasks import Task, task_class
 from ..text.tokenizer import Tokenizer, TokenizerError
 from ..training.checkpoint import Checkpoints
 from ..training.config import TrainConfig
+from ..training.diagnostics import Diagnostics
 from ..training.freezing import trained_line
 from ..training.ranks import Ranks, code_sha256, join, words_by_flag
 from ..training.run_files import README, lock
 from ..training.tensorboard import TensorBoard
 from ..training.trainer import Trainer
+from . import pictures
 from .arguments import Device, Flag
 from .evaluate import compare_with_recipe, evaluate, report
 from .readme import write_readme
 from .recipe_flags import RecipeOptions, check_recipe_is_named, last_flag, taken_settings, with_flags
 from .wording import command as command_of
 from .wording import describe_splits
-
-# optional parts add themselves below: tools/without.py removes a part together with its paragraph
-CALLBACKS: dict[str, Callable[[Path], Any]] = {"tensorboard": lambda folder: TensorBoard(folder / EVENTS)}
-PICTURES: list[Any] = []
-
-# inspection: --diagnostics
-from ..training.diagnostics import Diagnostics  # noqa: E402
-
-CALLBACKS["diagnostics"] = lambda folder: Diagnostics()
-
-# plots: curves.png, and diagnostics.png
-from . import pictures  # noqa: E402
-
-PICTURES.append(pictures)
 
 # ---------------------------------------------------------------- the command
 
@@ -124,8 +112,7 @@ def run(argv: list[str]) -> None:
     )  # fmt: skip
     with ExitStack() as stack:
         if ranks.rank == 0:
-            for each in PICTURES:
-                each.check()
+            pictures.check()
             check_folder(folder, options.resume, options.overwrite)
             if folder.exists():  # a new folder is created only when everything else is valid
                 lock_folder(folder, options, stack)
@@ -444,13 +431,8 @@ def start(training: Training, setup: TrainingSetup, console: Console, stack: Exi
 
 def callbacks_of(options: Options, folder: Path) -> list[Any]:
     """The callbacks of the flags. Diagnostics come first: TensorBoard writes what they add to the log."""
-    flags = [flag for flag in ("diagnostics", "tensorboard") if getattr(options, flag)]
-    for flag in flags:
-        if flag not in CALLBACKS:
-            raise UserError(
-                f"--{flag} is not available in this installation.\nLeave it out, or install all parts."
-            )
-    return [CALLBACKS[flag](folder) for flag in flags]
+    found: list[Any] = [Diagnostics()] if options.diagnostics else []
+    return [*found, TensorBoard(folder / EVENTS)] if options.tensorboard else found
 
 
 def announce(training: Training, setup: TrainingSetup, trainer: Trainer, console: Console) -> None:
@@ -481,8 +463,7 @@ def finish(
     """Draw the curves; evaluate a finished run, or print how to resume a stopped one."""
     folder = training.folder
     if not finished:
-        for each in PICTURES:
-            each.draw(folder, console)
+        pictures.draw(folder, console)
         update_readme(folder, console)
         command = _resume_command(training)
         console.print(f"stopped after step {trainer.step}; the run is saved. Continue with: {command}")
@@ -490,13 +471,11 @@ def finish(
     run = Run(folder, device=training.device)
     console.print(f"trained in {trainer.seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
     scores = evaluate(run, setup.splits)
-    for each in PICTURES:
-        each.draw(folder, console)
+    pictures.draw(folder, console)
     update_readme(folder, console)  # before results are printed, which may fail
     print_results(run, setup.splits, scores)
-    for each in PICTURES:
-        for line in each.picture_lines(folder):
-            console.print(line)
+    for line in pictures.picture_lines(folder):
+        console.print(line)
     console.print(one_line(f"checkpoints: {folder / 'checkpoints'}"))
     command = command_of(setup.recipe, folder, setup.record.examples, setup.record.suggested)
     console.print(f"use it with: {command}")

@@ -177,7 +177,6 @@ READERS = {  # of float32 numbers (2, 3), positions (2,), a mask (2, 3), and one
 }
 
 
-@pytest.mark.needs("torch_names")
 @pytest.mark.parametrize("kind", [ByArray, ByDLPack])
 @pytest.mark.parametrize("name", READERS)
 def test_tensors_of_other_libraries_are_read_as_arrays(name, kind):

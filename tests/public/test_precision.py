@@ -205,7 +205,6 @@ NORMS = {
 }
 
 
-@pytest.mark.needs("breadth")
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", NORMS)
 def test_a_norm_with_float32_weights_keeps_16_bits(name, half):
