@@ -218,7 +218,7 @@ def install_missing_names(library: Any) -> None:
         if isinstance(owner, type):
             setattr(owner, missing, Missing(name, advice))
         else:
-            owner.__getattr__ = _raising_getattr(path)
+            owner.__getattr__ = _raising_getattr(path, owner)
 
 
 class Missing:
@@ -231,14 +231,14 @@ class Missing:
         raise MissingNameError(self.message)
 
 
-def _raising_getattr(path: str) -> Callable[[str], NoReturn]:
+def _raising_getattr(path: str, owner: Any) -> Callable[[str], NoReturn]:
     """The `__getattr__` of the package at a path in minigrad."""
     package = f"minigrad.{path}".rstrip(".")
 
     def __getattr__(name: str) -> NoReturn:
         advice = TABLE.get(f"{path}.{name}" if path else name)
         if advice is None:
-            close = get_close_matches(name, [own for own in dir(sys.modules[package]) if own[0] != "_"], 1)
+            close = get_close_matches(name, [own for own in dir(owner) if own[0] != "_"], 1)
             meant = f".\nDid you mean {close[0]!r}?" if close and name[0] != "_" else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}")
         frame = sys._getframe(1)
