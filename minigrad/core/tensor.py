@@ -264,11 +264,13 @@ class Tensor:
     def data(self) -> Tensor:
         """A tensor that shares the memory, detached from the graph (torch.Tensor.data).
 
-        Version checks do not see changes made through it. Assigning to `data` replaces the array.
+        In-place changes of it write to the memory without a graph, and version checks do not see them.
+        Assigning to `data` replaces the array.
         """
         alias = Tensor(self.array)
         share_version(self, alias)  # it follows if this tensor is rebound in place
-        alias.version = None
+        alias.version = VersionCounter()
+        alias.version.is_data = True
         return alias
 
     @data.setter

@@ -47,7 +47,8 @@ from .views import in_row_order
 
 def is_recorded(x: Tensor, *values: Any) -> bool:
     """Whether changing x with `values` is recorded in a graph."""
-    return modes.grad_enabled and (x.requires_grad or holds_gradient(values))
+    is_data = x.version is not None and x.version.is_data
+    return modes.grad_enabled and not is_data and (x.requires_grad or holds_gradient(values))
 
 
 def rebind(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
@@ -240,15 +241,15 @@ def _retake_view(view: View) -> None:
     """Take the view again from its base."""
     base = _base_of(view)
     x = _tensor_of(view)
+    own = x.version
     if view.op is None:
-        counted = x.version is not None
         x.array = ops["strided"].rule(base.array, **view.settings)[0] if view.settings else base.array
     else:
         again = view.op.call(base, **view.settings)
-        counted = True
         _move_into(x, again if view.result is None else again[view.result])
     share_version(base, x, view.op, view.settings, view.result)
-    x.version = x.version if counted else None  # `x.data` is not
+    if own is not None and own.is_data:  # whose changes the base's counter does not see
+        x.version = own
 
 
 def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:

@@ -23,7 +23,7 @@ from minigrad.ops.attention import scaled_dot_product_attention
 from minigrad.ops.sample_calls import forms
 from minigrad.ops.samplers import real, unary
 from minitransformer.layers.attention_op import multi_head_attention
-from tests.kernel_sets import NUMBA, needs_numba
+from tests.kernel_sets import needs_numba
 from tests.leaves import message
 from tests.slow.standin import cublas, emulator
 
@@ -262,7 +262,7 @@ def own_kernels():
         record.kernels.update(kernels_before)
 
 
-@pytest.mark.parametrize("which", ["numpy", pytest.param("numba", marks=NUMBA)])
+@pytest.mark.parametrize("which", ["numpy", pytest.param("numba", marks=needs_numba)])
 def test_a_users_kernel_is_run_for_the_librarys_op(which, own_kernels):
     called = []
 
