@@ -147,6 +147,7 @@ def test_resume_without_a_checkpoint_starts_at_step_0(cli, here):
     assert "no checkpoint yet: starting at step 0" in err
 
 
+@pytest.mark.slow
 def test_overwrite_begins_anew_and_leaves_what_is_not_of_the_run(cli, here):
     (here / "mine" / "notes.txt").write_text("mine")
     code, _, _ = cli(

@@ -14,6 +14,7 @@ from minitransformer.tasks import Translation
 FEW = 300
 
 
+@pytest.mark.slow
 def test_a_summary_is_about_the_person_with_most_sentences_and_in_their_order():
     people = "Paul|Thomas|Marie|Alice|(?:The|My) \\w+"
     for story, summary in summaries(FEW)["test"][:100]:
@@ -79,6 +80,7 @@ def say(monkeypatch, *lines):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
 
 
+@pytest.mark.slow
 def test_each_reply_is_given_all_turns_before(cli, heard, monkeypatch):
     say(monkeypatch, "I love you", "", "We sing")
     code, out, _ = cli("chat", "mine")

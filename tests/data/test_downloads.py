@@ -182,6 +182,7 @@ def test_redirects_end(monkeypatch):
         downloads.open_url("https://home/file")
 
 
+@pytest.mark.slow
 def test_a_process_that_waits_says_for_whom_and_not_for_ever(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(downloads, "DEADLINE", 1.0)
     monkeypatch.setattr(downloads, "IDLE", 0.0)

@@ -113,6 +113,7 @@ ALL = {"temperature": 2.0, "top_k": 5, "top_p": 0.6}
 
 
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.7}, ALL])
+@pytest.mark.slow
 def test_the_distribution_is_what_generate_draws_from(page, options):
     logits = np.random.default_rng(0).normal(scale=2, size=(1, 11)).astype(np.float32)
     logits[0, 3] = logits[0, 5]  # a tie
@@ -295,6 +296,7 @@ PROBABILITIES = """
 """
 
 
+@pytest.mark.slow
 def test_fifty_sentences_are_translated_as_translate_does(page):
     tokenizer = Tokenizer.train_word(SENTENCES)
     model = make(

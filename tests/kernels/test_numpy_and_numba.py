@@ -212,6 +212,7 @@ def assert_alike(name, arrays, settings, g=lambda shape: draw(*shape, seed=9)):
 @needs_numba
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SMALL)
+@pytest.mark.slow
 def test_loops_treat_nan_empty_and_strided_arrays_as_numpys(name):
     """Each float array in turn, and the gradient that comes back."""
     for arrays, settings in SMALL[name]:

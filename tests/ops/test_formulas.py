@@ -11,6 +11,7 @@ import minigrad as mg
 from minigrad.core.registry import registry
 from minigrad.ops.axes import axes_of
 from minigrad.ops.sample_calls import as_function, floating, samples_of
+from tests.leaves import for_each
 from tests.ops.latex import Identity, evaluate
 
 UNDOES = "names the op that takes the gradient back to where the value came from"
@@ -166,7 +167,7 @@ FORMULAS = {
     if record.source.__module__.startswith("minigrad.") and any(record.latex) and key not in NOT_EVALUATED
 }
 CASES = [
-    pytest.param(record, sample, id=f"{key}-{number}")
+    (record, sample)
     for key, record in FORMULAS.items()
     for number, sample in enumerate(samples_of(record))
     if key not in HOLDS or HOLDS[key](arguments(record, sample))
@@ -233,7 +234,7 @@ def settings_of(record, sample, outs, gs):
     return a | MEANING.get(record.key, dict)(a) if record.key in MEANING else a, axes
 
 
-@pytest.mark.parametrize(("record", "sample"), CASES)
+@for_each(CASES)
 def test_the_formula_is_the_gradient(record, sample):
     function, inputs = as_function(record, sample)
     outs = floating(function(*inputs))
@@ -271,9 +272,9 @@ def test_every_exception_is_needed():
         assert False in held, key
 
 
-@pytest.mark.parametrize("key", FORMULAS)
+@for_each(FORMULAS)
 def test_every_formula_meets_a_sample(key):
-    given = [list(arguments(*case.values).values()) for case in CASES if case.values[0].key == key]
+    given = [list(arguments(*case).values()) for case in CASES if case[0].key == key]
     for i, latex in enumerate(FORMULAS[key].latex):
         assert latex is None or any(isinstance(a[i], np.ndarray) and a[i].dtype == float for a in given)
 

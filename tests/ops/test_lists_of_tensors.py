@@ -347,7 +347,7 @@ def test_lists_that_numpy_makes_numbers_of_are_refused():
 
 def test_large_lists_of_numbers_are_looked_at_once(monkeypatch):
     looked = []
-    monkeypatch.setattr(sys.modules["minigrad.tensor"], "on_cpu", looked.append)
+    monkeypatch.setattr(sys.modules["minigrad.core.tensor"], "on_cpu", looked.append)
     mg.tensor([0.5] * 1000)
     mg.as_tensor([1] * 1000)
     mg.tensor([[0.5, 1.0]] * 1000)

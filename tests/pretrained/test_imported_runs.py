@@ -222,6 +222,7 @@ def test_generate_evaluate_and_show_read_it(gpt2, tmp_path, capsys):
 @pytest.mark.parametrize(
     "prompt", [None, "", "<|endoftext|>", "<|endoftext|>the cat", "the <|endoftext|> cat"]
 )
+@pytest.mark.slow
 def test_special_tokens_in_a_prompt_are_tokens(prompt, around, gpt2, tmp_path, capsys):
     backend = byte_level()
     end = backend.token_to_id("<|endoftext|>")
@@ -554,6 +555,7 @@ def test_a_quantized_import_is_used_but_not_trained(gpt2, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("around", ["$A", "<|endoftext|> $A", "<|endoftext|> $A <|endoftext|>"])
+@pytest.mark.slow
 def test_perplexity_with_a_stride_scores_each_token_once_with_a_long_context(around, gpt2, tmp_path, capsys):
     backend = byte_level()
     end = backend.token_to_id("<|endoftext|>")

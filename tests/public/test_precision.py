@@ -12,6 +12,7 @@ from minigrad.core.registry import registry
 from minigrad.core.trees import leaves, map_leaves
 from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig
+from tests.leaves import for_each
 
 # OpenBLAS raises it at random for small products
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in matmul:RuntimeWarning")
@@ -127,10 +128,7 @@ def test_autocast_in_the_backward_pass_changes_no_gradient():
     np.testing.assert_array_equal(given.numpy(), expected.numpy())
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name, r in registry.items() if r.samples and r.source.__module__.startswith("minigrad.")],
-)
+@for_each([name for name, r in registry.items() if r.samples and r.source.__module__.startswith("minigrad.")])
 def test_gradients_of_bfloat16_are_bfloat16_again_and_again(name):
     """Values, gradients, and gradients that can be differentiated: of each op, and what is made of ops."""
     record = registry[name]

@@ -173,6 +173,7 @@ OTHER_TYPES = [
 
 
 @pytest.mark.parametrize(("name", "model_type"), OTHER_TYPES)
+@pytest.mark.slow
 def test_another_model_type_has_the_sizes_of_the_recipe(name, model_type):
     own = load_recipe(name)
     numbers = []

@@ -647,6 +647,7 @@ def test_images_that_do_not_fit_the_model_are_refused_before_it_is_trained():
 # ---------------------------------------------------------------- text to text
 
 
+@pytest.mark.slow
 def test_every_prefix_has_examples_and_the_right_answer():
     splits = TextToText.splits(TextToText.Data(), Sources())
     pairs = dict(splits["train"])
@@ -686,6 +687,7 @@ def smaller(config, settings):
 
 
 @pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.slow
 def test_a_recipe_trains_and_is_scored(name, tmp_path):
     if name == "digits-vit":
         pytest.importorskip("sklearn", reason="the digits come with scikit-learn (extra `digits`)")

@@ -9,6 +9,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.torch_names.missing_names import INSTEAD, TABLE
+from tests.leaves import for_each
 
 PAGE = Path(__file__).parents[2] / "docs" / "pytorch.md"
 ROOTS = {"mg": mg, "nn": mg.nn, "F": mg.nn.functional, "optim": mg.optim, "x": mg.Tensor}
@@ -26,13 +27,13 @@ def found(name):
     return attrgetter(rest)(root)
 
 
-@pytest.mark.parametrize("advice", INSTEAD.values(), ids=lambda advice: advice[:40])
+@for_each(INSTEAD.values())
 def test_what_it_says_to_use_exists(advice):
     for name in NAMED.findall(advice):
         found(name)
 
 
-@pytest.mark.parametrize("name", TABLE)
+@for_each(TABLE)
 def test_a_missing_name_says_what_to_use(name):
     path, _, missing = name.rpartition(".")
     try:

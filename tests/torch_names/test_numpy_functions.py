@@ -9,6 +9,7 @@ import minigrad as mg
 from minigrad.core.errors import DtypeError, GraphError, ShapeError
 from minigrad.core.trees import leaves
 from minigrad.torch_names.numpy_functions import WITHOUT_GRADIENT
+from tests.leaves import for_each
 
 _rng = np.random.default_rng(0)
 _root = _rng.normal(size=(3, 3))
@@ -191,7 +192,7 @@ def assert_same(result, expected):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("call", calls(GRADIENT))
+@for_each(calls(GRADIENT))
 def test_a_function_with_a_counterpart_has_numpys_value_and_a_gradient(call):
     names = [name for name in ARRAYS if name != "n" and re.search(rf"\b{name}\b", call)]
     given = tensors()
@@ -214,7 +215,7 @@ def test_a_function_with_a_counterpart_has_numpys_value_and_a_gradient(call):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("call", calls(REFUSED))
+@for_each(calls(REFUSED))
 def test_a_function_without_a_counterpart_is_refused_where_a_gradient_would_be_lost(call):
     given = tensors()
     with pytest.raises(
@@ -230,7 +231,7 @@ def test_a_function_without_a_counterpart_is_refused_where_a_gradient_would_be_l
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("call", calls(PLAIN))
+@for_each(calls(PLAIN))
 def test_what_has_no_derivative_is_what_numpy_says(call):
     result = evaluate(call, tensors())
     assert not any(getattr(x, "requires_grad", False) for x in leaves(result))

@@ -6,6 +6,7 @@ import pytest
 import minigrad as mg
 from minigrad.ops.samplers import Sample
 from minigrad.torch_names.numpy_counterparts import counterparts
+from tests.leaves import for_each
 from tests.ops.test_lists_of_tensors import as_tensors, as_they_are, check, sweep
 
 V = np.array([0.2, 0.5, 0.9])
@@ -57,8 +58,7 @@ FUNCTIONS += [
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("wrap", [as_tensors, as_they_are], ids=["beside tensors", "beside arrays"])
-@pytest.mark.parametrize("name", sorted(set(FUNCTIONS)))
+@for_each([(name, wrap) for name in sorted(set(FUNCTIONS)) for wrap in (as_tensors, as_they_are)])
 def test_numpys_functions_keep_it_or_refuse(name, wrap):
     function = numpy_function(name)
     args = function and first_call(function)
