@@ -403,6 +403,18 @@ def of_clipping(package, dtype):
         yield np.concatenate(arrays, axis=None), wide * factor, abs(wide * factor)
 
 
+def of_quantized_products(package, dtype):
+    weight = np.random.default_rng(1).integers(-127, 128, (5, 21)).astype(np.int8)
+    scale = abs(draw(5, seed=2, dtype=dtype)) + dtype.type(0.1)
+    for x in inputs((3, 21), dtype):
+        g = draw(3, 5, seed=9, dtype=dtype)
+        value, gradient = package.quantized_linear(x, weight, scale, None)
+        wide = weight.astype(WIDE) * scale.astype(WIDE)[:, None]
+        yield value, x.astype(WIDE) @ wide.T, abs(x).astype(WIDE) @ abs(wide).T
+        found = gradient(g, [True, False, False, False])[0]
+        yield found, g.astype(WIDE) @ wide, abs(g).astype(WIDE) @ abs(wide)
+
+
 CASES = {
     "softmax": of_softmax,
     "log_softmax": of_log_softmax,
@@ -413,6 +425,7 @@ CASES = {
     "layer_norm": of_layer_norm,
     "rms_norm": of_rms_norm,
     "linear": of_products,
+    "quantized_linear": of_quantized_products,
     "embedding": of_embedding,
     "dropout": of_dropout,
     "largest_place": of_pooling,
