@@ -117,7 +117,7 @@ def _parse(equation, ndims):
     if len(operands) != len(ndims):
         raise OptionError(
             f'einsum "{equation}" expects {len(operands)} operands, got {len(ndims)}.\n'
-            f"Name the axes of each, separated by commas."
+            f"Pass an operand for each group of axes between commas."
         )
     terms = [_axes(equation, text, ndim) for text, ndim in zip(operands, ndims, strict=True)]
     unnamed = sorted({a for term in terms for a in term if isinstance(a, int)})

@@ -10,6 +10,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import kernels, nn, optim
+from minigrad.core.devices import on_cpu
 from minigrad.io import by_path
 from minitransformer import (
     GPT,
@@ -59,7 +60,7 @@ def batches(model, number):
 def as_numpy(state):
     """A state's arrays, wherever they are, as NumPy's."""
     bare = lambda x: x.array if isinstance(x, mg.Tensor) else x
-    return {name: np.asarray(mg.devices.on_cpu(bare(x))) for name, x in by_path(state)}
+    return {name: np.asarray(on_cpu(bare(x))) for name, x in by_path(state)}
 
 
 class Run:

@@ -9,6 +9,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn, optim
+from minigrad.core.devices import on_device
 from minigrad.core.errors import CaptureError
 from tests.slow.capture.runs import Run, as_numpy, assert_same, batches, mlp
 
@@ -281,7 +282,7 @@ def test_constants_stay(device):
 
     def raw_step(x):
         """As a rule does it, which no op sees."""
-        return mg.Tensor(x.array + mg.devices.on_device(table, x.device))
+        return mg.Tensor(x.array + on_device(table, x.device))
 
     for function in (step, raw_step):
         captured = mg.capture(function, device)

@@ -16,7 +16,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.core.devices import find_backend
+from minigrad.core.devices import find_backend, on_cpu
 from minigrad.core.dtypes import as_dtype
 from minigrad.core.random import Key
 from minigrad.kernels.cuda.fused import cudnn
@@ -303,11 +303,11 @@ def batches(number):
 
 def test_a_step_is_captured_and_replayed(recorded, gpu):
     """The same numbers; on a GPU to the roundings of another order of sums."""
-    plain = [[mg.devices.on_cpu(r.array) for r in Step()(*map(on_gpu, pair))] for pair in batches(5)]
+    plain = [[on_cpu(r.array) for r in Step()(*map(on_gpu, pair))] for pair in batches(5)]
     assert recorded == [5, 9] * 5
     step = mg.capture(Step(), "cuda")
     for pair, expected in zip(batches(5), plain, strict=True):
-        found = [mg.devices.on_cpu(r.array) for r in step(*pair)]
+        found = [on_cpu(r.array) for r in step(*pair)]
         for a, b in zip(found, expected, strict=True):
             rtol, atol = (0, 0) if gpu == "standin" else (1e-2, 1e-5)
             np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
@@ -318,10 +318,10 @@ def test_a_step_is_captured_and_replayed(recorded, gpu):
 def test_a_recording_keeps_its_plans(recorded):
     """Of what a replay launches nothing may go, also when its plan is forgotten."""
     step = mg.capture(Step(), "cuda")
-    expected = [[mg.devices.on_cpu(r.array) for r in step(*pair)] for pair in list(batches(1)) * 3]
+    expected = [[on_cpu(r.array) for r in step(*pair)] for pair in list(batches(1)) * 3]
     cudnn._plan.cache_clear()
     gc.collect()
-    found = [mg.devices.on_cpu(r.array) for r in step(*next(batches(1)))]
+    found = [on_cpu(r.array) for r in step(*next(batches(1)))]
     np.testing.assert_allclose(found[1], expected[-1][1], rtol=1e-2, atol=1e-5)
     graphs = [x for x in next(iter(step.steps.values())).graph.kept.values() if isinstance(x, cudnn._Plan)]
     assert len(graphs) == 2
