@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,9 +16,7 @@ import minitransformer
 from minigrad.core.op import OpInfo, info_of
 from minigrad.ops import METHODS
 
-from .pages import ROOT
-
-LISTED = ROOT / "tests" / "public" / "public_names.txt"
+LISTED = Path(__file__).with_name("public_names.txt")
 
 # families of ops by what a reader looks for: pages of functions, and of derivatives (`minigrad` left out)
 FAMILIES = {
@@ -297,13 +296,13 @@ def group_of(page: Page, path: str, thing: Any) -> str:
 
 @functools.cache
 def listed() -> dict[str, list[str]]:
-    """The names that tests/public lists, by module."""
+    """The names that public_names.txt lists, by module."""
     sections = [part.partition("]\n") for part in LISTED.read_text(encoding="utf-8").split("\n[")[1:]]
     return {module: names.split() for module, _, names in sections}
 
 
 def public_names(path: str, module: ModuleType) -> list[str]:
-    """The names of a module that are public: `__all__`, or those that tests/public lists."""
+    """The names of a module that are public: `__all__`, or those that public_names.txt lists."""
     names = list(getattr(module, "__all__", listed().get(path, [])))
     if path == "minigrad.ops":
         return ["About", "Op", "OpInfo", "composite", "derived", "differentiable"]
