@@ -85,7 +85,6 @@ from .capture import capture
 # breadth: more of PyTorch's functions and layers
 from . import breadth
 from .breadth import *
-
 from .breadth import linalg, special
 
 # torch_names: PyTorch's other names

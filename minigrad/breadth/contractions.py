@@ -10,6 +10,7 @@ import string
 from functools import lru_cache
 from typing import Any
 
+from ..core.argument_checks import is_integer
 from ..core.error_context import describe
 from ..core.errors import ArgumentError, OptionError, ShapeError
 from ..core.half import round_once
@@ -73,8 +74,9 @@ def _with_letters(*arguments):
     """Return the equation and the operands for operands that are each followed by a list of axis numbers."""
     *pairs, output = arguments if len(arguments) % 2 else (*arguments, None)
     terms = []
+    is_axis = lambda i: (i is ... or is_integer(i)) and i in LETTERS
     for axes in [*pairs[1::2], output]:
-        if axes is not None and not (isinstance(axes, list | tuple) and all(i in LETTERS for i in axes)):
+        if axes is not None and not (isinstance(axes, list | tuple) and all(map(is_axis, axes))):
             raise OptionError(
                 f"einsum's axes must be lists of numbers from 0 to 51, or ..., got {describe(axes)}.\n"
                 f"Pass a list after each operand: einsum(x, [0, 1], y, [1, 2], [0, 2])."

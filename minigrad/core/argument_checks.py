@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -236,6 +237,10 @@ USUAL = frozenset([int, float, bool, str, tuple, list, slice, type(None), np.nda
 
 def raise_argument_error(name: str, x: Any, kind: Kind) -> None:
     advice = kind.advice
-    if isinstance(x, str) and float in kind.plain and x.lstrip("+-.")[:1].isdigit():
-        advice = f"Pass float({x!r}). In YAML write 1.0e-3: 1e-3 is a string there."
+    if isinstance(x, str) and float in kind.plain:
+        with suppress(ValueError):
+            float(x)
+            advice = f"Pass float({x!r})."
+            if "e" in x.lower():
+                advice += " In YAML write 1.0e-3: 1e-3 is a string there."
     raise kind.error(f"{name} must be {kind.what}, got {describe(x)}.\n{advice}")

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .errors import GraphError, ShapeError
+from .errors import DtypeError, GraphError, ShapeError
 from .modes import enable_grad, no_grad
 from .node import RETAINS_GRAD
 from .tensor import Tensor, as_tensor
@@ -38,6 +38,12 @@ class Handle:
         self.remove()
 
 
+def check_hook(function: Any) -> Callable[..., Any]:
+    if not callable(function):
+        raise DtypeError(f"a hook must be callable, got {type(function).__name__}.\nPass a function.")
+    return function
+
+
 def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
     """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces the gradient.
 
@@ -49,7 +55,7 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Ha
     >>> x.grad
     tensor([20.])
     """
-    return Handle(_hooks_of(tensor, "a hook"), hook)
+    return Handle(_hooks_of(tensor, "a hook"), check_hook(hook))
 
 
 def retain_grad(tensor: Tensor) -> None:

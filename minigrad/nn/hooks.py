@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.errors import DtypeError, ShapeError
-from ..core.hooks import Handle
+from ..core.frames import warn
+from ..core.hooks import Handle, check_hook
 from ..core.tensor import Tensor
 from ..ops.creation import zeros_like
 from .boundaries import Gradients, boundary
@@ -27,9 +28,7 @@ def add_hook(
     hooks: dict[int, Hook], function: Callable[..., Any], flag: bool, prepend: bool, always: bool = False
 ) -> Handle:
     """Add a hook after the others, or before them with `prepend`; the handle's `remove()` removes it."""
-    if not callable(function):
-        raise DtypeError(f"a hook must be callable, got {type(function).__name__}.\nPass a function.")
-    handle = Handle(hooks, Hook(function, flag, always))
+    handle = Handle(hooks, Hook(check_hook(function), flag, always))
     for key in list(hooks)[:-1] if prepend else ():
         hooks[key] = hooks.pop(key)
     return handle
@@ -37,30 +36,57 @@ def add_hook(
 
 def before_forward(module: Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
     """Run the forward pre-hooks, and return the arguments for forward."""
-    for hook, with_kwargs, _ in tuple(module._forward_pre_hooks.values()):
-        if not with_kwargs:
-            replaced = hook(module, args)
-            args = args if replaced is None else replaced if isinstance(replaced, tuple) else (replaced,)
-        elif (both := hook(module, args, kwargs)) is not None:
-            if not (isinstance(both, tuple) and len(both) == 2):
-                raise DtypeError(
-                    f"a forward pre-hook with kwargs must return None or a pair, got {type(both).__name__}.\n"
-                    f"Return None, or the new (args, kwargs)."
-                )
-            args, kwargs = both
+    try:
+        for hook, with_kwargs, _ in tuple(module._forward_pre_hooks.values()):
+            if not with_kwargs:
+                replaced = hook(module, args)
+                args = args if replaced is None else replaced if isinstance(replaced, tuple) else (replaced,)
+            elif (both := hook(module, args, kwargs)) is not None:
+                if not (isinstance(both, tuple) and len(both) == 2):
+                    raise DtypeError(
+                        f"a forward pre-hook with kwargs must return None or a pair, got "
+                        f"{type(both).__name__}.\nReturn None, or the new (args, kwargs)."
+                    )
+                args, kwargs = both
+    except Exception:
+        after_error(module, args, kwargs)
+        raise
     return args, kwargs
 
 
-def after_forward(
-    module: Module, args: tuple, kwargs: dict[str, Any], output: Any, failed: bool = False
-) -> Any:
-    """Run the forward hooks, or those with `always_call` if forward failed, and return the output."""
-    for hook, with_kwargs, always in tuple(module._forward_hooks.values()):
-        if failed and not always:
-            continue
-        replaced = hook(module, args, kwargs, output) if with_kwargs else hook(module, args, output)
-        output = output if replaced is None else replaced
+def after_forward(module: Module, args: tuple, kwargs: dict[str, Any], output: Any) -> Any:
+    """Run the forward hooks, and return the output."""
+    hooks = iter(tuple(module._forward_hooks.values()))
+    try:
+        for hook in hooks:
+            output = _replaced_output(hook, module, args, kwargs, output)
+    except Exception:
+        after_error(module, args, kwargs, output, hooks)
+        raise
     return output
+
+
+def after_error(
+    module: Module,
+    args: tuple,
+    kwargs: dict[str, Any],
+    output: Any = None,
+    hooks: Iterable[Hook] | None = None,
+) -> None:
+    """Run the hooks with `always_call` among those left (None: all); an error in one is only a warning."""
+    for hook in tuple(module._forward_hooks.values() if hooks is None else hooks):
+        try:
+            output = _replaced_output(hook, module, args, kwargs, output) if hook.always else output
+        except Exception as error:
+            warn(
+                f"a forward hook with always_call=True raised {type(error).__name__} after another error: "
+                f"{error}\nLet the hook accept None as the output."
+            )
+
+
+def _replaced_output(hook: Hook, module: Module, args: tuple, kwargs: dict[str, Any], output: Any) -> Any:
+    found = hook.function(module, args, *([kwargs] if hook.flag else []), output)
+    return output if found is None else found
 
 
 class BackwardHooks:

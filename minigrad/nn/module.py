@@ -26,7 +26,7 @@ from ..core.modes import Scope, modes, no_grad
 from ..core.tensor import Tensor, destination
 from ..ops.checked import check_constructor, check_methods
 from ..optim.optimizer import zero_gradients
-from .hooks import BackwardHooks, Hook, add_hook, after_forward, before_forward
+from .hooks import BackwardHooks, Hook, add_hook, after_error, after_forward, before_forward
 
 
 class Parameter(Tensor):
@@ -132,7 +132,7 @@ class Module:
             output = self.forward(*args, **kwargs)
         except Exception as error:
             if self._forward_hooks:
-                after_forward(self, args, kwargs, None, failed=True)
+                after_error(self, args, kwargs)
             if isinstance(error, FOREIGN_ERRORS):
                 self._raise_call_error(error, args, kwargs)
             raise
@@ -157,8 +157,8 @@ class Module:
     ) -> Handle:
         """Call hook(module, args, output) after each forward; a returned value replaces the output.
 
-        With `with_kwargs`: hook(module, args, kwargs, output). With `always_call`, also if forward raises an
-        error; then the output is None. `remove()` of the returned handle removes the hook.
+        With `with_kwargs`: hook(module, args, kwargs, output). With `always_call`, also if forward or another
+        hook raises an error; then the output may be None. `remove()` of the returned handle removes the hook.
         """
         return add_hook(self._forward_hooks, hook, with_kwargs, prepend, always_call)
 
@@ -506,6 +506,7 @@ class Module:
             if x in loaded and not only_check:  # maybe under another path
                 if assign:
                     setattr(self, name, loaded[x][1])
+                    loaded[loaded[x][1]] = loaded[x]  # this module may have another path
                 else:
                     with no_grad():
                         x.copy_(loaded[x][1])

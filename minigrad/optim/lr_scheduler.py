@@ -142,9 +142,11 @@ class LRScheduler:
         """Set the next rates, or those at `epoch`."""
         prepare_step(self)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        has_schedule = type(self).get_lr is LRScheduler.get_lr
-        at_epoch = getattr(self, "_get_closed_form_lr", self._schedule if has_schedule else self.get_lr)
-        self._set(self.get_lr() if epoch is None else at_epoch())
+        rates = self.get_lr
+        if epoch is not None:
+            has_schedule = type(self).get_lr is LRScheduler.get_lr
+            rates = getattr(self, "_get_closed_form_lr", self._schedule if has_schedule else self.get_lr)
+        self._set(rates())
 
     def _set(self, rates: list[float]) -> None:
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
@@ -172,12 +174,13 @@ class LRScheduler:
         """
         self._load(self.checked_state(state_dict))
 
+    def _without_functions(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in state.items() if name not in self.function_names}
+
     def _load(self, state: dict[str, Any]) -> None:
         """Load a checked state."""
         before = self._last_lr
-        self.__dict__.update(
-            {name: value for name, value in state.items() if name not in self.function_names}
-        )
+        self.__dict__.update(self._without_functions(state))
         for name in self.function_names:
             _load_into(self.__dict__[name], state.get(name))
         for group, old, new in zip(self.optimizer.param_groups, before, self._last_lr, strict=True):
@@ -204,9 +207,7 @@ class LRScheduler:
             if not _is_state_of(self.__dict__[name], state.get(name)):
                 raise _not_a_state(self, f"its {name} is not a state of this one's functions")
         trial = copy.copy(self)
-        trial.__dict__.update(
-            {name: value for name, value in state.items() if name not in self.function_names}
-        )
+        trial.__dict__.update(self._without_functions(state))
         try:
             trial.check_options()
         except (OptionError, ShapeError) as error:

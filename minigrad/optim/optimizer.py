@@ -25,7 +25,7 @@ from ..core.dtypes import is_floating
 from ..core.error_context import describe
 from ..core.errors import DtypeError, OptionError, ShapeError, StateError, counted
 from ..core.frames import caller
-from ..core.hooks import Handle
+from ..core.hooks import Handle, check_hook
 from ..core.kernels import Routine
 from ..core.modes import enable_grad, no_grad
 from ..core.tensor import Tensor
@@ -58,18 +58,18 @@ def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(step)
     def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__
-        if "step_pre_hooks" not in own and "step_post_hooks" not in own:
+        if "_in_step" in own or ("step_pre_hooks" not in own and "step_post_hooks" not in own):
             return step(self, *args, **kwargs)
-        before, after = own.pop("step_pre_hooks", {}), own.pop("step_post_hooks", {})
+        own["_in_step"] = True
         args = (self, *args)
         try:
-            for hook in tuple(before.values()):
+            for hook in tuple(own.get("step_pre_hooks", {}).values()):
                 args, kwargs = hook(self, args, kwargs) or (args, kwargs)
             result = step(*args, **kwargs)
-            for hook in tuple(after.values()):
+            for hook in tuple(own.get("step_post_hooks", {}).values()):
                 hook(self, args, kwargs)
         finally:
-            own.update(step_pre_hooks=before, step_post_hooks=after)
+            del own["_in_step"]
         return result
 
     return call
@@ -159,7 +159,7 @@ class Optimizer:
         if lr < 0:
             raise OptionError(f"lr must be a non-negative number, got {lr!r}.\nPass 0 or more.")
         own = group.keys() - self.defaults.keys() - {"params"}
-        if mistaken := [name for name in own if name in _options_of_all() or self._is_misspelt(name)]:
+        if mistaken := [name for name in own if self._is_misspelt(name.lower())]:
             raise OptionError(
                 f"{type(self).__name__} has no option {sorted(mistaken)}.\n"
                 f"Its options: {list(self.defaults)}. A key of your own needs another name."
@@ -168,6 +168,8 @@ class Optimizer:
 
     def _is_misspelt(self, name: str) -> bool:
         """Return whether a key of a group is probably an option, and not a key of the user's own."""
+        if name in _options_of_all():  # of this optimizer, or of another
+            return True
         longer = any(name.startswith(option) for option in self.defaults)  # weight_decay_factor
         close = difflib.get_close_matches(name, self.defaults, 1, 0.85)
         return name == "learning_rate" or (bool(close) and not longer)
@@ -206,11 +208,11 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call hook(optimizer, args, kwargs) before each step; a returned pair replaces args and kwargs."""
-        return Handle(self.__dict__.setdefault("step_pre_hooks", {}), hook)
+        return Handle(self.__dict__.setdefault("step_pre_hooks", {}), check_hook(hook))
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call hook(optimizer, args, kwargs) after each step."""
-        return Handle(self.__dict__.setdefault("step_post_hooks", {}), hook)
+        return Handle(self.__dict__.setdefault("step_post_hooks", {}), check_hook(hook))
 
     @with_step_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

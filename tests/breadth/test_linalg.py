@@ -80,7 +80,7 @@ def test_einsum_with_numbered_axes_agrees_with_numpy(axes):
     np.testing.assert_allclose(mg.einsum(*arguments).array, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("axes", [[-1, 0], [52, 0], ["i", "j"], 3])
+@pytest.mark.parametrize("axes", [[-1, 0], [52, 0], ["i", "j"], [[0], 1], 3])
 def test_einsum_refuses_axes_that_are_not_numbers_of_letters(axes):
     with pytest.raises(OptionError, match="numbers from 0 to 51"):
         mg.einsum(draw(3, 4), [0, 1], draw(4, 3), axes)

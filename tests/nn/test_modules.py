@@ -363,6 +363,37 @@ def test_an_always_called_hook_runs_after_a_failed_forward():
     assert seen == [((1,), None)]
 
 
+def test_an_always_called_hook_runs_once_after_a_failed_hook():
+    def fail(*args):
+        raise ValueError("no")
+
+    for register, expected in (
+        (nn.ReLU.register_forward_pre_hook, [("first", None), ("last", None)]),
+        (nn.ReLU.register_forward_hook, [("first", 2), ("last", 2)]),
+    ):
+        layer = nn.ReLU()
+        seen = []
+        layer.register_forward_hook(lambda m, args, y: seen.append(("first", y)), always_call=True)  # noqa: B023
+        register(layer, fail)
+        layer.register_forward_hook(lambda m, args, y: seen.append(("last", y)), always_call=True)  # noqa: B023
+        with pytest.raises(ValueError, match="no"):
+            layer(mg.tensor(2.0))
+        assert seen == expected
+
+
+def test_an_error_of_an_always_called_hook_hides_no_other():
+    layer = nn.Linear(2, 2)
+    seen = []
+    layer.register_forward_hook(lambda m, args, output: output.shape, always_call=True)
+    layer.register_forward_hook(lambda *args: seen.append("after it"), always_call=True)
+    with (
+        pytest.warns(UserWarning, match=r"always_call=True raised AttributeError"),
+        pytest.raises(ShapeError),
+    ):
+        layer(mg.ones(3))
+    assert seen == ["after it"]
+
+
 # ---------------------------------------------------------------- state
 
 

@@ -24,6 +24,14 @@ class Tied(nn.Module):
         return self.head(x)
 
 
+class TiedAndRepeated(Tied):
+    """The same, with the embedding under a second path."""
+
+    def __init__(self):
+        super().__init__()
+        self.again = self.embedding
+
+
 def repeated():
     """One layer and one normalization at several places."""
     layer = nn.Linear(3, 3)
@@ -31,7 +39,7 @@ def repeated():
     return nn.Sequential(layer, norm, nn.ReLU(), layer, norm)
 
 
-MODELS = {"a module twice": repeated, "a parameter twice": Tied}
+MODELS = {"a module twice": repeated, "a parameter twice": Tied, "both": TiedAndRepeated}
 every_model = pytest.mark.parametrize("make", MODELS.values(), ids=list(MODELS))
 
 

@@ -137,6 +137,8 @@ BAD = {
     "no tensor": (lambda: optim.SGD([np.zeros(1)]), "leaf"),
     "misspelt": (lambda: optim.SGD([{"params": [ONE], "learning_rate": 1}]), "learning_rate"),
     "one letter off": (lambda: optim.SGD([{"params": [ONE], "weigth_decay": 1}]), "weigth_decay"),
+    "a capital": (lambda: optim.SGD([{"params": [ONE], "Lr": 1}]), "Lr"),
+    "another optimizer's in capitals": (lambda: optim.SGD([{"params": [ONE], "BETAS": (0.9, 0.9)}]), "BETAS"),
     "another optimizer's": (lambda: optim.SGD([{"params": [ONE], "betas": (0.9, 0.9)}]), "betas"),
     "nesterov": (lambda: optim.SGD(parameters(), nesterov=True), "momentum"),
 }
@@ -202,6 +204,38 @@ def test_hooks_of_a_step_run_once_around_it(kind):
     optimizer.step(closure)
     assert seen[-1] == (optimizer, (optimizer, closure), {})
     assert "before" not in seen
+
+
+def test_step_hooks_registered_by_a_hook_stay():
+    p = vector(1.0)
+    p.grad = mg.ones_like(p)
+    optimizer = optim.SGD([p], lr=0.1)
+    seen = []
+
+    def register(optimizer, args, kwargs):
+        handle.remove()
+        optimizer.register_step_pre_hook(lambda *args: seen.append("before"))
+        optimizer.register_step_post_hook(lambda *args: seen.append("after"))
+
+    handle = optimizer.register_step_pre_hook(register)
+    optimizer.step()
+    assert seen == ["after"]
+    optimizer.step()
+    assert seen == ["after", "before", "after"]
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        optim.SGD([vector(1.0)]).register_step_pre_hook,
+        optim.SGD([vector(1.0)]).register_step_post_hook,
+        nn.ReLU().register_forward_hook,
+        vector(1.0).register_hook,
+    ],
+)
+def test_a_hook_must_be_callable(register):
+    with pytest.raises(DtypeError, match="a hook must be callable, got int"):
+        register(3)
 
 
 @pytest.mark.parametrize(("make", "message"), BAD.values(), ids=list(BAD))

@@ -53,6 +53,8 @@ def test_a_missing_name_says_what_to_use(name):
         (mg.nn, "Liner", "Linear"),
         (mg.nn.functional, "rellu", "relu"),
         (mg.optim, "AdmW", "AdamW"),
+        (mg.optim, "Adamw", "AdamW"),
+        (mg.nn, "Relu", "ReLU"),
         (mg.linalg, "invv", "inv"),
         (mg.utils.data, "DataLoder", "DataLoader"),
     ],
