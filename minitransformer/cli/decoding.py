@@ -101,7 +101,7 @@ class Decoding(Search):
 
 
 def changed_options(values: dict[str, Any]) -> dict[str, Any]:
-    """The values that differ from the defaults of `generate`, or are in place of an imported model's; a
+    """The values that differ from the defaults of `generate`, or that override an imported model's; a
     UserError if one is invalid."""
     values = {name: value for name, value in values.items() if value is not None}
     config = GenerationConfig(**values)

@@ -16,6 +16,7 @@ from .arguments import Flag
 from .lines import warn_line
 from .parsing import run_command
 from .wording import command as command_of
+from .wording import needed_prompt
 
 
 def run(argv: list[str]) -> None:
@@ -44,6 +45,7 @@ def run(argv: list[str]) -> None:
             warn_line(str(each.message))
         imported = Run(target)
         print(one_line(f"{imported!r}"))
-        print(f"use it with: {command_of(recipe, target, [], imported.record.suggested)}")
+        prompt = needed_prompt(imported.record, imported.tokenizer)
+        print(f"use it with: {command_of(recipe, target, [], imported.record.suggested, prompt)}")
 
     run_command(import_, argv, "minitransformer import")

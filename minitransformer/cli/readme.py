@@ -27,7 +27,7 @@ from ..runs.summaries import metrics_of, progress_of, score_rows
 from ..tasks import task_class
 from ..training.lock import check_run, open_folder
 from ..training.run_files import README
-from .wording import command
+from .wording import command, needed_prompt
 
 LIMIT = 2**20  # bytes
 COMMAND = "started with"
@@ -105,7 +105,8 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
     if (folder / "curves.png").is_file():
         yield "![Loss and learning rate](curves.png)"
     yield "\n## Use it\n\n```sh"
-    yield command(recipe, Path("."), record.examples, record.suggested)
+    prompt = needed_prompt(record, read_tokenizer(folder, record)) if record.imported else ""
+    yield command(recipe, Path("."), record.examples, record.suggested, prompt)
     yield f"{our_command(['evaluate', '.'])}{' --data FILE' if record.imported else ''}\n```"
     if not record.imported:
         yield "\n## Train it again\n\n```sh"

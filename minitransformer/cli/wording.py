@@ -15,8 +15,10 @@ from ..data.splits import Splits
 from ..errors import UserError, counted_units
 from ..files import our_command
 from ..recipes import Recipe
+from ..runs.folder import Record
 from ..tasks import ExampleTask, Task, task_class
 from ..tasks.protocols import Continues, Predicts, ReadsExamples, Trained, Translates
+from ..text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -78,15 +80,27 @@ def command(
     folder: Path,
     inputs: Sequence[Sequence[str]] = (),
     suggested: Mapping[str, Any] | None = None,
+    prompt: str = "",
 ) -> str:
-    """The shell command that uses a run, with its `short_inputs` and `suggested` options of `generate`."""
+    """The shell command that uses a run, with its `short_inputs` and `suggested` options of `generate`.
+
+    `prompt` is for a language model that has no default, see `needed_prompt`.
+    """
     verb = verb_of(task_class(recipe.task))
     if verb == "translate" and getattr(recipe.data, "dataset", "") == "dialogues":
         return our_command(["chat", folder])
     texts = inputs[0] if verb in ("translate", "predict") and inputs else ()
     options = {**(suggested or {})}
     sampling = ["--do-sample"] if options.pop("do_sample", False) and verb != "generate" else []
-    return our_command([verb, folder, *texts, *sampling, *flags(options)])
+    prompts = ["--prompt", prompt] if prompt and verb == "generate" else []
+    return our_command([verb, folder, *texts, *prompts, *sampling, *flags(options)])
+
+
+def needed_prompt(record: Record, tokenizer: Tokenizer | None) -> str:
+    """A prompt that any tokenizer reads, for an imported model without a start token; "" for others."""
+    if not record.imported or tokenizer is None or tokenizer.prefix or tokenizer.start_id is not None:
+        return ""
+    return "a"
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:

@@ -296,7 +296,8 @@ def describe_labels(file: str, noun: str, found: Sequence[tuple[str, str]]) -> l
     if names & counts.keys() or len(names) < len(several):  # not so in "Paris, France" and "Rome, Italy"
         listed = ", ".join(f"{label!r:.40} ({counts[label]:,})" for label in several[:5])
         lines.append(
-            f"warning: {file}: {noun} that may be several each: {listed}; each is a class of its own"
+            f"warning: {file}: {noun} that look like several {noun}: {listed}; each is learned as one class "
+            f"of its own: if that is not meant, write one of them alone"
         )
     alike: dict[str, list[str]] = {}
     for label in counts:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..inspection.recording import record_attention
-from .generate import READERS
 
 
 def compute_attentions(
@@ -27,6 +26,3 @@ def compute_attentions(
         else:
             model.states(np.array([[*input_ids, *ids][-(model.max_length or 0) :]]))
     return {path: weights.numpy()[0] for path, weights in maps.items()}
-
-
-READERS["output_attentions"] = compute_attentions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from minigrad import no_grad
 
 from ..errors import UserError, counted
+from .attentions import compute_attentions
 from .beams import beam_search
 from .decoding_state import DecodingState
 from .request import (
@@ -27,9 +28,6 @@ from .request import (
 )
 from .result import Hypothesis, Step, make_result
 from .sampling import greedy_or_sample
-
-Reader = Callable[[Any, Sequence[int], Sequence[int], Sequence[int]], Any]
-READERS: dict[str, Reader] = {}  # what reads each finished text once more, by the option that asks for it
 
 
 def generate(
@@ -86,8 +84,7 @@ def generate(
             if attentions is not None:
                 prefixes = check_prefix(model, config.prefix, len(inputs))
                 for ids, prefix, texts in zip(inputs, prefixes, found, strict=True):
-                    read = READERS["output_attentions"]
-                    attentions += [read(model, ids, prefix, text.ids) for text in texts]
+                    attentions += [compute_attentions(model, ids, prefix, text.ids) for text in texts]
     if steps is not None:
         return replace(make_result(found, steps, config, target_vocab_size(model)), attentions=attentions)
     return [text.ids for group in found for text in group]

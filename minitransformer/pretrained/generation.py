@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,12 @@ NEUTRAL = APPLIED | BEAMS | SAMPLING | OTHER_SAMPLING | {
     "stop_strings": None, "max_time": None, "num_beam_groups": 1, "diversity_penalty": 0.0,
     "penalty_alpha": 0, "dola_layers": None, "constraints": None, "force_words_ids": None,
     "token_healing": False, "watermarking_config": None,
+}  # fmt: skip
+IN_RANGE: dict[str, Callable[[float], bool]] = {  # what `generate` takes
+    "repetition_penalty": lambda x: x > 0, "no_repeat_ngram_size": lambda x: x >= 0,
+    "min_new_tokens": lambda x: x >= 0, "num_beams": lambda x: 1 <= x <= 1000,
+    "num_return_sequences": lambda x: x >= 1, "temperature": lambda x: x > 0, "top_k": lambda x: x >= 0,
+    "top_p": lambda x: 0 < x <= 1, "min_p": lambda x: 0 <= x <= 1,
 }  # fmt: skip
 HARMLESS = {  # padding, caches, speculative decoding, what is returned
     "pad_token_id", "bos_token_id", "use_cache", "cache_implementation", "cache_config", "max_cache_len",
@@ -55,17 +61,21 @@ def read_generation(
         for key, value in content.items()
         if key not in HARMLESS and value is not None and value != NEUTRAL.get(key)
     }
-    take = lambda keys: {key: left.pop(key) for key in keys if _fits(left.get(key), NEUTRAL[key])}
+    in_range = lambda key: key not in IN_RANGE or IN_RANGE[key](left[key])
+    is_valid = lambda key: _fits(left.get(key), NEUTRAL[key]) and in_range(key)
+    take = lambda keys: {key: left.pop(key) for key in keys if is_valid(key)}
     needed = take(APPLIED) | _tokens(left, model)
     if model.is_encoder_decoder and _fits(left.get("min_length"), 0):  # it counts the start token
         needed["min_new_tokens"] = max(left.pop("min_length") - 1, needed.get("min_new_tokens", 0))
-    if not model.is_encoder_decoder or left.get("max_length", 0) >= (model.max_length or math.inf):
+    most: Any = left.get("max_length")
+    if not model.is_encoder_decoder or (_fits(most, 0) and most >= (model.max_length or math.inf)):
         left.pop("max_length", None)  # `generate` of the command line says how many tokens follow a prompt
 
     suggested = take(["num_beams"])
     if suggested:
         suggested |= take(BEAMS)
-    elif left.pop("do_sample", False):
+    elif left.get("do_sample") is True:
+        del left["do_sample"]
         suggested = {"do_sample": True, "temperature": 1.0, "top_k": 50} | take(SAMPLING)
         if not suggested["top_k"]:  # all tokens
             del suggested["top_k"]
@@ -87,13 +97,17 @@ def _tokens(left: dict[str, Any], model: Any) -> dict[str, Any]:
     ends = list(filter(is_token, ends if isinstance(ends, list) else [ends]))
     if ends and ends != [model.config.eos_token_id]:
         found["eos_token_id"] = ends
-    bad = left.pop("bad_words_ids", [])
-    never = [ids[0] for ids in bad if len(ids) == 1 and ids[0] not in ends]
-    never += left.pop("suppress_tokens", [])
+    never: list[Any] = []
+    bad = left.get("bad_words_ids")
+    if isinstance(bad, list) and all(isinstance(ids, list) for ids in bad):
+        never = [ids[0] for ids in bad if len(ids) == 1 and ids[0] not in ends]
+        left["bad_words_ids"] = [ids for ids in bad if len(ids) > 1]
+        if not left["bad_words_ids"]:
+            del left["bad_words_ids"]
+    if isinstance(left.get("suppress_tokens"), list):
+        never += left.pop("suppress_tokens")
     if suppressed := sorted(set(filter(is_token, never))):
         found["suppress_tokens"] = suppressed
-    if longer := [ids for ids in bad if len(ids) > 1]:
-        left["bad_words_ids"] = longer
     if not model.is_encoder_decoder or left.get("decoder_start_token_id") == model.decoder_start_token_id:
         left.pop("decoder_start_token_id", None)
     return found

@@ -68,7 +68,9 @@ def load_pretrained(
         model.generation_options, _, ignored = read_generation(folder, content, model)
         if ignored:
             names = ", ".join(f"{key} = {value!r:.60}" for key, value in ignored.items())
-            problem = f"not applied, of how {folder} generates texts: {printable(names)}"
+            path = folder / "generation_config.json"
+            where = path if path.is_file() else folder / "config.json"
+            problem = f"{printable(where)}: not applied: {printable(names)}"
             warnings.warn(problem, PretrainedWarning, stacklevel=2)
     return model.eval()
 
@@ -87,7 +89,7 @@ def configure(
         config = config_class(**kind.read_config(content))
         if unread := kind.unread(content, config):
             where = printable(folder / "config.json")
-            warnings.warn(f"settings not used, of {where}: {listed(unread)}", PretrainedWarning, stacklevel=3)
+            warnings.warn(f"{where}: settings not used: {listed(unread)}", PretrainedWarning, stacklevel=3)
         given = {"head": head, "num_labels": num_labels}
         changed = {name: value for name, value in given.items() if value is not None}
         known = [field.name for field in fields(config)]

@@ -86,7 +86,7 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
             f"Choose a model without this setting."
         )
     if lost:
-        warning = f"tokens that the model has no row for, of {where}: {listed(lost)}"
+        warning = f"{where}: tokens without a row in the model's embedding: {listed(lost)}"
         warnings.warn(warning, PretrainedWarning, stacklevel=2)
     return tokenizer
 

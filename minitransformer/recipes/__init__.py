@@ -137,7 +137,12 @@ def with_own_data(recipe: Recipe, name: str) -> Recipe:
     data = task.own_data(recipe.data)
     if data == recipe.data:
         return dataclasses.replace(recipe, description=description)
-    training = dataclasses.replace(recipe.training, **task.own_training)
+    own: dict[str, Any] = {}
+    if recipe.name in names():  # a recipe file of the user keeps its settings
+        package = load_recipe(recipe.name).training
+        same = lambda key: getattr(recipe.training, key) == getattr(package, key)
+        own = {key: value for key, value in task.own_training.items() if same(key)}
+    training = dataclasses.replace(recipe.training, **own)
     return dataclasses.replace(recipe, data=data, training=training, description=description, expect={})
 
 
@@ -161,7 +166,12 @@ def with_model(recipe: Recipe, model_type: str | None, preset_name: str | None) 
     config_class = model_class(model_type).config_class
     if not preset_name:
         settings |= sizes_of(recipe.model, config_class)
-    return dataclasses.replace(recipe, model=config_class(**settings), model_type=model_type, expect={})
+    is_own = recipe.description.startswith(f"{recipe.name}, on ")  # by `with_own_data`
+    other = f", with {preset_name or model_type}"
+    description = (recipe.description if is_own else recipe.name).removesuffix(other) + other
+    return dataclasses.replace(
+        recipe, model=config_class(**settings), model_type=model_type, description=description, expect={}
+    )
 
 
 def sizes_of(model: Any, config_class: type) -> dict[str, Any]:

@@ -127,8 +127,14 @@ class PretrainedTokenizer(Tokenizer):
         except TypeError:
             return super()._encoding(text)  # raises the error
         except BaseException as error:
+            problem = _problem_in(error)
+            if "unk" in problem.lower():  # the vocabulary has no token for unknown text
+                raise TokenizerError(
+                    f"{text!r:.60} has a word or character that is not in the vocabulary, which has no token "
+                    f"for unknown ones.\nUse other words."
+                ) from None
             raise TokenizerError(
-                f"{text!r:.60} cannot be tokenized: {_problem_in(error)}.\nDownload the tokenizer again."
+                f"{text!r:.60} cannot be tokenized: {problem}.\nDownload the tokenizer again."
             ) from None
 
     def encode_marked(self, parts: Sequence[str]) -> list[int]:

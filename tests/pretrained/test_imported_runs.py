@@ -243,8 +243,11 @@ def test_special_tokens_in_a_prompt_are_tokens(prompt, around, gpt2, tmp_path, c
 def test_a_model_without_a_start_token_asks_for_a_prompt(gpt2, tmp_path, capsys):
     config = json.loads((gpt2 / "config.json").read_text())
     (gpt2 / "config.json").write_text(json.dumps(config | {"bos_token_id": None}))
-    run = imported(gpt2, tmp_path)
-    assert main(["generate", str(run)]) == 2
+    folder = tmp_path / "run"
+    assert main(["import", str(gpt2), "--run-dir", str(folder)]) == 0
+    assert capsys.readouterr().out.endswith(f"use it with: minitransformer generate {folder} --prompt a\n")
+    assert main(["generate", str(folder), "--prompt", "a", "--max-new-tokens", "2"]) == 0
+    assert main(["generate", str(folder)]) == 2
     assert "has no default prompt.\nPass one with --prompt TEXT" in capsys.readouterr().err
 
 
@@ -257,7 +260,8 @@ def test_flags_come_before_the_options_of_the_imported_model(gpt2, tmp_path, cap
     save_pretrained(model, folder, load_tokenizer(gpt2), generation=content)
     run = Run(imported(folder, tmp_path))
     err = capsys.readouterr().err
-    assert err == f"warning: not applied, of how {folder} generates texts: sequence_bias = [[[1], 2.0]]\n"
+    path = folder / "generation_config.json"
+    assert err == f"warning: {path}: not applied: sequence_bias = [[[1], 2.0]]\n"
     ids = run.task.prompt_ids(run, "the cat")
     texts = []
     for chosen in ({}, {"repetition_penalty": 1.0}, {"repetition_penalty": 1.0, "no_repeat_ngram_size": 0}):

@@ -163,6 +163,15 @@ def test_a_recipe_expects_nothing_of_other_settings(flags, same):
     assert not with_own_data(recipe, "mine.tsv").expect
 
 
+def test_a_description_names_what_replaces_the_recipes_model():
+    recipe = load_recipe("phrasebook")
+    for start in (recipe, with_own_data(recipe, "mine.tsv")):
+        for flags, other in (("--model-type seq2seq", "seq2seq"), ("--preset toy", "toy")):
+            found = parse(start, flags.split())[0].description
+            own = "" if start is recipe else ", on mine.tsv"
+            assert found == f"phrasebook{own}, with {other}"
+
+
 OTHER_TYPES = [
     (name, other)
     for name in names()
@@ -184,7 +193,7 @@ def test_another_model_type_has_the_sizes_of_the_recipe(name, model_type):
     assert numbers[0] / 2 < numbers[1] < numbers[0] * 2
 
 
-def test_a_language_model_validates_and_stops_by_the_size_of_the_users_text():
+def test_a_language_model_validates_and_stops_by_the_size_of_the_users_text(tmp_path):
     recipe = load_recipe("shakespeare-char-cpu")
     assert (recipe.training.validate_every, recipe.training.patience) == (1000, 0)
     for name in ("shakespeare-char-cpu", "shakespeare-char", "llama-char", "lstm-char"):
@@ -193,6 +202,10 @@ def test_a_language_model_validates_and_stops_by_the_size_of_the_users_text():
     chosen = parse(own, ["--validate-every", "70", "--patience", "0"])[0]
     assert (chosen.training.validate_every, chosen.training.patience) == (70, 0)
     assert with_own_data(chosen, "mine.txt").training == chosen.training  # a run that is repeated
+    mine = tmp_path / "mine.toml"
+    mine.write_text('task = "language-modelling"\n[training]\nvalidate_every = 30\npatience = 0\n')
+    written = load_recipe(str(mine))
+    assert with_own_data(written, "mine.txt").training == written.training
     assert with_own_data(load_recipe("phrasebook"), "mine.tsv").training == load_recipe("phrasebook").training
 
 
