@@ -339,8 +339,8 @@ check("all gradients agree with minigrad's to rounding", max(to_minigrad.values(
 # | a rule | a rule (`arithmetic.py`, and `minigrad/ops`) | one body for NumPy, CuPy, second derivatives |
 # | `differentiable`, `call` | `op.py`, `call.py`: `make_callable` | dtypes, kernels, error messages |
 # | `Tensor.edges`, `.gradients` | `node.py`: `Node` | a node of its own, without the value |
-# | `behind` | `backward.py`: `nodes_behind` | |
-# | `Tensor.backward` | `backward.py`: `walk_back` | frees what it has used |
+# | `behind` | `backward.py`: `walk_back` | finds the next node with a heap, as it goes |
+# | `Tensor.backward` | `backward.py`: `backward`, `walk_back` | frees what it has used |
 # | `totals[edge] + part` | `backward.py`: `GradientSums.add` | adds in place where it may |
 # | `unbroadcast` | `sums.py`: `unbroadcast` | sums that lose fewer digits |
 #

@@ -238,8 +238,6 @@ def operands(
             needs.append(False)
             if x is not None and (type(x) not in (float, int) or dtype is None or not is_floating(dtype)):
                 uniform = False
-    if uniform and dtype is float32 and op.promotes is True:
-        return inputs, arrays, edges, needs, None
     if uniform and dtype is not None and (is_floating(dtype) or not op.floating):
         return inputs, arrays, edges, needs, half_of(arrays)
     changed = move_to_one_device(op, prepare(op, inputs, op.promotes))

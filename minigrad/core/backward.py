@@ -7,6 +7,7 @@ its inputs' gradients; free the node.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any, NoReturn
 
@@ -26,7 +27,7 @@ from .errors import (  # fmt: skip
 from .higher_order import Replay
 from .hooks import run_hooks
 from .modes import backward_scope, modes, set_grad_enabled
-from .node import Node, ResultEdge, needed_only, producer, raise_freed, shape_of
+from .node import Node, ResultEdge, needed_only, producer, raise_freed
 from .sums import unbroadcast
 from .tensor import Tensor, as_tensor_like
 from .versions import bump_version, check_versions, modifications
@@ -68,7 +69,7 @@ def propagate(
 ) -> GradientSums:
     """Walk back from the seeds to all leaves."""
     sums = GradientSums(seeds, create_graph, keep_grad)
-    walk_back(nodes_behind(sums.totals), sums, pull_of(create_graph), retain_graph)
+    walk_back(sums, pull_of(create_graph), retain_graph)
     return sums
 
 
@@ -77,15 +78,19 @@ def pull_of(create_graph: bool) -> Pull:
     return Replay().pull if create_graph else pull_arrays
 
 
-def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: bool = False) -> None:
-    """Carry the gradients in `sums` back through the nodes in `order`, from the last to the first."""
+def walk_back(
+    sums: GradientSums, pull: Pull, retain_graph: bool = False, only: Collection[Node] | None = None
+) -> None:
+    """Carry the gradients in `sums` back, from the latest node to the first, or only through some nodes."""
     if modes.observers:
         pull = with_observers(pull)
-    while order:
-        node = order.pop()  # all its consumers have been visited: its gradient is complete
-        g = sums.take(node)
-        if g is None:
+    while sums.waiting:
+        # the latest of the nodes that a gradient has reached: all its consumers are later still, and have
+        # been visited, so that its gradient is complete
+        node = heappop(sums.waiting)[1]
+        if only is not None and node not in only:
             continue
+        g = sums.take(node)
         try:
             for edge, gradient in zip(node.edges, pull(node, g, node.needs)):  # noqa: B905
                 if gradient is not None:
@@ -93,7 +98,8 @@ def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: b
         except GradientShapeError as error:
             raise GradientShapeError(error.shape, error.expected, node) from None
         if not retain_graph:
-            node.free()
+            node.edges = ()
+            node.gradients = None
 
 
 def pull_arrays(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
@@ -120,7 +126,7 @@ class GradientSums:
     A tensor that is used twice gets the sum of two gradients (the multivariable chain rule). The first one
     may share memory with the gradient it was computed from, so the engine adds in place only to what is
     `owned`: sums that it has allocated, and new arrays that become a leaf's `.grad`. `keep_grad`: whether
-    `retain_grad()` takes effect.
+    `retain_grad()` takes effect. `waiting` is a heap of the nodes that a gradient has reached, by number.
     """
 
     def __init__(self, seeds: Seeds, create_graph: bool = False, keep_grad: bool = True) -> None:
@@ -128,6 +134,8 @@ class GradientSums:
         self.owned: set[Any] = set()
         self.are_arrays = not create_graph  # otherwise the gradients are Tensors
         self.keep_grad = keep_grad
+        self.waiting: list[tuple[int, Node]] = []
+        self.arrived: dict[Node, list[ResultEdge]] = {}  # of nodes with several results
         for edge, g in seeds:
             self.add(edge, g, g)
 
@@ -136,34 +144,43 @@ class GradientSums:
 
         `g` is a new array, or `source` itself or a view of it.
         """
-        if g.shape != (shape := shape_of(edge)):
+        totals = self.totals
+        kind = type(edge)
+        shape = edge.shape if kind is Node or kind is ResultEdge else edge.array.shape
+        if g.shape != shape:
             g = unbroadcast(g, shape)
-        total = self.totals.get(edge)
-        if total is None:
-            self.totals[edge] = g
-            if self.are_arrays and isinstance(edge, Tensor) and is_new_array(g, source):
+        if edge not in totals:
+            totals[edge] = g
+            if kind is Node:
+                heappush(self.waiting, (-edge.number, edge))
+            elif kind is ResultEdge:
+                node = edge.node
+                if node not in self.arrived:
+                    self.arrived[node] = []
+                    heappush(self.waiting, (-node.number, node))
+                self.arrived[node].append(edge)
+            elif self.are_arrays and is_new_array(g, source):
                 self.owned.add(edge)
         elif edge in self.owned:
-            total += g
-            self.totals[edge] = total
+            totals[edge] += g
         else:
-            self.totals[edge] = total + g
+            totals[edge] = totals[edge] + g
             if self.are_arrays:
                 self.owned.add(edge)
 
     def take(self, node: Node) -> Any:
-        """Remove and return a node's gradient, after its hooks; a list if it has several results."""
-        g = self.totals.pop(node, None) if type(node.shape) is not list else self._take_results(node)
-        return self.after_hooks(node, g) if node.hooks and g is not None else g
+        """Remove and return a node's gradient, after its hooks.
 
-    def _take_results(self, node: Node) -> list[Any] | None:
-        """Remove and return the gradients of a node's results (None where none arrived), or None."""
+        If it has several results: a list of theirs, None where none arrived.
+        """
+        if type(node.shape) is not list:
+            g = self.totals.pop(node)
+            return self.after_hooks(node, g) if node.hooks else g
         parts: list[Any] = [None] * len(node.shape)
-        arrived = [edge for edge in self.totals if type(edge) is ResultEdge and edge.node is node]
-        for edge in arrived:
+        for edge in self.arrived.pop(node):
             g = self.totals.pop(edge)
             parts[edge.index] = self.after_hooks(edge, g) if edge.hooks else g
-        return parts if arrived else None
+        return parts
 
     def of_leaves(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
         """(leaf, gradient after its hooks) once the walk is done, for all leaves or the `wanted` ones."""

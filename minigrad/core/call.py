@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from .argument_checks import Checks
 from .arguments import accept_aliases, autocast, bind, operands, prepare
-from .devices import as_array
+from .devices import as_array, loaded
+from .dtypes import float32
 from .error_context import FOREIGN_ERRORS, add_context, raise_with_context
 from .errors import MinigradError
 from .modes import modes, named_scope
@@ -37,7 +38,28 @@ def make_callable(op: Op, documented: Callable) -> Callable:
                 return readable(*prepare(op, inputs, promotes=()), **settings)
 
         # 1. arrays and edges in
-        tensors, arrays, edges, needs, half = operands(op, inputs)
+        arrays = []
+        edges = []
+        needs = []
+        half = None
+        is_float32 = op.promotes is True and not loaded
+        has_tensor = False
+        tensors: Sequence[Any] = inputs
+        for x in inputs:
+            if isinstance(x, Tensor):
+                has_tensor = True
+                array = x.array
+                arrays.append(array)
+                edges.append(x.node or x)
+                needs.append(x._requires_grad)
+                is_float32 = is_float32 and array.dtype is float32
+            else:
+                arrays.append(x)
+                edges.append(x)
+                needs.append(False)
+                is_float32 = is_float32 and (type(x) is float or type(x) is int or x is None)
+        if not (is_float32 and has_tensor):  # other dtypes and devices, lists, arrays
+            tensors, arrays, edges, needs, half = operands(op, inputs)
 
         # 2. the rule
         try:
@@ -52,19 +74,13 @@ def make_callable(op: Op, documented: Callable) -> Callable:
             observer.on_result(op, arrays, settings, value, gradients)
 
         # 3. a node out
-        if gradients is None or True not in needs or not mode["grad_enabled"]:
-            node = None
-        else:
+        result = tuple(map(Tensor, value)) if type(value) is tuple else Tensor(value)
+        if gradients is not None and True in needs and mode["grad_enabled"]:
             if False in needs and type(gradients) is tuple:
                 gradients = needed_only(gradients, needs)
-            node = Node(op, settings, edges, needs, gradients)
-        if type(value) is tuple:
-            return several_results(op, tensors, settings, node, value)
-        result = Tensor(value)
-        if node is not None:
-            node.attach(result)
+            Node(op, settings, edges, needs, gradients, result)  # which the result refers to
         if op.view:
-            share_version(tensors[0], result, op, settings)
+            share_versions(tensors[0], result, op, settings)
         return result
 
     update_wrapper(call, documented)
@@ -74,14 +90,10 @@ def make_callable(op: Op, documented: Callable) -> Callable:
     return call
 
 
-def several_results(
-    op: Op, inputs: Sequence[Any], settings: dict[str, Any], node: Node | None, values: tuple
-) -> tuple[Tensor, ...]:
-    """The results of an op with several results."""
-    results = tuple(map(Tensor, values))
-    if node is not None:
-        node.attach_all(results)
-    if op.view:
-        for i, result in enumerate(results):
-            share_version(inputs[0], result, op, settings, i)
-    return results
+def share_versions(base: Tensor, result: Any, op: Op, settings: dict[str, Any]) -> None:
+    """Let the result of a view, or each of several, share the version counter of its base."""
+    if type(result) is not tuple:
+        share_version(base, result, op, settings)
+        return
+    for i, view in enumerate(result):
+        share_version(base, view, op, settings, i)

@@ -15,9 +15,8 @@ from .errors import GraphError
 from .grad import propagate_to
 from .modes import Switch, enable_grad, modes
 from .node import Node, Recorded, node_numbers, producer, requires_grad, set_tensor, tensor_of
-from .tensor import Tensor, snapshot
+from .tensor import Tensor, same_memory, snapshot
 from .trees import fill, leaves, map_leaves, structure
-from .versions import version_of
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -52,22 +51,11 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     needs = [True] * len(outside) + [False] * len(constants)
     saved = [x.array for x in map(tensor_of, edges) if x is not None]
     gradients = partial(_pull, segment, saved)
-    node = Node(Checkpoint(segment), {}, edges, needs, gradients)
-    for i, result in zip(inside, _results(node, [flat[i] for i in inside]), strict=True):
+    outs = tuple(same_memory(flat[i]) for i in inside)
+    Node(Checkpoint(segment), {}, edges, needs, gradients, outs if len(outs) > 1 else outs[0])
+    for i, result in zip(inside, outs, strict=True):
         flat[i] = result
     return fill(results, flat)
-
-
-def _results(node: Node, inner: list[Tensor]) -> list[Tensor]:
-    """Tensors that share the memory of `inner`, as results of `node`."""
-    outs = [Tensor(x.array) for x in inner]
-    for out, x in zip(outs, inner, strict=True):
-        out.version = version_of(x)
-    if len(outs) == 1:
-        node.attach(outs[0])
-    else:
-        node.attach_all(outs)
-    return outs
 
 
 def _with_snapshots(argument: Any) -> Any:

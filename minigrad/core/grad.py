@@ -71,7 +71,7 @@ def propagate_to(
     order = nodes_behind(sums.totals, ends)
     targets = _Targets(order, set(wanted))
     pull = targets.keeping(pull_of(create_graph))
-    walk_back([node for node in order if node in targets.leading], sums, pull, retain_graph)
+    walk_back(sums, pull, retain_graph, targets.leading)
     targets.finish(sums, run_hooks=not ends)
     return targets.found, sums
 

@@ -88,6 +88,7 @@ class Node:
         edges: Sequence[Any],
         needs: Sequence[bool],
         gradients: Any,
+        result: Tensor | tuple[Tensor, ...],
     ) -> None:
         self.op: Any = op
         self.settings = settings
@@ -99,16 +100,16 @@ class Node:
         self.scope = modes.scope
         self.recorded_at = modifications.count
         self.hooks: dict[int, Callable] | None = None
-
-    def attach(self, result: Tensor) -> None:
-        """Make this the node of `result`, its only result."""
+        if isinstance(result, tuple):
+            self._attach_all(result)
+            return
         result._requires_grad = True
         result.node = self
         self.shape = result.array.shape
         self.result = weakref.ref(result)
         self.version = result.version
 
-    def attach_all(self, results: Sequence[Tensor]) -> None:
+    def _attach_all(self, results: Sequence[Tensor]) -> None:
         """Make this the node of several results; integer results have no gradient."""
         self.shape = [x.shape for x in results]
         self.result = [weakref.ref(x) for x in results]
@@ -117,11 +118,6 @@ class Node:
             if is_floating(x.dtype):
                 x._requires_grad = True
                 x.node = ResultEdge(self, i)
-
-    def free(self) -> None:
-        """Free what backward needed."""
-        self.edges = ()
-        self.gradients = None
 
     def __repr__(self) -> str:
         return f"{self.op.name} (recorded at {where(self.source)})"

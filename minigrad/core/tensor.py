@@ -490,6 +490,13 @@ def as_tensor_like(data: Any, x: Tensor) -> Tensor:
     return as_tensor(data, device=as_tensor(x).device)
 
 
+def same_memory(x: Tensor) -> Tensor:
+    """A constant that shares the memory and the version counter of x."""
+    alias = Tensor(x.array)
+    alias.version = version_of(x)
+    return alias
+
+
 def snapshot(x: Tensor) -> Tensor:
     """A tensor with the array, node and version of x, which does not change when x is rebound."""
     other = Tensor(x.array)

@@ -1716,6 +1716,10 @@ def as_tensor_like(data: Any, x: Tensor) -> Tensor:
     """`data` as a tensor: lists and NumPy arrays are moved to the device of x."""
     ...
 
+def same_memory(x: Tensor) -> Tensor:
+    """A constant that shares the memory and the version counter of x."""
+    ...
+
 def snapshot(x: Tensor) -> Tensor:
     """A tensor with the array, node and version of x, which does not change when x is rebound."""
     ...

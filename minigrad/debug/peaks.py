@@ -7,6 +7,7 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -131,16 +132,12 @@ class Simulation:
     # ------------------------------------------------------------ copies of nodes
 
     def _add_copy(self, node: Node) -> None:
-        edges = [self._copy(edge) for edge in node.edges]
-        settings = {"held": self._blocks(node.settings)}
-        gradients = self._gradients(node)
-        copy = Node(node.op, settings, edges, node.needs, gradients)
-        copy.shape = node.shape
-        copy.version = [VersionCounter() for _ in node.shape] if type(node.shape) is list else None
-        copy.source = node.source
-        copy.scope = None
-        copy.number = node.number
-        self.copies[node] = copy
+        twin = self.copies[node] = copy(node)
+        twin.edges = [self._copy(edge) for edge in node.edges]
+        twin.settings = {"held": self._blocks(node.settings)}
+        twin.gradients = self._gradients(node)
+        twin.version = [VersionCounter() for _ in node.shape] if type(node.shape) is list else None
+        twin.scope = twin.hooks = None
 
     def _copy(self, edge: Any) -> Any:
         if type(edge) is ResultEdge:

@@ -10,8 +10,7 @@ from typing import Any
 
 from ..core.modes import no_grad
 from ..core.node import Node, Recorded
-from ..core.tensor import Tensor
-from ..core.versions import version_of
+from ..core.tensor import Tensor, same_memory
 
 Gradients = Sequence[Tensor | None]
 
@@ -28,12 +27,9 @@ def boundary(tensors: list[Tensor], pull: Callable[[Gradients], Gradients]) -> l
         return [None if x is None else x.array for x in found]
 
     edges = [x.node or x for x in tensors]
-    node = Node(Boundary(pull), {}, edges, [True] * len(edges), gradients)
-    outs = [Tensor(x.array) for x in tensors]
-    for out, x in zip(outs, tensors, strict=True):
-        out.version = version_of(x)
-    node.attach_all(outs)
-    return outs
+    outs = tuple(map(same_memory, tensors))
+    Node(Boundary(pull), {}, edges, [True] * len(edges), gradients, outs)
+    return list(outs)
 
 
 class Boundary(Recorded):
