@@ -10,7 +10,7 @@ from ...core.kernels import kernel
 from ...core.sums import stable_sum
 from ...ops import activations as ops
 from ...ops import draws
-from ...ops.special_functions import BLOCK, erfc, sigmoid
+from ...ops.special_functions import BLOCK, erfc
 
 
 def sum_along(x, axis):
@@ -75,15 +75,21 @@ def relu(x):
 @kernel(ops.gelu, "numpy")
 def gelu(x, approximate="none"):
     """x Phi(x), or with approximate="tanh" x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x**3)."""
-    tanh = approximate == "tanh"
-    forward, backward = (_gelu_tanh, _gelu_tanh_backward) if tanh else (_gelu, _gelu_backward)
     x = np.asarray(x, order="C")
     y = np.empty(x.shape, x.dtype)
-    _in_blocks(forward, x, out=y)
+    phi = None if approximate == "tanh" else 0.5 * erfc(x * (-1 / math.sqrt(2)))
+    if phi is None:
+        _in_blocks(_gelu_tanh, x, out=y)
+    else:
+        np.multiply(x, phi, out=y)
 
     def gradient(g, needs):
+        g = np.asarray(g, order="C")
         r = np.empty(x.shape, x.dtype)
-        _in_blocks(backward, x, np.asarray(g, order="C"), out=r)
+        if phi is None:
+            _in_blocks(_gelu_tanh_backward, x, g, out=r)
+        else:
+            _in_blocks(_gelu_backward, x, phi, g, out=r)
         return (r,)
 
     return y, gradient
@@ -102,42 +108,51 @@ def _in_blocks(function, *arrays, out):
 
 _C = math.sqrt(2 / math.pi)
 _A = 0.044715
-_FAR = 1e4  # limit of x**2: beyond it tanh is 1 or -1, and a larger x**2 may overflow
+_FAR = 10  # beyond it the slope is 0 or 1, and e**-2u may overflow
 
 
 def _gelu_tanh(x, out):
-    np.multiply(x, x, out=out)
-    out *= 2 * _C * _A
-    out += 2 * _C
-    out *= x  # 2u = 2 sqrt(2/pi) (x + a x**3)
-    np.multiply(sigmoid(out), x, out=out)
+    with np.errstate(over="ignore"):  # e**-2u may be inf: the result is then -0
+        np.multiply(x, x, out=out)
+        out *= -2 * _C * _A
+        out -= 2 * _C
+        out *= x  # -2u = -2 sqrt(2/pi) (x + a x**3)
+        np.exp(out, out=out)
+    out += 1
+    np.divide(x, out, out=out)
 
 
 def _gelu_tanh_backward(x, g, out):
-    square = np.minimum(x * x, _FAR)
-    u = square * (2 * _C * _A)
-    u += 2 * _C
-    u *= x  # 2u
+    is_far = not (x.min(initial=0) >= -_FAR and x.max(initial=0) <= _FAR)
+    infinite = np.isinf(x) if is_far else None
+    x = np.clip(x, -_FAR, _FAR) if is_far else x
+    square = x * x
+    e = square * (-2 * _C * _A)
+    e -= 2 * _C
+    e *= x
+    np.exp(e, out=e)  # e**-2u
+    np.add(e, 1, out=out)
+    np.divide(1, out, out=out)  # s = sigmoid(2u)
+    e *= out  # 1 - s
     square *= 6 * _C * _A
     square += 2 * _C
     square *= x  # x d(2u)/dx
-    square *= sigmoid(-u)
+    square *= e
     square += 1
-    np.multiply(sigmoid(u), square, out=out)  # s + s (1 - s) x (2u)'
+    out *= square  # s + s (1 - s) x (2u)'
     out *= g
+    if is_far:
+        out[infinite] = np.nan  # as in PyTorch
 
 
-def _phi(x):
-    return 0.5 * erfc(x * (-1 / math.sqrt(2)))
-
-
-def _gelu(x, out):
-    np.multiply(x, _phi(x), out=out)
-
-
-def _gelu_backward(x, g, out):
-    density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
-    np.multiply(g, _phi(x) + x * density, out=out)
+def _gelu_backward(x, phi, g, out):
+    np.multiply(x, x, out=out)
+    out *= -0.5
+    np.exp(out, out=out)
+    out *= 1 / math.sqrt(2 * math.pi)  # the density
+    out *= x
+    out += phi
+    out *= g
 
 
 @kernel(ops.dropout, "numpy")

@@ -36,12 +36,15 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     number = valid.sum()
 
     def gradient(g, needs):
-        scale = np.where(valid, g / number if reduction == "mean" and number else g, 0).astype(p.dtype)
+        scale = g / number if reduction == "mean" and number else g
+        scale = np.where(valid, scale, 0).astype(p.dtype)
         r = p * (inverse * scale)[:, None]
         r[row, known] = scale * (label_smoothing - others * inverse)  # softmax - 1 + e
         if label_smoothing:
             r -= (scale * (label_smoothing / classes))[:, None]
-        return np.where(valid[:, None], r, 0), None  # 0 even if an ignored row contains NaN
+        if number != n:
+            r[~valid] = 0  # even if an ignored row contains NaN
+        return r, None
 
     if reduction == "none":
         return losses, gradient

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from ...core.kernels import kernel
 from ...core.sums import BLOCK, column_sums, ones
 from ...ops import normalization as ops
 from ...ops.scaled_norms import scaled_norm
+
+LARGE_MEAN = 8  # in standard deviations: subtracting it loses 3 bits or more
 
 
 @kernel(ops.layer_norm, "numpy")
@@ -28,15 +30,16 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     if rows == 1:  # NumPy is faster with scalars than with columns of one element
         flat = flat[0]
 
-    def centred(rows):
-        """The rows minus their means, twice: a large mean leaves a rounding error the first time."""
-        column = (slice(None), None) if rows.ndim > 1 else ()
-        h = rows - (rows @ average)[column]
-        h -= (h @ average)[column]
-        return h
-
-    y = centred(flat)
+    mean = _mean(flat, average)
+    y = flat - mean
     inverse = _inverse_root(y, eps)
+    correction = None
+    deviations = abs(mean) * inverse
+    largest = deviations if rows == 1 else np.max(deviations, initial=0)
+    if largest > LARGE_MEAN:  # its rounding error shows
+        correction = _mean(y, average)
+        y -= correction
+        inverse = _inverse_root(y, eps)
     y *= inverse
     if weight is not None:
         y *= weight.reshape(size)
@@ -49,7 +52,9 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
         d_bias = add_up(g).reshape(bias.shape) if needs[2] else None
         if not (needs[0] or needs[1]):
             return None, None, d_bias
-        h = centred(x.reshape(rows, size))
+        h = x.reshape(rows, size) - mean
+        if correction is not None:
+            h -= correction
         h *= inverse
         d_weight = add_up(g * h).reshape(weight.shape) if needs[1] else None
         if not needs[0]:
@@ -96,22 +101,36 @@ def rms_norm(x, weight, normalized_shape, eps):
     return y.reshape(shape), gradient
 
 
+def _mean(x, average):
+    """The mean of each row, as a column; a number for a vector."""
+    return (x @ average)[:, None] if x.ndim > 1 else float(x @ average)
+
+
 def _inverse_root(x, eps):
-    """1 / sqrt(mean(x**2) + eps) of each row, as a column; a scalar for a vector.
+    """1 / sqrt(mean(x**2) + eps) of each row, as a column; a number for a vector.
 
     Computed as sqrt(size) / sqrt(sum(x**2) + size eps), unless the squares overflow or underflow.
     """
     size = max(x.shape[-1], 1)
+    if x.ndim == 1 and _least_exact(x.dtype) < (square := float(x.dot(x)) + size * eps) < math.inf:
+        return math.sqrt(size / square)
     with np.errstate(over="ignore"):  # recomputed below
         squares = np.asarray(np.vecdot(x, x))
     squares += size * eps
+    least = _least_exact(x.dtype)
+    is_exact = size * eps > least or np.min(squares, initial=1) > least
     np.sqrt(squares, out=squares)
-    info = np.finfo(x.dtype)
-    least = (info.tiny / info.eps) ** 0.5
-    if not (np.min(squares, initial=1) > least and np.max(squares, initial=1) < np.inf):
+    if not (is_exact and np.max(squares, initial=0) < np.inf):
         squares = np.hypot(scaled_norm(x, 2, (x.ndim - 1,))[..., 0], math.sqrt(size * eps)).astype(x.dtype)
     inverse = np.asarray(np.divide(math.sqrt(size), squares, dtype=x.dtype))
     return inverse[:, None] if x.ndim > 1 else inverse
+
+
+@cache
+def _least_exact(dtype):
+    """Sums of squares above this are exact to rounding even if some squares underflow."""
+    info = np.finfo(dtype)
+    return float(info.tiny / info.eps)
 
 
 @lru_cache(maxsize=64)
