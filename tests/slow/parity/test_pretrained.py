@@ -286,7 +286,7 @@ def test_other_names_of_settings_are_those_of_transformers(model_type, tmp_path)
     theirs = transformers().AutoConfig.for_model(model_type)
     kind = family({"model_type": model_type})
     assert kind.aliases == theirs.attribute_map
-    with pytest.warns(PretrainedWarning, match=r"config\.json: settings not used: mystery$"):  # all others are known
+    with pytest.warns(PretrainedWarning, match=r"settings not used: mystery$"):  # all others are known
         configure(tmp_path, kind, {**theirs.to_dict(), "mystery": 1})
 
 
