@@ -40,14 +40,13 @@ NEAREST = {
     "minitransformer": "tests/models",
     "minitransformer/runs": "tests/training",
 }
+MODELS = """test_transformer test_recurrent test_bert test_bart test_t5 test_vit test_gpt_llama
+    test_generate_gpt2 test_generate_encoder_decoder test_finetune test_pretrained"""
 ORACLES = {
     "minigrad": ["tests/golden", "tests/ops", "tests/core", "tests/kernels", "tests/slow/sweeps"],
     "minitransformer": [
-        "tests/models",
-        "tests/generation",
-        "tests/training",
-        "tests/cli",
-        "tests/slow/parity",
+        *(f"tests/{folder}" for folder in ("models", "generation", "training", "cli")),
+        *(f"tests/slow/parity/{name}.py" for name in MODELS.split()),
     ],
 }
 

@@ -238,10 +238,12 @@ def _raising_getattr(path: str, owner: Any) -> Callable[[str], NoReturn]:
     def __getattr__(name: str) -> NoReturn:
         advice = TABLE.get(f"{path}.{name}" if path else name)
         if advice is None:
-            public = [own for own in dir(owner) if own[0] != "_"]
-            close = [own for own in public if own.lower() == name.lower()]
-            close = close or get_close_matches(name, public, 1)
-            meant = f".\nDid you mean {close[0]!r}?" if close and name[0] != "_" else ""
+            close: list[str] = []
+            if name[0] != "_":  # pytest and inspect ask each module for names such as __test__
+                public = [own for own in dir(owner) if own[0] != "_"]
+                close = [own for own in public if own.lower() == name.lower()]
+                close = close or get_close_matches(name, public, 1)
+            meant = f".\nDid you mean {close[0]!r}?" if close else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}")
         frame = sys._getframe(1)
         while is_library[frame.f_code.co_filename] and frame.f_back is not None:
