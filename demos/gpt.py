@@ -153,6 +153,8 @@ def main(text, steps=STEPS, length=300):
     characters = sorted(set(text))
     ids = mg.tensor([characters.index(c) for c in text])
     cut = len(ids) * 9 // 10
+    if len(ids) - cut <= CONTEXT:
+        sys.exit(f"Use a longer text: a tenth of it, held out, needs more than {CONTEXT} characters.")
     mg.manual_seed(0)
     model = GPT(len(characters))
     weights = sum(p.numel() for p in model.parameters())

@@ -211,7 +211,8 @@ def main(steps=STEPS):
     print(f"{len(words)} words; {sum(p.numel() for p in model.parameters()):,} weights")
     loss = train(model, source, target, steps)
     for text, row in zip(PAIRS, translate(model, source).tolist(), strict=True):
-        print(f"{text} -> {' '.join(words[i] for i in row[1 : row.index(END)] if END in row)}")
+        end = row.index(END) if END in row else len(row)
+        print(f"{text} -> {' '.join(words[i] for i in row[1:end])}")
     return loss
 
 

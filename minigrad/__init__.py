@@ -13,6 +13,7 @@ tensor([2., 4.])
 __version__ = "0.2.0"  # pyproject.toml reads it
 
 import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 # core: tensors, ops, nodes and the backward pass
 from .core import errors, random
@@ -69,29 +70,52 @@ from .kernels import numba as _numba
 # kernels/cuda: CuPy arrays and kernels for GPUs
 from .kernels.cuda import backend as _cupy
 
-# gradcheck: gradients compared with finite differences
-from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
-
-# graph: tracing and drawing computation graphs
-from . import graph
-
-# debug: NaN, memory, differences between devices
-from . import debug
-from .debug import shadow
-
 # capture: training steps as CUDA graphs
 from .capture import capture
 
-# breadth: more of PyTorch's functions and layers
-from . import breadth
-from .breadth import *
-from .breadth import linalg, special
-
 # torch_names: PyTorch's other names
 from .torch_names import *
-from .torch_names import install_missing_names as _install_missing_names
+from .torch_names import Rest as _Rest, install_missing_names as _install_missing_names
 
-_install_missing_names(_sys.modules[__name__])
+if _TYPE_CHECKING:
+    from . import breadth, debug, graph
+    from .breadth import *
+    from .breadth import linalg, special
+    from .checks import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
+    from .debug import shadow
 
-# `from minigrad import *` does not hide Python's types
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("bool", "float", "int")]
+
+def _load_rest() -> None:
+    """Load the parts that wait until one of their names is asked for, here or in another package."""
+    # checks: gradients compared with finite differences
+    from .checks import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
+
+    # graph: tracing and drawing computation graphs
+    from . import graph
+
+    # debug: NaN, memory, differences between devices
+    from . import debug
+    from .debug import shadow
+
+    # breadth: more of PyTorch's functions and layers
+    from . import breadth
+    from .breadth import linalg, special
+
+    names = {name: getattr(breadth, name) for name in breadth.__all__} | {**locals()}
+    globals().update(names)
+    # `from minigrad import *` does not hide Python's types
+    hidden = ("bool", "float", "int")
+    globals()["__all__"] = [name for name in globals() if name[0] != "_" and name not in hidden]
+    _install_missing_names(_sys.modules[__name__], _rest)
+
+
+def _show(x: Tensor | nn.Module) -> str:
+    """Show a tensor or module in a notebook."""
+    from .graph import notebooks
+
+    return notebooks.show(x)
+
+
+Tensor._repr_html_ = nn.Module._repr_html_ = _show  # type: ignore[attr-defined]
+_rest = _Rest(_load_rest)
+_install_missing_names(_sys.modules[__name__], _rest)

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
+from .checks.check import check_settings
+from .checks.every_op import Row, check_op
 from .core.errors import MinigradError, OptionError
 from .core.op import OpInfo, info_of, registry
-from .gradcheck.check import check_settings
-from .gradcheck.every_op import Row, check_op
 from .ops import FUNCTIONS
 from .ops.sample_calls import forms
 

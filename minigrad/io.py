@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +32,7 @@ LEFTOVER = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}" + re.escape(TEMPORARY))  # 
 
 def temporary_name(name: str) -> str:
     """Return a name for a file or folder until it is complete. No other program uses such names."""
-    return f".{name}.{secrets.token_hex(4)}{TEMPORARY}"
+    return f".{name}.{os.urandom(4).hex()}{TEMPORARY}"
 
 
 def write_temporary(path: str | Path, content: bytes, dir_fd: int | None = None) -> Path:

@@ -457,7 +457,7 @@ check("it tells the three apart", [smooth.kind, quadratic.kind, wrong.kind] == [
 # ## Read next
 #
 # - `minigrad/ops/linalg.py`, `linear`: the layer, with your three gradients in its docstring.
-# - `minigrad/gradcheck/finite_differences.py`, `FiniteDifferences`: your `slopes`, and what it does
+# - `minigrad/checks/finite_differences.py`, `FiniteDifferences`: your `slopes`, and what it does
 #   beside a corner.
-# - `minigrad/gradcheck/structure.py`, `verdict_of`: how a verdict is found from numbers alone.
+# - `minigrad/checks/structure.py`, `verdict_of`: how a verdict is found from numbers alone.
 # - Next lesson: `demos/lessons/05_softmax_and_norm.py`

@@ -46,7 +46,7 @@ from .user_rules import checked_rule
 __all__ = ["About", "Op", "OpInfo", "derived", "differentiable", "ops", "registry"]
 
 Latex = str | Sequence[str | None]
-Sampler = Callable[[np.random.Generator], Sequence[Any]]  # inputs and settings to try an op with
+Sampler = Callable[..., Sequence[Any]]  # inputs and settings to try an op with
 
 
 class About(TypedDict, total=False):

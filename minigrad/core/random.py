@@ -16,7 +16,7 @@ one generator for all threads: what one draws depends on the others' timing.)
 from __future__ import annotations
 
 import json
-import secrets
+import os
 import threading
 import zlib
 from collections.abc import Iterator
@@ -81,7 +81,7 @@ class Generator:
 
     def seed(self) -> int:
         """Start from a seed that the operating system draws, and return it."""
-        return self.manual_seed(secrets.randbits(64)).first_seed
+        return self.manual_seed(int.from_bytes(os.urandom(8))).first_seed
 
     def get_state(self) -> Tensor:
         """The positions of all streams as a tensor of bytes, which `save_file` can save."""
@@ -181,7 +181,7 @@ def manual_seed(seed: int) -> Generator:
 
 def seed() -> int:
     """Start from a seed that the operating system draws, and return it (torch.seed)."""
-    return manual_seed(secrets.randbits(64)).first_seed
+    return manual_seed(int.from_bytes(os.urandom(8))).first_seed
 
 
 def initial_seed() -> int:

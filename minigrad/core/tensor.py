@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from functools import reduce
 from operator import attrgetter
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -34,8 +34,13 @@ from .modes import modes
 from .node import RETAINS_GRAD, ResultEdge, producer
 from .versions import VersionCounter, share_version, version_of
 
+if TYPE_CHECKING:
+    from .bound import Methods  # bound.pyi lists the operations, which are bound elsewhere
+else:
+    Methods = object
 
-class Tensor:
+
+class Tensor(Methods):
     """An n-dimensional array that knows how it was computed.
 
     `array` is the array (NumPy's, or CuPy's on a GPU), `grad` the gradient from backward() (a Tensor or None)
@@ -313,11 +318,13 @@ class Tensor:
         return self
 
     requires_grad: bool = property(  # type: ignore[assignment]
-        attrgetter("_requires_grad"), requires_grad_, doc="Whether operations on the tensor are recorded."
+        attrgetter("_requires_grad"),
+        requires_grad_,  # type: ignore[arg-type]
+        doc="Whether operations on the tensor are recorded.",
     )
 
 
-def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool) -> Tensor:
+def _rebuilt(cls: type[Tensor], data: np.ndarray, requires_grad: bool) -> Tensor:
     """Rebuild a leaf from its parts."""
     tensor = cls.__new__(cls)
     Tensor.__init__(tensor, data, requires_grad)
@@ -424,8 +431,8 @@ def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor
         return Tensor(data)
     if isinstance(data, Tensor):
         if dtype is not None and as_dtype(dtype) != data.dtype:
-            data = data.to(as_dtype(dtype))  # type: ignore[attr-defined]
-        return data if device is None else data.to(check_device(device))  # type: ignore[attr-defined]
+            data = data.to(as_dtype(dtype))
+        return data if device is None else data.to(check_device(device))
     if isinstance(data, list | tuple):
         return _from_lists(data, dtype, device)
     array = _new_array(data, dtype, copy=False)
@@ -567,8 +574,8 @@ def _float_dtype(data: Any) -> np.dtype | None:
     kinds = set(map(type, data))
     if kinds <= {float, int, bool}:
         return default_float if float in kinds else None
-    dtypes = set(map(_float_dtype, data)) - {None}
-    return reduce(np.promote_types, dtypes) if dtypes else None
+    dtypes = [dtype for dtype in map(_float_dtype, data) if dtype is not None]
+    return reduce(np.promote_types, set(dtypes)) if dtypes else None
 
 
 def _plain(data: Any, tracked: list[Tensor], around: tuple = ()) -> Any:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ..checks.finite_differences import CLOSER, FiniteDifferences, Slopes
 from ..core.devices import on_cpu
 from ..core.dtypes import finfo
 from ..core.errors import OptionError
 from ..core.node import Node
 from ..core.tensor import Tensor
-from ..gradcheck.finite_differences import CLOSER, FiniteDifferences, Slopes
 from .data import Check
 from .tape import Arrays, Tape, apply, look_up
 

@@ -26,10 +26,9 @@ CELL = "padding: 1px 7px; text-align: right; font-variant-numeric: tabular-nums;
 QUIET = "opacity: 0.7"
 
 
-def bind() -> None:
-    """Register the HTML reprs."""
-    Tensor._repr_html_ = tensor_html  # type: ignore[attr-defined]
-    Module._repr_html_ = module_html  # type: ignore[attr-defined]
+def show(x: Tensor | Module) -> str:
+    """Return how a notebook shows a tensor or module."""
+    return module_html(x) if isinstance(x, Module) else tensor_html(x)
 
 
 def tensor_html(tensor: Tensor) -> str:

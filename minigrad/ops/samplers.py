@@ -23,7 +23,7 @@ class Sample(NamedTuple):
     symmetric: bool = False  # matrices are inputs by their symmetric part, see `of_symmetric`
 
 
-Sampler = Callable[[np.random.Generator], Sequence[Sample]]
+Sampler = Callable[..., Sequence[Sample]]  # of a np.random.Generator, which is slow to import
 
 
 # ---------------------------------------------------------------- domains

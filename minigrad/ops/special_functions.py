@@ -120,7 +120,7 @@ def sigmoid(x: Any) -> Any:
             y = np.asarray(np.exp(-x))
         y += 1
         np.divide(1, y, out=y)
-        if np.min(y, initial=1) == 0:
+        if not np.min(y, initial=1) > 0:  # 0, or NaN beside it
             np.exp(x, out=y, where=y == 0)
         return y
     xp = array_module(x)

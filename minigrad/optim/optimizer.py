@@ -58,18 +58,15 @@ def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(step)
     def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__
-        if "_in_step" in own or ("step_pre_hooks" not in own and "step_post_hooks" not in own):
+        is_inner = type(self).step is not call  # called as super().step()
+        if is_inner or ("step_pre_hooks" not in own and "step_post_hooks" not in own):
             return step(self, *args, **kwargs)
-        own["_in_step"] = True
         args = (self, *args)
-        try:
-            for hook in tuple(own.get("step_pre_hooks", {}).values()):
-                args, kwargs = hook(self, args, kwargs) or (args, kwargs)
-            result = step(*args, **kwargs)
-            for hook in tuple(own.get("step_post_hooks", {}).values()):
-                hook(self, args, kwargs)
-        finally:
-            del own["_in_step"]
+        for hook in tuple(own.get("step_pre_hooks", {}).values()):
+            args, kwargs = hook(self, args, kwargs) or (args, kwargs)
+        result = step(*args, **kwargs)
+        for hook in tuple(own.get("step_post_hooks", {}).values()):
+            hook(self, args, kwargs)
         return result
 
     return call

@@ -10,7 +10,6 @@ import dis
 import sys
 from collections.abc import Callable
 from difflib import get_close_matches
-from operator import attrgetter
 from typing import Any, NoReturn
 
 from ..core.errors import MissingImportError, MissingNameError
@@ -207,18 +206,40 @@ TABLE = {
 }
 
 
-def install_missing_names(library: Any) -> None:
-    """Make the packages and classes of `library` (minigrad itself) raise for the names in the table."""
+class Rest:
+    """The parts that are loaded when a name is not found at first."""
+
+    def __init__(self, load: Callable[[], None]) -> None:
+        self.load = load
+        self.is_asked_for = False
+
+    def adds(self, owner: Any, name: str) -> bool:
+        """Load the parts, once; return whether the owner has the name then."""
+        if not self.is_asked_for:
+            self.is_asked_for = True
+            self.load()
+        return name in vars(owner)
+
+
+def install_missing_names(library: Any, rest: Rest) -> None:
+    """Let the packages and classes of `library` (minigrad itself) look for names that they do not have.
+
+    First the rest is loaded, which may add the name; then they raise.
+    """
     for name, advice in TABLE.items():
         path, _, missing = name.rpartition(".")
-        try:
-            owner = attrgetter(path)(library) if path else library
-        except AttributeError:  # it is in the table itself
-            continue
+        owner = library
+        for part in path.split(".") if path else ():
+            owner = vars(owner).get(part)
+            if owner is None:  # it is in the table itself, or part of the rest
+                break
         if isinstance(owner, type):
             setattr(owner, missing, Missing(name, advice))
-        else:
-            owner.__getattr__ = _raising_getattr(path, owner)
+        elif owner is not None:
+            owner.__getattr__ = _getattr_of(path, owner, rest)
+            owner.__dir__ = _dir_of(owner, rest)
+    if not rest.is_asked_for:
+        library.Tensor.__getattr__ = _method_of(library.Tensor, rest)
 
 
 class Missing:
@@ -231,18 +252,20 @@ class Missing:
         raise MissingNameError(self.message)
 
 
-def _raising_getattr(path: str, owner: Any) -> Callable[[str], NoReturn]:
+def _getattr_of(path: str, owner: Any, rest: Rest) -> Callable[[str], Any]:
     """The `__getattr__` of the package at a path in minigrad."""
     package = f"minigrad.{path}".rstrip(".")
 
-    def __getattr__(name: str) -> NoReturn:
+    def __getattr__(name: str) -> Any:
+        if name[:2] == "__" and name != "__all__":  # pytest and inspect ask for names such as __wrapped__
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         advice = TABLE.get(f"{path}.{name}" if path else name)
         if advice is None:
-            close: list[str] = []
-            if name[0] != "_":  # pytest and inspect ask each module for names such as __test__
-                public = [own for own in dir(owner) if own[0] != "_"]
-                close = [own for own in public if own.lower() == name.lower()]
-                close = close or get_close_matches(name, public, 1)
+            if rest.adds(owner, name):
+                return vars(owner)[name]
+            public = [own for own in vars(owner) if own[0] != "_"]
+            close = [own for own in public if own.lower() == name.lower()]
+            close = close or get_close_matches(name, public, 1)
             meant = f".\nDid you mean {close[0]!r}?" if close else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}")
         frame = sys._getframe(1)
@@ -252,5 +275,26 @@ def _raising_getattr(path: str, owner: Any) -> Callable[[str], NoReturn]:
         is_import = dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
         error = MissingImportError if is_import else MissingNameError
         raise error(f"{package}.{name} does not exist.\n{advice}")
+
+    return __getattr__
+
+
+def _dir_of(owner: Any, rest: Rest) -> Callable[[], list[str]]:
+    """The `__dir__` of a package, for editors and notebooks that complete names."""
+
+    def __dir__() -> list[str]:
+        rest.adds(owner, "")
+        return sorted(vars(owner))
+
+    return __dir__
+
+
+def _method_of(owner: type, rest: Rest) -> Callable[[Any, str], Any]:
+    """The `__getattr__` of a class to which the rest adds methods."""
+
+    def __getattr__(self: Any, name: str) -> Any:
+        if name[:2] == "__" or not rest.adds(owner, name):
+            raise AttributeError(f"{owner.__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return object.__getattribute__(self, name)
 
     return __getattr__

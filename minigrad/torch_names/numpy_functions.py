@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..core.errors import DtypeError, GraphError
 from ..core.modes import modes
 from ..core.tensor import Tensor
 from ..core.trees import leaves, map_leaves
-from .numpy_counterparts import counterparts, ufunc_counterpart
+from ..ops.methods import FUNCTIONS
 
 # NumPy's functions whose result has no derivative: they always run on the arrays
 WITHOUT_GRADIENT = frozenset({
@@ -37,34 +37,34 @@ WITHOUT_GRADIENT = frozenset({
 _WRITES = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
 
 
-def array_ufunc(functions: Mapping[str, Any]) -> Any:
-    """`Tensor.__array_ufunc__`, which finds its ops among `functions`."""
+@cache
+def _counterparts() -> Mapping[str, Any]:
+    from .numpy_counterparts import counterparts  # which loads breadth
 
-    def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
-        result = _by_ops(ufunc_counterpart(functions, ufunc.__name__, method), inputs, settings)
-        if result is NotImplemented:
-            name = ufunc.__name__ + ("" if method == "__call__" else f".{method}")
-            written = inputs[0] if method == "at" else None
-            return _by_numpy(name, getattr(ufunc, method), inputs, settings, written)
-        return result
-
-    return __array_ufunc__
+    return counterparts(FUNCTIONS)
 
 
-def array_function(functions: Mapping[str, Any]) -> Any:
-    """`Tensor.__array_function__`, which finds NumPy's functions among their counterparts."""
-    known = counterparts(functions)
+def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
+    """`Tensor.__array_ufunc__`: call the op."""
+    from .numpy_counterparts import ufunc_counterpart  # which loads breadth
 
-    def __array_function__(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        name = f"{func.__module__}.{func.__name__}".removeprefix("numpy.")
-        result = NotImplemented
-        if not name.startswith("linalg.") or any(x.is_floating_point() for x in _tensors((args, kwargs))):
-            result = _by_ops(known.get(name), args, kwargs)
-        if result is NotImplemented:
-            return _by_numpy(name, func, args, kwargs, args[0] if name in _WRITES else None)
-        return result
+    result = _by_ops(ufunc_counterpart(FUNCTIONS, ufunc.__name__, method), inputs, settings)
+    if result is NotImplemented:
+        name = ufunc.__name__ + ("" if method == "__call__" else f".{method}")
+        written = inputs[0] if method == "at" else None
+        return _by_numpy(name, getattr(ufunc, method), inputs, settings, written)
+    return result
 
-    return __array_function__
+
+def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """`Tensor.__array_function__`: call the counterpart of one of NumPy's functions."""
+    name = f"{func.__module__}.{func.__name__}".removeprefix("numpy.")
+    result = NotImplemented
+    if not name.startswith("linalg.") or any(x.is_floating_point() for x in _tensors((args, kwargs))):
+        result = _by_ops(_counterparts().get(name), args, kwargs)
+    if result is NotImplemented:
+        return _by_numpy(name, func, args, kwargs, args[0] if name in _WRITES else None)
+    return result
 
 
 def _by_ops(function: Callable | None, args: tuple, settings: dict[str, Any]) -> Any:

@@ -93,18 +93,22 @@ def _tokens(left: dict[str, Any], model: Any) -> dict[str, Any]:
     for key in ("forced_bos_token_id", "forced_eos_token_id")[not model.is_encoder_decoder :]:
         if is_token(left.get(key)):
             found[key] = left.pop(key)
-    ends = left.pop("eos_token_id", [])
-    ends = list(filter(is_token, ends if isinstance(ends, list) else [ends]))
+    are_ids = lambda ids: isinstance(ids, list) and all(type(i) is int for i in ids)
+    ends = left.get("eos_token_id", [])
+    ends = ends if isinstance(ends, list) else [ends]
+    if are_ids(ends):
+        left.pop("eos_token_id", None)
+    ends = list(filter(is_token, ends))
     if ends and ends != [model.config.eos_token_id]:
         found["eos_token_id"] = ends
     never: list[Any] = []
     bad = left.get("bad_words_ids")
-    if isinstance(bad, list) and all(isinstance(ids, list) for ids in bad):
+    if isinstance(bad, list) and all(ids and are_ids(ids) for ids in bad):
         never = [ids[0] for ids in bad if len(ids) == 1 and ids[0] not in ends]
         left["bad_words_ids"] = [ids for ids in bad if len(ids) > 1]
         if not left["bad_words_ids"]:
             del left["bad_words_ids"]
-    if isinstance(left.get("suppress_tokens"), list):
+    if are_ids(left.get("suppress_tokens")):
         never += left.pop("suppress_tokens")
     if suppressed := sorted(set(filter(is_token, never))):
         found["suppress_tokens"] = suppressed

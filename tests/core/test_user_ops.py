@@ -196,7 +196,7 @@ def test_a_composites_advice_is_given_for_parts_of_its_definition_that_have_none
 @KINDS
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_gradient_check_tries_it_on_its_own_samples(make, order):
-    from minigrad.gradcheck.every_op import check_op
+    from minigrad.checks.every_op import check_op
 
     make("swell")
     for fuse in forms(registry["swell"]):
@@ -206,7 +206,7 @@ def test_the_gradient_check_tries_it_on_its_own_samples(make, order):
 
 
 def test_a_wrong_gradient_is_found():
-    from minigrad.gradcheck.every_op import check_op
+    from minigrad.checks.every_op import check_op
 
     @differentiable(samples=unary(real))
     def wrong(x, /):

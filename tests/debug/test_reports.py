@@ -58,7 +58,7 @@ def loaded(**state):
 
 
 def row(*reports):
-    from minigrad.gradcheck.every_op import Row
+    from minigrad.checks.every_op import Row
 
     found = Row("square")
     for report in reports:

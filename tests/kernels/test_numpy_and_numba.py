@@ -1,6 +1,7 @@
 """The kernels in NumPy and as compiled loops: the same values, and no memory that they need not."""
 
 import itertools
+import math
 import threading
 
 import numpy as np
@@ -425,6 +426,48 @@ def test_a_nan_stays_one(which):
         assert np.isnan(F.gelu(x).numpy()[0, 1])
         assert np.isnan(F.layer_norm(x, (3,)).numpy()[0]).all()
         assert np.isnan(F.cross_entropy(x, mg.tensor([0, 1])).item())
+
+
+ROW_BY_ROW = {
+    "layer_norm": lambda x: F.layer_norm(x, (64,)),
+    "rms_norm": lambda x: F.rms_norm(x, (64,)),
+    "softmax": lambda x: F.softmax(x, -1),
+    "log_softmax": lambda x: F.log_softmax(x, -1),
+    "logsumexp": lambda x: mg.logsumexp(x, -1, True),
+    "cross_entropy": lambda x: F.cross_entropy(x, mg.tensor([3] * len(x)), reduction="none")[:, None],
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "sigmoid": mg.sigmoid,
+}
+
+
+@pytest.mark.parametrize("which", BOTH)
+@pytest.mark.parametrize("function", ROW_BY_ROW.values(), ids=ROW_BY_ROW)
+def test_a_row_does_not_depend_on_rows_of_extremes(function, which):
+    rows = draw(6, 64, seed=2) * np.float32([[1], [1], [1e-5], [1e20], [1e-30], [30]])
+    rows += np.float32([[0], [1e5], [0.02], [0], [0], [-60]])
+    extremes = np.float32([[np.nan], [np.inf], [-np.inf], [0], [1e38]]) * np.ones(64, np.float32)
+
+    def value_and_slope(x):
+        x = mg.tensor(x, requires_grad=True)
+        y = function(x)
+        y.backward(mg.tensor(np.resize(draw(y.shape[1], seed=3), y.shape)))
+        return y.numpy()[: len(rows)], x.grad.numpy()[: len(rows)]
+
+    with kernels.use(which), np.errstate(all="ignore"):
+        together = value_and_slope(np.concatenate([rows, extremes]))
+        alone = [value_and_slope(row[None]) for row in rows]
+    for ours, expected in zip(together, zip(*alone, strict=True), strict=True):
+        expected = np.concatenate(expected)
+        near = 1e-5 * np.abs(expected).max(1, keepdims=True)
+        assert (np.abs(ours - expected) <= near).all()
+
+
+@pytest.mark.parametrize("which", BOTH)
+def test_a_small_gate_beside_nan_is_not_0(which):
+    with kernels.use(which):
+        alone, beside = mg.tensor([-90.0]).sigmoid(), mg.tensor([-90.0, math.nan]).sigmoid()
+    assert 0 < beside[0].item() == alone.item()
 
 
 @pytest.mark.parametrize("which", BOTH)

@@ -149,7 +149,7 @@ SECOND_ORDER = ("softmax", "layer_norm", "cross_entropy", "scaled_dot_product_at
 
 def check_gradients(record, fused, order):
     """Compare the gradients at each sample with finite differences."""
-    from minigrad.gradcheck.every_op import ATOL, RTOL
+    from minigrad.checks.every_op import ATOL, RTOL
 
     for sample in differentiable_samples(record):
         function, inputs = as_function(record, sample)

@@ -224,6 +224,18 @@ def test_step_hooks_registered_by_a_hook_stay():
     assert seen == ["after", "before", "after"]
 
 
+def test_hooks_of_a_copy_made_within_a_step_run():
+    p = vector(1.0)
+    p.grad = mg.ones_like(p)
+    optimizer = optim.SGD([p], lr=0.1)
+    copies, seen = [], []
+    with optimizer.register_step_post_hook(lambda *args: copies.append(copy.deepcopy(optimizer))):
+        optimizer.step()
+    copies[0].register_step_post_hook(lambda *args: seen.append("copy"))
+    copies[0].step()
+    assert "copy" in seen
+
+
 @pytest.mark.parametrize(
     "register",
     [

@@ -68,7 +68,7 @@ MODULES = {
     "api/minigrad.optim.lr_scheduler": ("minigrad.optim.lr_scheduler", "minigrad.optim.lr_scheduler"),
     "api/minigrad.autograd": ("minigrad.autograd", "minigrad.autograd"),
     "api/minigrad.func": ("minigrad.func", "minigrad.func"),
-    "api/minigrad.gradcheck": ("minigrad.gradcheck", "minigrad.gradcheck"),
+    "api/minigrad.checks": ("minigrad.checks", "minigrad.checks"),
     "api/minigrad.debug": ("minigrad.debug", "minigrad.debug"),
     "api/minigrad.graph": ("minigrad.graph", "minigrad.graph"),
     "api/minigrad.linalg": ("minigrad.linalg", "minigrad.linalg"),

@@ -34,9 +34,9 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     y = flat - mean
     inverse = _inverse_root(y, eps)
     correction = None
-    deviations = abs(mean) * inverse
-    largest = deviations if rows == 1 else np.max(deviations, initial=0)
-    if largest > LARGE_MEAN:  # its rounding error shows
+    # mean**2 <= LARGE_MEAN**2 var, in numbers that do not overflow; False for NaN
+    apart = np.hypot(mean, LARGE_MEAN * math.sqrt(max(eps, 0))) * inverse
+    if not np.max(apart, initial=0) <= LARGE_MEAN * 1.00001:  # the mean's rounding error shows
         correction = _mean(y, average)
         y -= correction
         inverse = _inverse_root(y, eps)
@@ -112,10 +112,11 @@ def _inverse_root(x, eps):
     Computed as sqrt(size) / sqrt(sum(x**2) + size eps), unless the squares overflow or underflow.
     """
     size = max(x.shape[-1], 1)
-    if x.ndim == 1 and _least_exact(x.dtype) < (square := float(x.dot(x)) + size * eps) < math.inf:
-        return math.sqrt(size / square)
     with np.errstate(over="ignore"):  # recomputed below
-        squares = np.asarray(np.vecdot(x, x))
+        squares = x.dot(x) if x.ndim == 1 else np.vecdot(x, x)
+    if x.ndim == 1 and _least_exact(x.dtype) < (square := float(squares) + size * eps) < math.inf:
+        return math.sqrt(size / square)
+    squares = np.asarray(squares)
     squares += size * eps
     least = _least_exact(x.dtype)
     is_exact = size * eps > least or np.min(squares, initial=1) > least

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.checks import GradcheckError
 from minigrad.core.errors import DtypeError, OptionError
 from minigrad.core.op import differentiable
 from minigrad.core.registry import ops, registry
-from minigrad.gradcheck import GradcheckError
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))

@@ -1,1 +1,0 @@
-"""minigrad.gradcheck."""
