@@ -5,8 +5,9 @@
     python -m tools.mutate --again engine.jsonl              # after tests have changed: is each still found?
     python -m tools.mutate --again all.jsonl --tests tests   # ask this part of the suite instead
 
-A mistake is planted in a copy of the checkout. The nearest folder of tests runs first, then ORACLES. A line
-of the output has the place, the change, and the test that failed ("" if the mistake survives).
+A mistake is planted in a copy of the checkout. The nearest folder of tests runs first, then NEXT. A line of
+the output has the place, the change, and the test that failed ("" if the mistake survives). Ask the full suite
+about survivors, where PyTorch is installed: `--again survivors.jsonl --tests tests tests/slow/parity ...`.
 """
 
 import argparse
@@ -40,14 +41,9 @@ NEAREST = {
     "minitransformer": "tests/models",
     "minitransformer/runs": "tests/training",
 }
-MODELS = """test_transformer test_recurrent test_bert test_bart test_t5 test_vit test_gpt_llama
-    test_generate_gpt2 test_generate_encoder_decoder test_finetune test_pretrained"""
-ORACLES = {
-    "minigrad": ["tests/golden", "tests/ops", "tests/core", "tests/kernels", "tests/slow/sweeps"],
-    "minitransformer": [
-        *(f"tests/{folder}" for folder in ("models", "generation", "training", "cli")),
-        *(f"tests/slow/parity/{name}.py" for name in MODELS.split()),
-    ],
+NEXT = {  # quick tests of what is built on it
+    "minigrad": [f"tests/{name}" for name in ("golden", "ops", "core", "kernels")],
+    "minitransformer": [f"tests/{name}" for name in ("models", "generation", "training", "cli")],
 }
 
 
@@ -140,9 +136,9 @@ def first_failure(tests):
 
 def run(job):
     mutant, tests = job
-    nearest = {f"{p}/{d.name}": f"tests/{d.name}" for p in ORACLES for d in ROOT.glob("tests/*")} | NEAREST
+    nearest = {f"{p}/{d.name}": f"tests/{d.name}" for p in NEXT for d in ROOT.glob("tests/*")} | NEAREST
     folder = max((f for f in nearest if mutant["path"].startswith(f + "/")), key=len)
-    stages = [tests] if tests else [[nearest[folder]], ORACLES[mutant["path"].split("/")[0]]]
+    stages = [tests] if tests else [[nearest[folder]], NEXT[mutant["path"].split("/")[0]]]
     killer = mutant.get("killer", "").split("[")[0]
     if killer.startswith("tests/") and (ROOT / killer.split("::")[0]).exists() and not tests:
         stages.insert(0, [killer])
@@ -173,7 +169,7 @@ def main():
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", type=Path, metavar="FILE", help="run the mutants of an earlier output")
-    parser.add_argument("--tests", nargs="+", help="run these instead of the nearest tests and the oracles")
+    parser.add_argument("--tests", nargs="+", help="run these instead of the nearest tests and NEXT")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("-o", "--output", type=Path, metavar="FILE")
     args = parser.parse_args()
