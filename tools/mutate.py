@@ -6,8 +6,8 @@
     python -m tools.mutate --again all.jsonl --tests tests   # ask this part of the suite instead
 
 A mistake is planted in a copy of the checkout. The nearest folder of tests runs first, then NEXT. A line of
-the output has the place, the change, and the test that failed ("" if the mistake survives). Ask the full suite
-about survivors, where PyTorch is installed: `--again survivors.jsonl --tests tests tests/slow/parity ...`.
+the output has the place, the change, and the test that failed ("" if the mistake survives). Then ask the full
+suite about survivors, where PyTorch is installed: `--again survivors.jsonl --tests tests tests/slow/parity`.
 """
 
 import argparse

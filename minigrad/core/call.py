@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import lru_cache, update_wrapper
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .argument_checks import Checks
 from .arguments import accept_aliases, autocast, bind, operands, prepare
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 def make_callable(op: Op, documented: Callable) -> Callable:
     """The function that users call, with the name, signature and docstring of `documented`."""
     checks = Checks(documented)
+    takes_constants = op.key in ("add", "subtract", "multiply", "true_divide")
     readable = accept_aliases(op.definition, in_float32=not op.kernel_takes_half) if op.definition else None
 
     def call(*inputs: Any, **settings: Any) -> Any:
@@ -54,7 +57,7 @@ def make_callable(op: Op, documented: Callable) -> Callable:
                 needs.append(x._requires_grad)
                 is_float32 = is_float32 and array.dtype is float32
             else:
-                arrays.append(x)
+                arrays.append(constant(x) if takes_constants and type(x) is float and x else x)
                 edges.append(x)
                 needs.append(False)
                 is_float32 = is_float32 and (type(x) is float or type(x) is int or x is None)
@@ -88,6 +91,12 @@ def make_callable(op: Op, documented: Callable) -> Callable:
     op.call = call
     ops[op.key] = op
     return call
+
+
+@lru_cache(256)
+def constant(x: float) -> np.ndarray:
+    """A number (not 0, which equals -0) as a float32 array: NumPy computes twice as fast with it."""
+    return np.array(x, float32)
 
 
 def share_versions(base: Tensor, result: Any, op: Op, settings: dict[str, Any]) -> None:
