@@ -68,15 +68,15 @@ OPERANDS = {  # PyTorch's names for the x and y of our signatures
 def bind(op: Op, inputs: tuple, settings: dict[str, Any], checks: Checks) -> tuple[tuple, dict[str, Any]]:
     """Return arrays by position and settings by name, however they were passed; check the settings."""
     operands, names = op.operands, op.settings
-    if settings:
-        settings = _rename(op.name, settings, (*operands, *names), op.any_setting)
     if len(inputs) > op.arity + op.by_position:
         raise_extra_arguments(op.name, op.source, len(inputs))
     by_position = dict(zip(names, inputs[op.arity :]))  # noqa: B905
-    if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
-        inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
-    if twice := settings.keys() & {*operands, *by_position}:
-        _check_passed_once(op, twice)
+    if settings:
+        settings = _rename(op.name, settings, (*operands, *names), op.any_setting)
+        if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
+            inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
+        if twice := settings.keys() & {*operands, *by_position}:
+            _check_passed_once(op, twice)
     settings = by_position | settings
     for name, setting in settings.items():
         if type(setting) not in checks.plain[name]:

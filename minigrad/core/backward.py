@@ -84,16 +84,22 @@ def walk_back(
     """Carry the gradients in `sums` back, from the latest node to the first, or only through some nodes."""
     if modes.observers:
         pull = with_observers(pull)
-    while sums.waiting:
+    totals, waiting = sums.totals, sums.waiting
+    while waiting:
         # the latest of the nodes that a gradient has reached: all its consumers are later still, and have
         # been visited, so that its gradient is complete
-        node = heappop(sums.waiting)[1]
+        node = heappop(waiting)[1]
         if only is not None and node not in only:
             continue
-        g = sums.take(node)
+        g = sums.take(node) if node.hooks or type(node.shape) is list else totals.pop(node)
         try:
             for edge, gradient in zip(node.edges, pull(node, g, node.needs)):  # noqa: B905
-                if gradient is not None:
+                if gradient is None:
+                    continue
+                if type(edge) is Node and edge not in totals and gradient.shape == edge.shape:
+                    totals[edge] = gradient  # what `add` does in most cases
+                    heappush(waiting, (-edge.number, edge))
+                else:
                     sums.add(edge, gradient, g)
         except GradientShapeError as error:
             raise GradientShapeError(error.shape, error.expected, node) from None

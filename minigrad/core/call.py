@@ -17,7 +17,7 @@ from .errors import MinigradError
 from .modes import modes, named_scope
 from .node import Node, needed_only
 from .registry import ops
-from .tensor import Tensor
+from .tensor import Tensor, new_tensor
 from .versions import share_version
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 def make_callable(op: Op, documented: Callable) -> Callable:
     """The function that users call, with the name, signature and docstring of `documented`."""
     checks = Checks(documented)
+    takes_numbers = op.promotes is True
     takes_constants = op.key in ("add", "subtract", "multiply", "true_divide")
     readable = accept_aliases(op.definition, in_float32=not op.kernel_takes_half) if op.definition else None
 
@@ -41,11 +42,12 @@ def make_callable(op: Op, documented: Callable) -> Callable:
                 return readable(*prepare(op, inputs, promotes=()), **settings)
 
         # 1. arrays and edges in
+        records = mode["grad_enabled"]
         arrays = []
         edges = []
         needs = []
         half = None
-        is_float32 = op.promotes is True and not loaded
+        is_float32 = not loaded
         has_tensor = False
         tensors: Sequence[Any] = inputs
         for x in inputs:
@@ -53,32 +55,37 @@ def make_callable(op: Op, documented: Callable) -> Callable:
                 has_tensor = True
                 array = x.array
                 arrays.append(array)
-                edges.append(x.node or x)
-                needs.append(x._requires_grad)
+                if records:
+                    edges.append(x.node or x)
+                    needs.append(x._requires_grad)
                 is_float32 = is_float32 and array.dtype is float32
             else:
                 arrays.append(constant(x) if takes_constants and type(x) is float and x else x)
                 edges.append(x)
                 needs.append(False)
-                is_float32 = is_float32 and (type(x) is float or type(x) is int or x is None)
+                is_float32 = is_float32 and (x is None or (takes_numbers and type(x) in (float, int)))
         if not (is_float32 and has_tensor):  # other dtypes and devices, lists, arrays
             tensors, arrays, edges, needs, half = operands(op, inputs)
 
         # 2. the rule
         try:
-            value, gradients = op.compute(arrays, settings, half)
+            if op.kernels or half is not None:
+                value, gradients = op.compute(arrays, settings, half)
+            else:
+                value, gradients = op.rule(*arrays, **settings)
         except MinigradError as error:
             add_context(error, op.name_in_errors, tensors, settings)
             raise
         except FOREIGN_ERRORS as error:
             raise_with_context(op.name_in_errors, tensors, settings, error, op.source)
-        value = tuple(map(as_array, value)) if type(value) is tuple else as_array(value)
+        if type(value) is not np.ndarray:
+            value = tuple(map(as_array, value)) if type(value) is tuple else as_array(value)
         for observer in mode["observers"]:
             observer.on_result(op, arrays, settings, value, gradients)
 
         # 3. a node out
-        result = tuple(map(Tensor, value)) if type(value) is tuple else Tensor(value)
-        if gradients is not None and True in needs and mode["grad_enabled"]:
+        result = tuple(map(Tensor, value)) if type(value) is tuple else new_tensor(value)
+        if records and gradients is not None and True in needs:
             if False in needs and type(gradients) is tuple:
                 gradients = needed_only(gradients, needs)
             Node(op, settings, edges, needs, gradients, result)  # which the result refers to

@@ -12,7 +12,7 @@ finally to the op's own definition or rule. An op holds its kernels; neither cor
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from typing import Any
 
@@ -91,19 +91,23 @@ def set_for(device: str) -> KernelSet | None:
 class TakesKernels:
     """What kernels can be registered on: an op or a routine."""
 
-    kernels: dict[str | None, list[Callable]]  # by set name; None: for all arrays
+    def __init__(self) -> None:
+        self.kernels: dict[str | None, list[Callable]] = {}  # by set name; None: for all arrays
+        self.in_order: dict[KernelSet | None, list[Callable]] = {}  # see `kernels_for`
 
     def checked(self, kernel: Callable) -> Callable:
         """The function to call instead of a kernel, which may check its results."""
         return kernel
 
 
-def kernels_for(record: TakesKernels, device: str) -> Iterator[Callable]:
+def kernels_for(record: TakesKernels, device: str) -> list[Callable]:
     """The kernels for arrays on a kind of device, in the order in which they are tried."""
     in_use = set_for(device)
-    for each in in_use.chain if in_use is not None else ():
-        yield from record.kernels.get(each.name, ())
-    yield from record.kernels.get(None, ())
+    found = record.in_order.get(in_use)
+    if found is None:
+        names = [*(each.name for each in (in_use.chain if in_use is not None else ())), None]
+        found = record.in_order[in_use] = [each for name in names for each in record.kernels.get(name, ())]
+    return found
 
 
 def kernel(target: Any, of: str | None = None) -> Callable[[Callable], Callable]:
@@ -123,6 +127,7 @@ def kernel(target: Any, of: str | None = None) -> Callable[[Callable], Callable]
     def register(function: Callable) -> Callable:
         own = record.kernels.setdefault(of, [])
         own.insert(0 if is_users(function) else len(own), record.checked(function))
+        record.in_order.clear()
         return function
 
     return register
@@ -136,8 +141,8 @@ class Routine(TakesKernels):
     """
 
     def __init__(self, definition: Callable) -> None:
+        super().__init__()
         self.definition = definition
-        self.kernels = {}
         update_wrapper(self, definition)
 
     def __call__(self, *arguments: Any) -> Any:

@@ -96,7 +96,7 @@ class Node:
         self.needs = needs
         self.gradients = gradients
         self.number = next(node_numbers)
-        self.source = caller(above=3)  # skips this method and its callers
+        self.source = caller(above=3)  # skips this method and the op's call
         self.scope = modes.scope
         self.recorded_at = modifications.count
         self.hooks: dict[int, Callable] | None = None

@@ -150,7 +150,7 @@ class Op(OpInfo, Recorded, TakesKernels):
     ) -> None:
         source = source or rule
         self.rule = checked_rule(rule, source, view)
-        self.kernels = {}
+        TakesKernels.__init__(self)
         super().__init__(name, source, **about)
         self.flops = flops
         self.view = view
@@ -178,14 +178,21 @@ class Op(OpInfo, Recorded, TakesKernels):
     def compute(
         self, arrays: Sequence[Any], settings: dict[str, Any], half: np.dtype | None
     ) -> tuple[Any, Any]:
-        """Value and gradients by a kernel that supports the arrays, or by the rule.
+        """Value and gradients by the first kernel that supports the arrays, or by the rule.
 
-        `half`: the 16-bit dtype of the first array that has one.
+        `half`: the 16-bit dtype of the first array that has one. On a CPU, such arrays are computed in
+        float32; GPU kernels get them unchanged.
         """
         if self.kernels and modes.fused:
-            found = self.run_kernel(arrays, settings, half)
-            if found is not None:
-                return found
+            kind = kind_of(arrays)
+            widens = kind == "cpu" and not self.kernel_takes_half
+            for kernel in kernels_for(self, kind):
+                if half is not None and widens:
+                    found = compute_in_float32(kernel, half, arrays, settings)
+                else:
+                    found = kernel(*arrays, **settings)
+                if found is not None:
+                    return found
         if half is None or not self.widens(kind_of(arrays)):
             return self.rule(*arrays, **settings)
         if self.compares:
@@ -196,24 +203,6 @@ class Op(OpInfo, Recorded, TakesKernels):
     def widens(self, device: str) -> bool:
         """Whether the rule gets float32 instead of 16 bits on a kind of device."""
         return not (self.exact_in_half or (self.exact_on_gpu and device != "cpu"))
-
-    def run_kernel(
-        self, arrays: Sequence[Any], settings: dict[str, Any], half: np.dtype | None
-    ) -> tuple[Any, Any] | None:
-        """Value and gradients by the first kernel that supports these arrays; None if none does.
-
-        On a CPU, 16-bit arrays are computed in float32, as by a rule; GPU kernels get them unchanged.
-        """
-        kind = kind_of(arrays)
-        widens = kind == "cpu" and not self.kernel_takes_half
-        for function in kernels_for(self, kind):
-            if half is not None and widens:
-                found = compute_in_float32(function, half, arrays, settings)
-            else:
-                found = function(*arrays, **settings)
-            if found is not None:
-                return found
-        return None
 
     def rebuild(self, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
         return self.run(arrays, settings)[0]

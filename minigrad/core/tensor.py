@@ -27,7 +27,16 @@ from .devices import (
     on_device,
     to_device_of,
 )
-from .dtypes import DTYPES, as_dtype, bfloat16, check_convertible, default_float, is_dtype, is_floating
+from .dtypes import (
+    DTYPES,
+    as_dtype,
+    bfloat16,
+    check_convertible,
+    default_float,
+    float32,
+    is_dtype,
+    is_floating,
+)
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .frames import warn
 from .modes import modes
@@ -322,6 +331,20 @@ class Tensor(Methods):
         requires_grad_,  # type: ignore[arg-type]
         doc="Whether operations on the tensor are recorded.",
     )
+
+
+_new = object.__new__
+
+
+def new_tensor(array: Any) -> Tensor:
+    """A tensor of an array that an op has made, which is not looked at again if it is float32."""
+    if array.dtype is not float32:
+        return Tensor(array)
+    tensor = _new(Tensor)
+    tensor.array = array
+    tensor._grad = tensor.node = tensor.version = tensor.hooks = None
+    tensor._requires_grad = False
+    return tensor
 
 
 def _rebuilt(cls: type[Tensor], data: np.ndarray, requires_grad: bool) -> Tensor:

@@ -225,9 +225,9 @@ class Optimizer:
         for group in self.param_groups:
             ready.append([])
             for p in group["params"]:
-                if p.grad is None:
+                if p._grad is None:
                     continue
-                if p.grad.array.shape != p.array.shape:
+                if p._grad.array.shape != p.array.shape:
                     raise ShapeError(
                         f"a parameter of shape {p.shape} has a gradient of shape {p.grad.shape}.\n"
                         f"Assign a gradient of the parameter's shape, or None."

@@ -260,6 +260,7 @@ def own_kernels():
     for record, kernels_before in zip(records, before, strict=True):
         record.kernels.clear()
         record.kernels.update(kernels_before)
+        record.in_order.clear()
 
 
 @pytest.mark.parametrize("which", ["numpy", pytest.param("numba", marks=needs_numba)])

@@ -79,7 +79,7 @@ def built(family):
     model = make()
     for name, p in model.named_parameters():  # far from uniform, so that a wrong head or mask shows
         if "in_proj" in name and not name.endswith("bias"):
-            p.array *= 3
+            p.array *= 2
     return model, inputs
 
 

@@ -10,7 +10,9 @@ from ...core.kernels import kernel
 from ...core.sums import stable_sum
 from ...ops import activations as ops
 from ...ops import draws
-from ...ops.special_functions import BLOCK, erfc
+from ...ops.special_functions import erfc
+
+BLOCK = 1 << 16  # elements: a block and its temporaries stay in the second-level cache
 
 
 def sum_along(x, axis):

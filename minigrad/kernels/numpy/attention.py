@@ -1,8 +1,9 @@
 """Scaled dot-product attention, a tile of queries at a time.
 
 The scores of a tile fit into the processor's cache, so memory grows linearly with the length. The weights W
-are not stored. Backward recomputes them from one number per row, W = exp(S - log sum exp S) (Dao et al. 2022,
-"FlashAttention", section 3.1). The work on the rows of scores is three functions (`RowWork`), here in NumPy.
+are stored only if there is a single tile. Otherwise backward recomputes them from one number per row,
+W = exp(S - log sum exp S) (Dao et al. 2022, "FlashAttention", section 3.1). The work on the rows of scores is
+three functions (`RowWork`), here in NumPy.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.kernels import kernel
+from ...core.sums import BLOCK, ones
 from ...ops import attention as ops
 from ...ops.draws import keep_mask, keep_scale
 
 TILE = 1 << 18  # scores per tile
 MIN_QUERIES = 64  # per tile: matrix products with fewer rows are slow
+LARGE, SMALL = 60, 1e-8  # between them exponentials and their sums are exact without subtracting the maximum
 EXACT = 8  # beyond it, rounding of log sum exp shows in the weights: at -1e9 no digit is left
 LOWEST = {np.dtype(t): t(np.finfo(t).min) for t in (np.float32, np.float64)}
 
@@ -49,11 +52,17 @@ def _causal(queries: int, keys: int, dtype: np.dtype) -> np.ndarray:
 def attention_softmax(scores: np.ndarray, causal_offset: int | None) -> np.ndarray:
     if causal_offset is not None:
         _mask_future(scores, causal_offset)
+    if scores.max(initial=-np.inf) < LARGE:  # rows of keys are short, and their maxima slow to find
+        exponentials = np.exp(scores)
+        total = _row_sums(exponentials)
+        if total.min(initial=1) > SMALL:
+            np.divide(exponentials, total, out=scores)
+            return np.log(total)[..., 0]
     largest = np.maximum.reduce(scores, axis=-1, keepdims=True, initial=-np.inf)
     np.maximum(largest, LOWEST[scores.dtype], out=largest)  # finite, even if all keys are masked
     scores -= largest
     np.exp(scores, out=scores)
-    total = np.add.reduce(scores, axis=-1, keepdims=True)
+    total = _row_sums(scores)
     np.maximum(total, 1, out=total)  # below 1 only if all keys are masked
     scores /= total
     return (np.log(total) + largest)[..., 0]
@@ -65,13 +74,20 @@ def _recompute(scores: np.ndarray, logarithms: np.ndarray, causal_offset: int | 
     scores -= logarithms[..., None]
     np.exp(scores, out=scores)
     if np.abs(logarithms).max(initial=0) > EXACT:
-        total = np.add.reduce(scores, axis=-1, keepdims=True)
+        total = _row_sums(scores)
         scores /= np.where(total == 0, 1, total)
 
 
 def _gradient(d_weights: np.ndarray, weights: np.ndarray, causal_offset: int | None) -> None:
     d_weights *= weights
-    d_weights -= weights * np.add.reduce(d_weights, axis=-1, keepdims=True)
+    d_weights -= weights * _row_sums(d_weights)
+
+
+def _row_sums(x: np.ndarray) -> np.ndarray:
+    """Sums over the last axis, which is kept: of short rows by a product with ones, of long ones pairwise."""
+    if not 0 < x.shape[-1] <= 8 * BLOCK:
+        return np.add.reduce(x, axis=-1, keepdims=True)
+    return (x.reshape(-1, x.shape[-1]) @ ones(x.shape[-1], x.dtype)).reshape(*x.shape[:-1], 1)
 
 
 def _mask_future(scores: np.ndarray, causal_offset: int) -> None:
@@ -203,13 +219,11 @@ def _attend_in_one_tile(
 ) -> tuple[np.ndarray, Callable]:
     """`attend` for scores that fit into one tile: short sequences, or one generated token."""
     w = (q * scale) @ k.swapaxes(-1, -2)
-    logarithms = work.softmax(w, causal_offset)
+    work.softmax(w, causal_offset)
     y = np.matmul(w, v, out=empty_heads(np.empty, q, (*q.shape[:-1], v.shape[-1])))
 
     def gradient(g, needs, into=(None, None, None)):
         d_q, d_k, d_v = into
-        w = (q * scale) @ k.swapaxes(-1, -2)
-        work.recompute(w, logarithms, causal_offset)
         d_s = g @ v.swapaxes(-1, -2)
         work.gradient(d_s, w, causal_offset)
         d_s *= scale

@@ -14,7 +14,8 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     """-sum of q log softmax(logits), q = (1 - e) onehot(target) + e / V; d logits = softmax - q, scaled."""
     n, classes = logits.shape
     valid = target != ignore_index
-    known = np.where(valid, target, 0)
+    number = int(np.count_nonzero(valid))
+    known = target if number == n else np.where(valid, target, 0)
     if n:
         smallest = np.minimum.reduce(known)
         largest = np.maximum.reduce(known)
@@ -31,17 +32,20 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     losses = np.log1p(others + np.expm1(below)) - below  # exact also for tiny losses
     if label_smoothing:
         losses = (1 - label_smoothing) * losses + label_smoothing * np.log(total) - smooth
-    losses = np.where(valid, losses, 0).astype(logits.dtype, copy=False)
+    if number != n:
+        losses = np.where(valid, losses, 0)
+    losses = losses.astype(logits.dtype, copy=False)
     inverse = 1 / total
-    number = valid.sum()
 
     def gradient(g, needs):
         scale = g / number if reduction == "mean" and number else g
-        scale = np.where(valid, scale, 0).astype(p.dtype)
+        if number != n:
+            scale = np.where(valid, scale, 0)
+        scale = np.asarray(scale, p.dtype)
         r = p * (inverse * scale)[:, None]
         r[row, known] = scale * (label_smoothing - others * inverse)  # softmax - 1 + e
         if label_smoothing:
-            r -= (scale * (label_smoothing / classes))[:, None]
+            r -= (scale * (label_smoothing / classes)).reshape(-1, 1)
         if number != n:
             r[~valid] = 0  # even if an ignored row contains NaN
         return r, None
@@ -50,5 +54,5 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
         return losses, gradient
     value = losses.sum()
     if reduction == "mean":
-        value = value / number.astype(value.dtype) if number else value * np.nan
+        value = value / number if number else value * np.nan
     return np.asarray(value), gradient

@@ -35,8 +35,11 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     inverse = _inverse_root(y, eps)
     correction = None
     # mean**2 <= LARGE_MEAN**2 var, in numbers that do not overflow; False for NaN
-    apart = np.hypot(mean, LARGE_MEAN * math.sqrt(max(eps, 0))) * inverse
-    if not np.max(apart, initial=0) <= LARGE_MEAN * 1.00001:  # the mean's rounding error shows
+    least = LARGE_MEAN * math.sqrt(max(eps, 0))
+    apart = (
+        math.hypot(mean, least) * inverse if rows == 1 else (np.hypot(mean, least) * inverse).max(initial=0)
+    )
+    if not apart <= LARGE_MEAN * 1.00001:  # the mean's rounding error shows
         correction = _mean(y, average)
         y -= correction
         inverse = _inverse_root(y, eps)
@@ -119,9 +122,9 @@ def _inverse_root(x, eps):
     squares = np.asarray(squares)
     squares += size * eps
     least = _least_exact(x.dtype)
-    is_exact = size * eps > least or np.min(squares, initial=1) > least
+    is_exact = size * eps > least or squares.min(initial=1) > least
     np.sqrt(squares, out=squares)
-    if not (is_exact and np.max(squares, initial=0) < np.inf):
+    if not (is_exact and squares.max(initial=0) < math.inf):
         squares = np.hypot(scaled_norm(x, 2, (x.ndim - 1,))[..., 0], math.sqrt(size * eps)).astype(x.dtype)
     inverse = np.asarray(np.divide(math.sqrt(size), squares, dtype=x.dtype))
     return inverse[:, None] if x.ndim > 1 else inverse
