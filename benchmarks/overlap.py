@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +55,13 @@ class Overlapped(MPIRanks):
             _, part = self.buckets[len(self.requests)]
             self.requests.append(self.comm.Iallreduce(MPI.IN_PLACE, part))
 
-    def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
+    def sum_gradients(self, parameters: Iterable[Tensor], losses: Sequence[float]) -> Sequence[float]:
         for request in self.requests:
             request.Wait()
         self.missing = []
         for p, part in zip(self._parameters, self._parts, strict=True):
             p.grad = Tensor(part)
-        return self.comm.allreduce(loss)
+        return [self.comm.allreduce(x) for x in losses]
 
 
 class Apart(Ranks):

@@ -153,7 +153,7 @@ def plot_steps(measured: Sequence[Table], path: Path) -> Path:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    tables = [table for table in measured if table.title.endswith("/ theirs")]
+    tables = [table for table in measured if "/ theirs" in table.title]
     figure, panels = pyplot.subplots(
         1, len(tables), figsize=(5 * len(tables), 3.5), squeeze=False, sharex=True, sharey=True,
         layout="constrained",

@@ -92,7 +92,8 @@ def test_sizes_are_read_as_they_are_shown():
 
 def test_every_fused_op_has_a_case():
     composite = {name for name, op in registered.items() if op.definition is not None}
-    assert composite == {case.op for case in ops.CASES.values()}
+    without_gradient = {"quantized_linear"}  # see `pretrained`
+    assert composite - without_gradient == {case.op for case in ops.CASES.values()}
 
 
 def test_every_fused_op_runs_forward_and_backward():
