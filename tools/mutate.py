@@ -5,9 +5,10 @@
     python -m tools.mutate --again engine.jsonl              # after tests have changed: is each still found?
     python -m tools.mutate --again all.jsonl --tests tests   # ask this part of the suite instead
 
-A mistake is planted in a copy of the checkout. The nearest folder of tests runs first, then NEXT. A line of
-the output has the place, the change, and the test that failed ("" if the mistake survives). Then ask the full
-suite about survivors, where PyTorch is installed: `--again survivors.jsonl --tests tests tests/slow/parity`.
+A mistake is planted in a copy of the checkout. The nearest folder of tests runs first; for the book, NEXT
+after it. A line of the output has the place, the change, and the test that failed ("" if the mistake
+survives). Then ask the full suite about survivors, where PyTorch is installed:
+`--again survivors.jsonl --tests tests tests/slow/parity`.
 """
 
 import argparse
@@ -41,7 +42,20 @@ NEAREST = {
     "minitransformer": "tests/models",
     "minitransformer/runs": "tests/training",
 }
-NEXT = {  # quick tests of what is built on it
+BOOK = [
+    "core",
+    "ops",
+    "nn",
+    "optim",
+    "breadth",
+    "kernels",
+    "layers",
+    "models",
+    "text",
+    "generation",
+    "training",
+]
+NEXT = {  # what else asks about the book: quick tests of what is built on it
     "minigrad": [f"tests/{name}" for name in ("golden", "ops", "core", "kernels")],
     "minitransformer": [f"tests/{name}" for name in ("models", "generation", "training", "cli")],
 }
@@ -138,7 +152,8 @@ def run(job):
     mutant, tests = job
     nearest = {f"{p}/{d.name}": f"tests/{d.name}" for p in NEXT for d in ROOT.glob("tests/*")} | NEAREST
     folder = max((f for f in nearest if mutant["path"].startswith(f + "/")), key=len)
-    stages = [tests] if tests else [[nearest[folder]], NEXT[mutant["path"].split("/")[0]]]
+    package, name = mutant["path"].split("/")[:2]
+    stages = [tests] if tests else [[nearest[folder]], *([NEXT[package]] if name in BOOK else [])]
     killer = mutant.get("killer", "").split("[")[0]
     if killer.startswith("tests/") and (ROOT / killer.split("::")[0]).exists() and not tests:
         stages.insert(0, [killer])
