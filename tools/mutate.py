@@ -42,7 +42,9 @@ NEAREST = {
     "minitransformer": "tests/models",
     "minitransformer/runs": "tests/training",
 }
-BOOK = [
+BOOK = {
+    "core", "ops", "nn", "optim", "breadth", "kernels", "layers", "models", "text", "generation", "training",
+}  # fmt: skip
     "core",
     "ops",
     "nn",
