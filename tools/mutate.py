@@ -45,18 +45,6 @@ NEAREST = {
 BOOK = {
     "core", "ops", "nn", "optim", "breadth", "kernels", "layers", "models", "text", "generation", "training",
 }  # fmt: skip
-    "core",
-    "ops",
-    "nn",
-    "optim",
-    "breadth",
-    "kernels",
-    "layers",
-    "models",
-    "text",
-    "generation",
-    "training",
-]
 NEXT = {  # what else asks about the book: quick tests of what is built on it
     "minigrad": [f"tests/{name}" for name in ("golden", "ops", "core", "kernels")],
     "minitransformer": [f"tests/{name}" for name in ("models", "generation", "training", "cli")],
