@@ -35,7 +35,12 @@ settings.load_profile("untimed")
 
 def pytest_addoption(parser):
     parser.addoption("--seeds", default="0", help="seeds of the lessons (tests/slow/lessons): 1,2,3")
-    parser.addoption("--kernels", choices=["numpy", "jit"], help="which kernels compute composite operations")
+    parser.addoption(
+        "--kernels",
+        choices=["numpy", "jit"],
+        default="numpy",
+        help="NumPy's, as of a default install, or numba's",
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -45,8 +50,7 @@ def pytest_xdist_auto_num_workers():
 
 
 def pytest_configure(config):
-    if config.getoption("--kernels"):
-        mg.kernels.use(config.getoption("--kernels"))
+    mg.kernels.use(config.getoption("--kernels"))
 
 
 def pytest_collection_finish(session):

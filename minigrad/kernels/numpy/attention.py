@@ -87,7 +87,8 @@ def _row_sums(x: np.ndarray) -> np.ndarray:
     """Sums over the last axis, which is kept: of short rows by a product with ones, of long ones pairwise."""
     if not 0 < x.shape[-1] <= 8 * BLOCK:
         return np.add.reduce(x, axis=-1, keepdims=True)
-    return (x.reshape(-1, x.shape[-1]) @ ones(x.shape[-1], x.dtype)).reshape(*x.shape[:-1], 1)
+    with np.errstate(invalid="ignore"):  # OpenBLAS may report one of numbers that are not in x
+        return (x.reshape(-1, x.shape[-1]) @ ones(x.shape[-1], x.dtype)).reshape(*x.shape[:-1], 1)
 
 
 def _mask_future(scores: np.ndarray, causal_offset: int) -> None:

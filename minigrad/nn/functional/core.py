@@ -101,7 +101,7 @@ def padding_row(padding_idx: int | None, count: int) -> int | None:
 def softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along `dim`, computed in `dtype` if it is not None.
 
-    >>> F.softmax(mg.tensor([[0.0, 0.0], [0.0, 100.0]]), dim=-1)
+    >>> F.softmax(mg.tensor([[0.0, 0.0], [0.0, 200.0]]), dim=-1)
     tensor([[0.5000, 0.5000],
             [0.0000, 1.0000]])
     """
