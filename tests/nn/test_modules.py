@@ -867,3 +867,12 @@ def test_float64_data_is_said_once_for_a_model_and_at_the_users_line():
             model(np.ones((2, 3)))
     assert len(said) == 1
     assert said[0].filename == __file__
+
+
+def test_backward_hooks_run_in_the_order_of_registration():
+    layer, seen = nn.Linear(2, 2), []
+    layer.register_full_backward_hook(lambda *args: seen.append("second"))
+    layer.register_full_backward_hook(lambda *args: seen.append("third"))
+    layer.register_full_backward_hook(lambda *args: seen.append("first"), prepend=True)
+    layer(mg.ones(1, 2, requires_grad=True)).sum().backward()
+    assert seen == ["first", "second", "third"]

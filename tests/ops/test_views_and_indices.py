@@ -135,3 +135,7 @@ X = mg.ones(2, 3)
 def test_a_mistake_is_explained(mistake, kind, what, remedy):
     with pytest.raises(kind, match=rf"(?s){what}.*\n.*{remedy}"):
         mistake()
+
+
+def test_one_hot_has_a_column_for_each_class_up_to_the_largest():
+    assert mg.one_hot(mg.tensor([0, 2])).tolist() == [[1, 0, 0], [0, 0, 1]]

@@ -709,3 +709,10 @@ def test_a_step_of_lbfgs_evaluates_at_most_max_eval_times(function, start, searc
             calls.clear()
             optimizer.step(closure)
             assert len(calls) <= max_eval
+
+
+def test_a_plateau_counts_its_steps():
+    schedule = optim.lr_scheduler.ReduceLROnPlateau(optim.SGD([vector(1.0)], lr=0.1))
+    schedule.step(1.0)
+    schedule.step(1.0)
+    assert schedule.last_epoch == 2

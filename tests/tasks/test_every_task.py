@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad import nn
+from minigrad.nn import functional as F
 from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
 from minitransformer.cli.wording import describe_splits
@@ -41,7 +42,7 @@ from minitransformer.tasks import (
 )
 from minitransformer.tasks.denoising import MASK, SENTINELS
 from minitransformer.tasks.examples import VALIDATION
-from minitransformer.tasks.inputs import marked_ids
+from minitransformer.tasks.inputs import check_length, marked_ids
 from minitransformer.tasks.question_answering import answer_span, context_tokens
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.text.tokenizer_presets import BERT_TOKENS
@@ -425,6 +426,26 @@ def test_sentences_that_do_not_follow_are_from_the_scored_split():
     batches = list(task.batches(scored))
     assert {example[1] for example in spied} == {"The cats sat", "A garden"}
     assert 0 < sum(int(batch.follows.sum()) for batch in batches) < 20
+
+
+def test_the_loss_of_sentence_pairs_is_added_to_that_of_words():
+    task = masked_task(next_sentence=True)
+    batch = next(iter(task.batches([("The dog sat", "The cats sat", "0"), ("A mat", "A garden", "1")])))
+    rng = np.random.default_rng(0)
+    words = mg.tensor(rng.normal(size=(*batch.target.shape, WORDS.vocab_size)))
+    follows = mg.tensor(rng.normal(size=(len(batch.follows), 2)))
+    task.outputs = lambda model, batch: (words, follows)
+    nll = lambda logits, target: F.cross_entropy(
+        logits.flatten(0, -2), mg.tensor(target.reshape(-1)), ignore_index=IGNORE, reduction="sum"
+    )
+    expected = nll(words, batch.target) + nll(follows, batch.follows)
+    assert task.loss(None, batch, 0.0).item() == pytest.approx(expected.item())
+
+
+def test_an_input_may_be_as_long_as_the_limit():
+    check_length(5, 5, "text")
+    with pytest.raises(UserError, match="6"):
+        check_length(6, 5, "text")
 
 
 def test_pairs_drawn_in_each_step_do_not_fill_the_memory():

@@ -1,9 +1,13 @@
 """What draws a data set again: other seeds, and the same ones."""
 
+from hashlib import sha256
+
 import pytest
 
 from minitransformer.data.conversations import dialogues, summaries
 from minitransformer.data.phrasebook import phrasebook
+from minitransformer.recipes import load_recipe
+from minitransformer.runs.run import load_splits
 from tests.data.test_conversations import FEW
 
 
@@ -22,3 +26,22 @@ def test_no_example_is_in_two_splits_and_they_are_always_the_same(make):
     }
     assert len(set(sources)) == len(sources)
     assert make.__wrapped__(FEW) == splits
+
+
+# SHA-256 of the first 200 rows of each split, and how many there are
+SAME = {
+    "addition": "c59c1b1c803de18a", "bart-infill": "2c2b772804fb1c03", "bert-answers": "17df7c02ef852270",
+    "bert-classify": "4d1c73f2beaffdbc", "bert-mlm": "d2c8667c41c3997e", "bert-similar": "5077f0cd60296e68",
+    "bert-tag": "fac0c3c8f45f477b", "brackets": "70ead409f5ac6bd5", "dialogue": "16d246c6c67c7de4",
+    "phrasebook": "6718c05fab57c959", "reverse": "a59c1d7192ac54b7", "summarize": "0e84d0b169495d0b",
+    "t5-denoise": "cbbc4d75bd467be2", "t5-prefixes": "8a831737f32aa394",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_recipe_draws_the_same_data_as_ever(name):
+    splits = load_splits(load_recipe(name), None, None)
+    found = sha256()
+    for split, rows in sorted(splits.items()):
+        found.update(repr((split, len(rows), list(rows)[:200])).encode())
+    assert found.hexdigest()[:16] == SAME[name]
