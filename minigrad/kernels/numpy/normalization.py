@@ -12,7 +12,7 @@ from ...core.sums import BLOCK, column_sums, ones
 from ...ops import normalization as ops
 from ...ops.scaled_norms import scaled_norm
 
-LARGE_MEAN = 8  # in standard deviations: subtracting it loses 3 bits or more
+LARGE_MEAN = 4  # in standard deviations: subtracting it loses 2 bits or more
 
 
 @kernel(ops.layer_norm, "numpy")
