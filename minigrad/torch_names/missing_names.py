@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dis
 import sys
+import threading
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, NoReturn
@@ -212,12 +213,14 @@ class Rest:
     def __init__(self, load: Callable[[], None]) -> None:
         self.load = load
         self.is_asked_for = False
+        self.lock = threading.RLock()  # another thread waits until all names are there
 
     def adds(self, owner: Any, name: str) -> bool:
         """Load the parts, once; return whether the owner has the name then."""
-        if not self.is_asked_for:
-            self.is_asked_for = True
-            self.load()
+        with self.lock:
+            if not self.is_asked_for:
+                self.is_asked_for = True
+                self.load()
         return name in vars(owner)
 
 
