@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # `-n auto`: processes of one thread each
@@ -60,11 +61,15 @@ def pytest_collection_finish(session):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Of the tests in a browser, those marked `journey` are quick ones."""
+def pytest_collection_modifyitems(items, config):
+    """Mark as slow what runs in a browser, but for journeys, and, unless asked for, what numba compiles."""
+    with_numba = config.getoption("--kernels") == "jit"
     for item in items:
-        is_quick = item.get_closest_marker("journey") or "slow" in item.path.parts
-        if "browser" in item.fixturenames and not is_quick:
+        numba = item.get_closest_marker("numba")
+        if numba and not find_spec("numba"):
+            item.add_marker(pytest.mark.skip(reason="numba is not installed (extra `fast`)"))
+        in_browser = "browser" in item.fixturenames and not item.get_closest_marker("journey")
+        if "slow" not in item.path.parts and (in_browser or (numba and not with_numba)):
             item.add_marker("slow")
 
 

@@ -1,7 +1,5 @@
 """The kernels of a set by the names of their ops, to call them on arrays."""
 
-from importlib.util import find_spec
-
 import pytest
 
 from minigrad import kernels
@@ -19,7 +17,7 @@ ROUTINES = {
     "total_norm": norm_of_all,
 }
 
-needs_numba = pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed (extra `fast`)")
+needs_numba = pytest.mark.numba
 BOTH = ["numpy", pytest.param("jit", marks=needs_numba)]
 
 

@@ -2,7 +2,6 @@
 
 import sys
 import threading
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from minigrad.core.errors import OptionError
 from minigrad.nn import functional as F
 from minigrad.ops import draws
 from minitransformer.data.batching import BlockBatches
+from tests.kernel_sets import BOTH
 
 DRAWS = {
     "rand": lambda: mg.rand(3, 4),
@@ -138,10 +138,11 @@ def test_a_probability_is_drawn_to_1_percent(p, bits):
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.9, 3.59e-4, 5e-6, 0.9999])
 @pytest.mark.parametrize("drop", ["dropout", "attention"])
-def test_what_dropout_keeps_is_divided_by_1_minus_p(drop, p):
-    """By NumPy's kernels, numba's and the definition, with one mask."""
+@pytest.mark.parametrize("which", BOTH)
+def test_what_dropout_keeps_is_divided_by_1_minus_p(which, drop, p):
+    """By kernels and by the definition, with one mask."""
     found = []
-    for which, fused in (("numpy", True), ("numpy", False), *([("jit", True)] if find_spec("numba") else [])):
+    for fused in (False, True):
         mg.manual_seed(1)
         with mg.kernels.use(which), mg.fused(fused):
             if drop == "dropout":

@@ -112,6 +112,7 @@ def test_samples_depend_on_the_seed_alone():
                     np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_every_op_can_be_reached_by_a_public_name():
     from tools.reference import ops_in
 
