@@ -75,7 +75,7 @@ from .capture import capture
 
 # torch_names: PyTorch's other names
 from .torch_names import *
-from .torch_names import Rest as _Rest, install_missing_names as _install_missing_names
+from .torch_names import missing_names as _late
 
 if _TYPE_CHECKING:
     from . import breadth, debug, graph
@@ -106,7 +106,7 @@ def _load_rest() -> None:
     # `from minigrad import *` does not hide Python's types
     hidden = ("bool", "float", "int")
     globals()["__all__"] = [name for name in globals() if name[0] != "_" and name not in hidden]
-    _install_missing_names(_sys.modules[__name__], _rest)
+    _late.install_missing_names(_sys.modules[__name__], _rest)
 
 
 def _show(x: Tensor | nn.Module) -> str:
@@ -117,5 +117,6 @@ def _show(x: Tensor | nn.Module) -> str:
 
 
 Tensor._repr_html_ = nn.Module._repr_html_ = _show  # type: ignore[attr-defined]
-_rest = _Rest(_load_rest)
-_install_missing_names(_sys.modules[__name__], _rest)
+_rest = _late.Rest(_load_rest, [nn, nn.functional, ops])
+_late.bind_late_methods(Tensor, _rest)
+_late.install_missing_names(_sys.modules[__name__], _rest)

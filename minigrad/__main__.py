@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
+from . import breadth  # noqa: F401 - its operations are checked too
 from .checks.check import check_settings
 from .checks.every_op import Row, check_op
 from .core.errors import MinigradError, OptionError

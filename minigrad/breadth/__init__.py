@@ -65,7 +65,7 @@ PUBLIC = bind_functions(FAMILIES, NOT_METHODS)
 bind({"unfold": windows.windows_along})
 for package, names in ((ops, PUBLIC), (nn, {name: getattr(modules, name) for name in modules.__all__})):
     vars(package).update(names)
-    package.__all__ += names  # type: ignore[attr-defined]
+    package.listed += names  # type: ignore[attr-defined]
 
 globals().update(PUBLIC)
 

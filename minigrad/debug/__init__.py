@@ -3,7 +3,7 @@
 Most are also available in other packages: `mg.autograd.detect_anomaly`, `mg.graph.why_nan`.
 """
 
-from .. import autograd, graph
+from .. import autograd
 from ..nn.finite import first_nonfinite
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .comparison import Difference, diff
@@ -12,6 +12,3 @@ from .nans import NanReport, why_nan
 from .shadow import Shadow, shadow
 
 vars(autograd).update(detect_anomaly=detect_anomaly, set_detect_anomaly=set_detect_anomaly)
-vars(graph).update(
-    Difference=Difference, Ledger=Ledger, NanReport=NanReport, diff=diff, memory=memory, why_nan=why_nan
-)

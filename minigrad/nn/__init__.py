@@ -15,3 +15,4 @@ __all__: list[str] = [
     *containers.__all__, *layers.__all__, *recurrent.__all__, "Module", "Parameter", "functional", "init",
     "parameter", "utils",
 ]  # fmt: skip
+listed = __all__  # `breadth` adds its own

@@ -32,3 +32,4 @@ from .views import *
 globals().update(PUBLIC)
 
 __all__ = [*PUBLIC, "fused"]
+listed = __all__  # `breadth` adds its own

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, wraps
@@ -52,21 +53,32 @@ def zero_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
             p.grad.zero_()
 
 
+class _Stepping(threading.local):
+    def __init__(self) -> None:
+        self.ids = set[int]()  # of the optimizers whose step, with its hooks, this thread runs
+
+
+stepping = _Stepping()
+
+
 def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: run an optimizer's hooks around its `step`, but not around `super().step()` within it."""
 
     @wraps(step)
     def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__
-        is_inner = type(self).step is not call  # called as super().step()
-        if is_inner or ("step_pre_hooks" not in own and "step_post_hooks" not in own):
+        if id(self) in stepping.ids or ("step_pre_hooks" not in own and "step_post_hooks" not in own):
             return step(self, *args, **kwargs)
+        stepping.ids.add(id(self))
         args = (self, *args)
-        for hook in tuple(own.get("step_pre_hooks", {}).values()):
-            args, kwargs = hook(self, args, kwargs) or (args, kwargs)
-        result = step(*args, **kwargs)
-        for hook in tuple(own.get("step_post_hooks", {}).values()):
-            hook(self, args, kwargs)
+        try:
+            for hook in tuple(own.get("step_pre_hooks", {}).values()):
+                args, kwargs = hook(self, args, kwargs) or (args, kwargs)
+            result = step(*args, **kwargs)
+            for hook in tuple(own.get("step_post_hooks", {}).values()):
+                hook(self, args, kwargs)
+        finally:
+            stepping.ids.discard(id(self))
         return result
 
     return call

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..core.tensor import Tensor
 from ..ops.methods import bind
+from . import missing_names
 from . import torch_aliases as aliases
 from .conversions import Conversions
-from .missing_names import Rest, install_missing_names
 from .numpy_functions import WITHOUT_GRADIENT, array_function, array_ufunc
 from .torch_aliases import *
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import dis
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, NoReturn
 
 from ..core.errors import MissingImportError, MissingNameError
@@ -207,20 +208,48 @@ TABLE = {
 }
 
 
-class Rest:
-    """The parts that are loaded when a name is not found at first."""
+PARTS = ("breadth", "checks", "debug", "graph")  # of the rest
+LATE_METHODS = """
+    acos acos_ acosh acosh_ addbmm addbmm_ addmm addmm_ addmv addmv_ addr addr_ arccos arccos_ arccosh
+    arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_ argsort asin
+    asin_ asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_ baddbmm baddbmm_ bernoulli bincount bmm
+    cholesky cholesky_inverse cholesky_solve cosh cosh_ cross cummax cummin cumsum cumsum_ det diag
+    diag_embed diagflat diagonal diagonal_scatter diff digamma digamma_ dist dot erfinv erfinv_ exp2 exp2_
+    expm1 expm1_ ger hardshrink histc histogram inner inverse kron kthvalue lgamma lgamma_ log10 log10_
+    log1p log1p_ log2 log2_ logaddexp2 logcumsumexp logdet logit logit_ matrix_exp matrix_power median mm
+    mode msort multinomial mv mvlgamma mvlgamma_ nanmedian nanquantile norm outer pinverse poisson prelu
+    quantile renorm renorm_ sinc sinc_ sinh sinh_ slogdet sort tan tan_ topk trace tril tril_ triu triu_
+    unfold unique unique_consecutive vdot xlogy xlogy_
+"""
 
-    def __init__(self, load: Callable[[], None]) -> None:
+
+class Rest:
+    """The parts that are loaded when a name is not found at first.
+
+    `complete` are the packages to which they add names. Their `__all__`, `listed`, is set then, so that
+    `from minigrad.nn import *` finds all.
+    """
+
+    def __init__(self, load: Callable[[], None], complete: Sequence[Any]) -> None:
         self.load = load
         self.is_asked_for = False
         self.lock = threading.RLock()  # another thread waits until all names are there
+        self.complete = complete
+        for package in complete:
+            del package.__all__
 
     def adds(self, owner: Any, name: str) -> bool:
         """Load the parts, once; return whether the owner has the name then."""
         with self.lock:
             if not self.is_asked_for:
                 self.is_asked_for = True
-                self.load()
+                try:
+                    self.load()
+                except BaseException:  # such as Ctrl-C: the next time it goes on
+                    self.is_asked_for = False
+                    raise
+                for package in self.complete:
+                    package.__all__ = package.listed
         return name in vars(owner)
 
 
@@ -229,20 +258,35 @@ def install_missing_names(library: Any, rest: Rest) -> None:
 
     First the rest is loaded, which may add the name; then they raise.
     """
-    for name, advice in TABLE.items():
-        path, _, missing = name.rpartition(".")
+    paths = {"ops": None, **{name.rpartition(".")[0]: None for name in TABLE}}
+    for path in paths:
         owner = library
         for part in path.split(".") if path else ():
             owner = vars(owner).get(part)
             if owner is None:  # it is in the table itself, or part of the rest
                 break
         if isinstance(owner, type):
-            setattr(owner, missing, Missing(name, advice))
+            for name in TABLE:
+                if name.rpartition(".")[0] == path:
+                    setattr(owner, name.rpartition(".")[2], Missing(name, TABLE[name]))
         elif owner is not None:
             owner.__getattr__ = _getattr_of(path, owner, rest)
             owner.__dir__ = _dir_of(owner, rest)
-    if not rest.is_asked_for:
-        library.Tensor.__getattr__ = _method_of(library.Tensor, rest)
+
+
+def bind_late_methods(owner: type, rest: Rest) -> None:
+    """Bind the methods that the rest adds to Tensor; the first call loads it, which binds all again."""
+
+    def late(name: str) -> Callable[..., Any]:
+        def method(self: Any, *args: Any, **settings: Any) -> Any:
+            rest.adds(owner, name)
+            return getattr(self, name)(*args, **settings)
+
+        method.__name__ = name
+        return method
+
+    for name in LATE_METHODS.split():
+        setattr(owner, name, late(name))
 
 
 class Missing:
@@ -264,6 +308,8 @@ def _getattr_of(path: str, owner: Any, rest: Rest) -> Callable[[str], Any]:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         advice = TABLE.get(f"{path}.{name}" if path else name)
         if advice is None:
+            if not path and name in PARTS:
+                return import_module(f"{package}.{name}")
             if rest.adds(owner, name):
                 return vars(owner)[name]
             public = [own for own in vars(owner) if own[0] != "_"]
@@ -290,14 +336,3 @@ def _dir_of(owner: Any, rest: Rest) -> Callable[[], list[str]]:
         return sorted(vars(owner))
 
     return __dir__
-
-
-def _method_of(owner: type, rest: Rest) -> Callable[[Any, str], Any]:
-    """The `__getattr__` of a class to which the rest adds methods."""
-
-    def __getattr__(self: Any, name: str) -> Any:
-        if name[:2] == "__" or not rest.adds(owner, name):
-            raise AttributeError(f"{owner.__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        return object.__getattribute__(self, name)
-
-    return __getattr__

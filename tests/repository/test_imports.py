@@ -172,7 +172,13 @@ import minigrad as mg, minitransformer
 unwanted = {NOT_AT_ONCE | WHEN_ASKED_FOR | {"numpy.random", "secrets"}!r}
 assert not unwanted & sys.modules.keys(), unwanted & sys.modules.keys()
 x = mg.ones(2, 2)
-found = x.acosh, mg.einsum, mg.nn.Conv1d, mg.nn.functional.mse_loss, mg.graph.trace
-assert all(map(callable, found))
+from minigrad.torch_names.missing_names import LATE_METHODS
+bound = set(mg.ops.METHODS)
+found = mg.Tensor.acosh, x.acosh, mg.einsum, mg.nn.Conv1d, mg.nn.functional.mse_loss, mg.ops.einsum
+assert all(map(callable, (*found, mg.graph.trace, mg.graph.memory, mg.gradcheck)))
+assert {{*LATE_METHODS.split()}} == mg.ops.METHODS.keys() - bound
+assert mg.Tensor.acosh is mg.ops.METHODS["acosh"]
+from minigrad.nn import *
+Conv2d
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)

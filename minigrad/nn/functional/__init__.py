@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # what the breadth adds, for editors
     from ...breadth.functional import *
 
 __all__ = ["embedding", "linear"]
+listed = __all__  # `add` adds the others
 
 
 def add(
@@ -44,7 +45,7 @@ def add(
     names = {function.__name__: function for function in functions}
     document(names.values())
     globals().update(names)
-    __all__.extend(names)
+    listed.extend(names)
     check_all(globals(), set(names), accept_aliases)
     for name in may_change:
         globals()[name] = may_be_in_place(globals()[name], 2 if name == "elu" else None)
