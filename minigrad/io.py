@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +34,52 @@ def temporary_name(name: str) -> str:
     return f".{name}.{os.urandom(4).hex()}{TEMPORARY}"
 
 
-def write_temporary(path: str | Path, content: bytes, dir_fd: int | None = None) -> Path:
-    """Write a new file beside `path`, relative to the folder `dir_fd` if it is given; return its path."""
-    temporary = Path(path).with_name(temporary_name(Path(path).name))
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(temporary, flags, 0o666, dir_fd=dir_fd)
-    try:
-        with os.fdopen(handle, "wb") as file:
+def write_new(path: Path, content: bytes) -> None:
+    """Write a new file, and wait until its content is on the disk. After an error there is no file."""
+    with open(path, "xb") as file:
+        try:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-    except BaseException as error:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=dir_fd)
-        if isinstance(error, OSError) and error.errno and error.filename is None:
-            error.filename = str(path)  # a full disk's error has none
-        raise
+        except BaseException as error:
+            path.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno and error.filename is None:
+                error.filename = str(path)  # a full disk's error has none
+            raise
+
+
+def write_temporary(path: Path, content: bytes) -> Path:
+    """Write a new file beside `path`, to be renamed to it; return its path."""
+    temporary = path.with_name(temporary_name(path.name))
+    write_new(temporary, content)
     return temporary
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk, so that a power loss does not undo what was renamed there."""
+    if os.name == "nt":  # folders cannot be opened
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems cannot
+            raise
+    finally:
+        os.close(opened)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents, if it is missing, and wait until its name is on the disk."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def replace(source: Path, target: Path) -> None:
+    """Rename a complete file or folder, and wait until its new name is on the disk."""
+    os.replace(source, target)
+    sync_folder(target.parent)
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
@@ -60,7 +88,7 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = write_temporary(path, content)
     try:
-        os.replace(temporary, path)
+        replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

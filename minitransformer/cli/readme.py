@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from minigrad.io import write_atomically
 from minigrad.nn.shapes import parameter_shapes
 
 from .. import recipes
@@ -25,8 +26,7 @@ from ..recipes.expectations import compare, condition
 from ..runs.folder import Record, read_config, read_record, read_tokenizer
 from ..runs.summaries import metrics_of, progress_of, score_rows
 from ..tasks import task_class
-from ..training.lock import check_run, open_folder
-from ..training.run_files import README
+from ..training.storage import README, check_run, delete_leftovers, lock_evaluation
 from .wording import command, needed_prompt
 
 LIMIT = 2**20  # bytes
@@ -64,10 +64,10 @@ def write_readme(folder: Path, run_id: str | None = None) -> bool:
         text = "\n".join(_lines(folder, record, read_config(folder, record))) + "\n"
     except (KeyError, TypeError, AttributeError):  # somebody has edited the record
         return True
-    with open_folder(folder) as files, files.exclusive():
-        check_run(files, record.id)
-        files.delete_leftovers([README])
-        files.write(README, f"{text}{_signature(text)}".encode())
+    with lock_evaluation(folder):
+        check_run(folder, record.id)
+        delete_leftovers(folder, [README])
+        write_atomically(path, f"{text}{_signature(text)}".encode())
     return True
 
 

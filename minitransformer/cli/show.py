@@ -67,7 +67,7 @@ def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
 
 def curves(folder: Path) -> Iterator[str]:
     """The training and the validation loss over steps."""
-    entries = read_log(folder / "log.jsonl", thinned=True) if (folder / "log.jsonl").is_file() else []
+    entries = read_log(folder / "log.jsonl") if (folder / "log.jsonl").is_file() else []
     train, validation = (
         [(entry["step"], loss) for entry in entries if (loss := loss_of(entry)) is not None]
         for loss_of in (training_loss, lambda entry: entry.get("val_loss"))

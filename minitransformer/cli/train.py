@@ -25,9 +25,7 @@ from ..files import check_name, one_line, our_command, printable
 from ..layers.lora import add_lora
 from ..recipes import Recipe
 from ..recipes.expectations import check_names
-from ..runs.evaluations import METRICS
 from ..runs.folder import (
-    EVENTS,
     Record,
     RunError,
     begin,
@@ -52,7 +50,7 @@ from ..training.config import TrainConfig
 from ..training.diagnostics import Diagnostics
 from ..training.freezing import trained_line
 from ..training.ranks import Ranks, code_sha256, join, words_by_flag
-from ..training.run_files import README, lock
+from ..training.storage import EVENTS, METRICS, README, lock
 from ..training.tensorboard import TensorBoard
 from ..training.trainer import Trainer
 from . import pictures

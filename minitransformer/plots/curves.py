@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from minigrad.io import write_atomically
+
 from ..errors import UserError
 from ..files import printable
-from ..training.lock import open_folder
 from ..training.log import read_log, training_loss
 from .style import COLOURS, GREY, MARKERS, label, new_figure, plot_style, save, to_bytes
 
@@ -34,7 +35,7 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
         figure.subplots_adjust(0.13, 0.11, 0.98, 0.92, hspace=0.07)
         losses, rates = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         for i, folder in enumerate(folders):
-            records = read_log(folder / "log.jsonl", thinned=True)
+            records = read_log(folder / "log.jsonl")
             train = {r["step"]: loss for r in records if (loss := training_loss(r)) is not None}
             validation = {r["step"]: r["val_loss"] for r in records if "val_loss" in r}
             rate = {r["step"]: r["lr"] for r in records if "lr" in r}
@@ -83,6 +84,5 @@ def draw_curves(folder: Path) -> Path:
     """Write `curves.png`: training and validation loss, and below them the learning rate, over steps."""
     with plot_style([str(folder)]):
         picture = to_bytes(training_curves(folder), "png")
-    with open_folder(folder) as files:
-        files.write(CURVES, picture)
+    write_atomically(folder / CURVES, picture)
     return folder / CURVES

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.io import write_atomically
+
 from ..files import printable
 from ..module_names import readable_name
-from ..training.lock import open_folder
 from ..training.log import read_log
 from .style import new_figure, to_bytes
 
@@ -30,7 +31,7 @@ Points = list[tuple[int, float]]
 
 def draw(folder: Path) -> Path | None:
     """Write `diagnostics.png`: a panel for each kind, a line for each layer. None if the log has none."""
-    records = read_log(folder / "log.jsonl", thinned=True)
+    records = read_log(folder / "log.jsonl")
     kinds = {kind: dict(_lines(records, kind)) for kind in KINDS}
     kinds = {kind: lines for kind, lines in kinds.items() if lines}
     if not kinds:
@@ -41,8 +42,7 @@ def draw(folder: Path) -> Path | None:
     for panel, (kind, lines) in zip(panels, kinds.items(), strict=True):
         draw_panel(panel, kind, lines)
     panels[-1].set_xlabel("step")
-    with open_folder(folder) as files:
-        files.write(PICTURE, to_bytes(figure, "png"))
+    write_atomically(folder / PICTURE, to_bytes(figure, "png"))
     return folder / PICTURE
 
 

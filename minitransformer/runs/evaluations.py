@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,13 +30,18 @@ from ..files import read_bytes, sha256, to_json
 from ..tasks.bootstrap import intervals
 from ..tasks.metrics import on_one_line
 from ..tasks.scores import FORMULAS, Score
-from ..training.directory import Directory
-from ..training.lock import check_run, open_folder
-from ..training.run_files import EVALUATION_FILES as FILES
-from ..training.run_files import METRICS, STATISTICS
+from ..training.storage import EVALUATION_FILES as FILES
+from ..training.storage import (
+    EVALUATIONS,
+    METRICS,
+    STATISTICS,
+    check_run,
+    delete_leftovers,
+    lock_evaluation,
+    write_all,
+)
 from .summaries import evaluation_html, evaluation_line
 
-FOLDER = "evaluations"
 HEADER_LIMIT = 2**20  # bytes of the header of statistics.safetensors, which names a few scores
 _NAME = re.compile(r"(step-\d{8,}|average-\d+|ema)-(greedy|\w+=.*)")  # the names that `place` returns
 
@@ -139,34 +144,32 @@ def place(folder: Path, which: str, checkpoint: str, decoding: Mapping[str, Any]
         return folder
     name = checkpoint if which in ("best", "last") else which
     words = [f"{key}={value}" for key, value in decoding.items()] or ["greedy"]
-    return folder / FOLDER / re.sub(r"[^\w.=-]", "-", "-".join([name, *words]))
+    return folder / EVALUATIONS / re.sub(r"[^\w.=-]", "-", "-".join([name, *words]))
 
 
-def write(run: Path, folder: Path, evaluation: Evaluation, run_id: str = "") -> None:
+def write(run: Path, folder: Path, evaluation: Evaluation, run_id: str) -> None:
     """Write an evaluation of a run to the folder returned by `place`. metrics.json is written last.
 
     Raises an OSError if the folder `run` no longer contains the run `run_id`.
     """
-    with open_folder(run) as files, files.exclusive(), ExitStack() as stack:
-        check_run(files, run_id)
-        for name in folder.relative_to(run).parts:
-            files = stack.enter_context(files.folder(name, create=True))
-        files.delete_leftovers(FILES)
-        files.write_all(evaluation.files(), marks=(STATISTICS, METRICS))
+    with lock_evaluation(run):
+        check_run(run, run_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        delete_leftovers(folder, FILES)
+        write_all(folder, evaluation.files(), marks=(STATISTICS, METRICS))
 
 
-def clear(run: Directory) -> None:
+def clear(run: Path) -> None:
     """Delete the evaluations in a run's subfolder, and nothing else."""
-    if not run.kind(FOLDER):
-        return
-    with run.folder(FOLDER) as folder:
-        for name in filter(_NAME.fullmatch, folder.folders()):
-            with folder.folder(name) as files:
-                files.delete_leftovers(FILES)
-                for file in FILES:
-                    files.delete(file)
-            folder.delete_folder(name)  # unless it has other files
-    run.delete_folder(FOLDER)
+    for folder in (run / EVALUATIONS).glob("*"):
+        if _NAME.fullmatch(folder.name) and folder.is_dir():
+            delete_leftovers(folder, FILES)
+            for file in FILES:
+                (folder / file).unlink(missing_ok=True)
+            with suppress(OSError):  # it has other files
+                folder.rmdir()
+    with suppress(OSError):
+        (run / EVALUATIONS).rmdir()
 
 
 # ---------------------------------------------------------------- contents

@@ -1,6 +1,6 @@
 """A run folder: its record, and what a training may write or delete there.
 
-    .lock          locked while a training writes to the folder; released whenever its process ends
+    .lock          held by the training that writes to the folder, see training/storage.py
     run.json       the record: versions, machine, paths of data, checksums, history
     config.toml  tokenizer.json  log.jsonl  checkpoints/  curves.png
     metrics.json  predictions.*  statistics.safetensors  evaluations/     see evaluations.py
@@ -14,26 +14,33 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from minigrad.io import write_atomically
+
 from .. import recipes
 from ..data.splits import Sources
 from ..errors import UserError
-from ..files import json_bytes, printable, read_bytes, read_json, read_text, sha256, to_json
+from ..files import printable, read_bytes, read_json, read_text, sha256, to_json, write_json
 from ..recipes import Recipe
 from ..text.loading import load_tokenizer
 from ..text.tokenizer import Tokenizer
 from ..training import tensorboard
 from ..training.checkpoint import Checkpoints
-from ..training.directory import Directory
-from ..training.lock import LOCK, OWNER, RECORD, LockedFolder, RunError, now, open_folder
-from ..training.run_files import RUN_FILES, is_leftover
-from ..training.tensorboard import EVENTS
+from ..training.storage import (
+    CHECKPOINTS,
+    LOCKS,
+    RECORD,
+    RUN_FILES,
+    RunError,
+    is_leftover,
+    lock_evaluation,
+    now,
+)
 from . import evaluations
 from .machine import describe_machine, describe_versions
 
@@ -193,9 +200,9 @@ def _config(recipe: Recipe) -> bytes:
     return recipes.to_toml(recipe).encode()
 
 
-def _write_record(folder: Directory, record: Record) -> None:
+def _write_record(folder: Path, record: Record) -> None:
     content = {name: value for name, value in asdict(record).items() if value is not None}
-    folder.write(RECORD, json_bytes({**content, "sha256": _sum(content)}))
+    write_json(folder / RECORD, {**content, "sha256": _sum(content)})
 
 
 def _sum(content: Mapping[str, Any]) -> str:
@@ -217,7 +224,6 @@ def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
                 f"Check --run-dir, or leave --resume out to start a run there."
             )
         return
-    _check_kinds(folder)
     if _is_new(folder):
         return
     if not folder.is_dir() or read_record(folder) is None:
@@ -234,52 +240,28 @@ def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
 
 def _is_new(folder: Path) -> bool:
     """Whether the folder is empty, except for leftovers of a training killed before its first file."""
-    return folder.is_dir() and all(
-        path.name in (LOCK, OWNER) or is_leftover(path.name) for path in folder.iterdir()
-    )
-
-
-def _check_kinds(folder: Path) -> None:
-    """Raise a RunError for links, pipes and devices in place of a run's files, which are never written to."""
-    checkpoints = folder / "checkpoints"
-    events = folder / EVENTS
-    files = [folder / name for name in (*RUN_FILES, LOCK, OWNER)] + [checkpoints / "index.json"]
-    folders = [checkpoints, events]
-    if checkpoints.is_dir() and not checkpoints.is_symlink():
-        folders += checkpoints.glob("step-*")
-    folders.append(folder / evaluations.FOLDER)
-    for paths, is_kind, kind in (
-        (files, stat.S_ISREG, "a regular file"),
-        (folders, stat.S_ISDIR, "a folder"),
-    ):
-        for path in paths:
-            if os.path.lexists(path) and not is_kind(path.lstat().st_mode):
-                raise RunError(
-                    f"{path} is not {kind} but a link, a pipe or a device; nothing was changed.\n"
-                    f"Replace it with {kind}, or choose another folder with --run-dir DIR."
-                )
+    return folder.is_dir() and all(path.name in LOCKS or is_leftover(path.name) for path in folder.iterdir())
 
 
 def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer | None) -> None:
     """Write the record, delete the files of an earlier run, and write tokenizer and settings."""
-    checkpoints = Checkpoints(folder / "checkpoints")
+    folder.mkdir(parents=True, exist_ok=True)
+    checkpoints = Checkpoints(folder / CHECKPOINTS)
     for path in (folder, checkpoints.folder, *checkpoints.folder.glob("step-*")):
         if path.exists() and not os.access(path, os.W_OK | os.X_OK):
             raise RunError(f"cannot write to {path}; nothing was changed.\nChange its permissions.")
-    with open_folder(folder, create=True) as files, files.exclusive():
-        _write_record(files, replace(record, begun=False))
-        if isinstance(files, LockedFolder):
-            files.run = record.id
+    with lock_evaluation(folder):
+        _write_record(folder, replace(record, begun=False))
         for name in RUN_FILES:
             if name != RECORD:
-                files.delete(name)
-        evaluations.clear(files)
+                (folder / name).unlink(missing_ok=True)
+        evaluations.clear(folder)
         checkpoints.clear()
-        tensorboard.clear(files)
+        tensorboard.clear(folder)
         if tokenizer is not None:
-            files.write("tokenizer.json", tokenizer.to_bytes())
-        files.write("config.toml", _config(recipe))
-        _write_record(files, record)
+            write_atomically(folder / "tokenizer.json", tokenizer.to_bytes())
+        write_atomically(folder / "config.toml", _config(recipe))
+        _write_record(folder, record)
 
 
 def read_config(folder: Path, record: Record) -> Recipe:
@@ -380,11 +362,10 @@ def continue_run(
         entry = {"step": step, "config_sha256": sha256(_config(recipe)), "changes": changes, "time": now()}
         history = [*history, entry | ({"environment": dict(environment)} if environment else {})]
     data = _places(recipe, sources)
-    with open_folder(folder) as files:
-        if (history, data) != (record.history, record.data):
-            _write_record(files, replace(record, history=history, data=data))
-        if changes:
-            files.write("config.toml", _config(recipe))
+    if (history, data) != (record.history, record.data):
+        _write_record(folder, replace(record, history=history, data=data))
+    if changes:
+        write_atomically(folder / "config.toml", _config(recipe))
     both = {**changes, **(environment or {})}
     return [f"{name} {old} -> {new} from step {step}" for name, (old, new) in both.items()]
 

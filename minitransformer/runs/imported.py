@@ -27,7 +27,7 @@ from ..recipes import Recipe
 from ..tasks import task_class
 from ..training.checkpoint import Checkpoints, check_finite
 from ..training.config import TrainConfig
-from ..training.run_files import lock
+from ..training.storage import lock
 from .folder import RunError, begin, check_folder, new_record
 
 TASKS = {  # of each type of model; of a BERT, by its head
@@ -91,7 +91,8 @@ def import_run(
         check_folder(folder, False, overwrite)
         begin(folder, record, recipe, tokenizer)
         checkpoints = Checkpoints(folder / "checkpoints", identity=record.identity)
-        state = {"step": 0, "steps": 0, "seconds": 0.0, "task": {}}
+        score = {"monitor": "loss", "value": None, "waited": 0}
+        state = {"step": 0, "steps": 0, "seconds": 0.0, "task": {}, "best_score": score}
         checkpoints.save(0, model, optim.AdamW(model.parameters()), state, best=True)
     return recipe
 

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
-import re
-import secrets
-import stat
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
 from .callbacks import Callback
-from .directory import Directory
-from .lock import open_folder
-
-EVENTS = "tensorboard"  # the subfolder of the run folder
-EVENT_FILE = re.compile(r"events\.out\.tfevents\.\d+\..*\.step-\d+(\.[0-9a-f]{16})?")
+from .storage import EVENTS
 
 
 class TensorBoard(Callback):
@@ -38,17 +30,9 @@ class TensorBoard(Callback):
 
     def on_train_begin(self, trainer: Any) -> None:
         step = trainer.step  # in the name, since files created in the same second would have the same one
-        unpredictable = secrets.token_hex(8)  # so that nobody can have created a link of this name
-        with (
-            open_folder(self.folder.parent, create=True) as run,
-            run.folder(self.folder.name, create=True) as own,
-        ):
-            self.writer = self.new_writer(
-                _path_of(own),
-                purge_step=step + 1,
-                filename_suffix=f".step-{step}.{unpredictable}",
-                flush_secs=10,
-            )
+        self.writer = self.new_writer(
+            str(self.folder), purge_step=step + 1, filename_suffix=f".step-{step}", flush_secs=10
+        )
 
     def on_step_end(self, trainer: Any, entry: dict[str, float]) -> None:
         if trainer.due("log_every"):
@@ -66,17 +50,7 @@ class TensorBoard(Callback):
                 self.writer.add_scalar(f"{group}/{name}", value, step)
 
 
-def _path_of(folder: Directory) -> str:
-    """A path to an open folder, which on Linux leads there even if the folder is moved."""
-    path = f"/proc/self/fd/{folder.fd}"
-    return path if folder.fd is not None and os.path.isdir(path) else str(folder.path)
-
-
-def clear(run: Directory) -> None:
+def clear(run: Path) -> None:
     """Delete the event files of a run, and nothing else in their folder."""
-    if not run.kind(EVENTS):
-        return
-    with run.folder(EVENTS) as folder:
-        for name in folder.names():
-            if EVENT_FILE.fullmatch(name) and stat.S_ISREG(folder.kind(name)):
-                folder.delete(name)
+    for path in (run / EVENTS).glob("events.out.tfevents.*.step-*"):
+        path.unlink()

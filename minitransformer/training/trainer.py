@@ -36,16 +36,15 @@ from .captured_step import CapturedStep
 from .checkpoint import CheckpointError, Checkpoints
 from .config import TrainConfig
 from .freezing import freeze
-from .lock import RECORD, LockedFolder
 from .log import Log, disk_is_full, truncate_log
 from .nonfinite import nonfinite_error, nonfinite_step
 from .optimizers import build_optimizer
 from .progress import SlowSteps, show_progress
 from .ranks import Ranks, RanksError, checksum_of
-from .run_files import lock
 from .schedules import resolve
 from .signals import stop_signals
 from .stopping import BestScore
+from .storage import CHECKPOINTS, LOG, check_owner, lock
 from .validation import Validation
 
 
@@ -94,8 +93,8 @@ class Trainer:
             )
         task.check_parts(config.micro_batches * self.ranks.size)
         self.console = console or Console(stderr=True, quiet=self.ranks.rank > 0)
-        self.checkpoints = Checkpoints(self.folder / "checkpoints", config.keep, identity)
-        self._log = self.folder / "log.jsonl"
+        self.checkpoints = Checkpoints(self.folder / CHECKPOINTS, config.keep, identity)
+        self._log = self.folder / LOG
         self.callbacks = Callbacks(callbacks if self.ranks.rank == 0 else ())
         if config.freeze:
             freeze(model, config.freeze)
@@ -237,7 +236,7 @@ class Trainer:
         stop = False  # a signal may reach ranks in different steps; they stop after the same step
         with ExitStack() as stack:
             if self.ranks.rank == 0:
-                self._guard(stack.enter_context(lock(self.folder)))
+                stack.enter_context(lock(self.folder))
             log = stack.enter_context(Log(None if self.ranks.rank else self._log, self._warn))
             # no warnings: `_check_finite` raises an error
             stack.enter_context(np.errstate(over="ignore", invalid="ignore", divide="ignore"))
@@ -344,6 +343,7 @@ class Trainer:
         """Write the checkpoint, on rank 0; returns False if the disk is full."""
         if self._unsaved_step == self.step:
             return False
+        check_owner(self.folder)
         state = {
             "step": self.step,
             "steps": self.config.steps,
@@ -381,17 +381,10 @@ class Trainer:
             f"{self.describe_last_checkpoint()}.\nFree some space, and continue from there with --resume."
         )
 
-    def _guard(self, held: LockedFolder) -> None:
-        """From here on, check before each change that the folder still belongs to this run."""
-        if held.kind(RECORD):
-            held.run = self.checkpoints.identity.get("run", "")
-        held.check()
-
     def resume(self) -> bool:
         """Load the last intact checkpoint, and truncate the log to its step; False if there is none."""
         if self.ranks.rank == 0:
-            with lock(self.folder) as held:
-                self._guard(held)
+            with lock(self.folder):
                 for message in self.checkpoints.repair(self.model, self.optimizer):
                     self._warn(message)
         self.ranks.barrier()

@@ -302,7 +302,7 @@ def test_a_file_that_cannot_be_written_is_named(refused, monkeypatch):
     def full(path, *_):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("minitransformer.training.directory.write_temporary", full)
+    monkeypatch.setattr("minigrad.io.write_temporary", full)
     command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--overwrite", *TINY)
     refused(*command, words=["No space left on device"])
 
@@ -312,7 +312,7 @@ def test_a_run_that_cannot_be_written_to_is_evaluated(cli, here, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     expected = cli("evaluate", "mine", "--json")[1]
-    monkeypatch.setattr("minitransformer.training.directory.write_temporary", denied)
+    monkeypatch.setattr("minitransformer.training.storage.write_temporary", denied)
     code, out, err = cli("evaluate", "mine", "--json")
     assert (code, out) == (0, expected)
     assert "cannot write mine/metrics.json: Permission denied" in err

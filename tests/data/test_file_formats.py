@@ -25,7 +25,6 @@ from minitransformer.files import sha256
 from minitransformer.runs import folder as folders
 from minitransformer.runs.run import Run
 from minitransformer.tasks import Classification
-from minitransformer.training.directory import Directory
 from tests.tiny import TINY, TINY_BERT, TINY_GPT
 
 ADJECTIVES = ("red", "old", "new", "big", "sad", "hot")
@@ -514,8 +513,7 @@ def as_older(run):
     kept = [line for line in config.read_text().splitlines() if not re.match("format|header|columns", line)]
     config.write_text("\n".join(kept) + "\n")
     first = {**record.history[0], "config_sha256": sha256(config.read_bytes())}
-    with Directory(run) as directory:
-        folders._write_record(directory, replace(record, history=[first]))
+    folders._write_record(run, replace(record, history=[first]))
 
 
 # ---------------------------------------------------------------- what is left out, or is no data

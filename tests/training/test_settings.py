@@ -3,7 +3,6 @@
 import copy
 import errno
 import io
-import json
 import math
 import shlex
 import shutil
@@ -739,16 +738,3 @@ def test_memory_counts_what_an_optimizer_and_an_average_keep():
     assert per_parameter(TrainConfig()) == 4  # weight, gradient, two moments
     assert per_parameter(TrainConfig(optimizer="sgd", momentum=0.0)) == 2
     assert per_parameter(TrainConfig(optimizer="sgd", ema_decay=0.9)) == 4
-
-
-def test_a_state_of_an_older_version_is_resumed(tmp_path):
-    arrays(tmp_path, steps=2, validate_every=1).train()
-    folder = Checkpoints(tmp_path / "checkpoints").path("last")
-    state = json.loads((folder / "state.json").read_text())
-    state["best_loss"] = state.pop("best_score")["value"]
-    del state["run"], state["steps"]
-    (folder / "state.json").write_text(json.dumps(state))
-    (folder / "SHA256SUMS").unlink()
-    again = arrays(tmp_path, steps=3)
-    assert again.resume()
-    assert again.best.value == state["best_loss"] > 0

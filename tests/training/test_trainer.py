@@ -14,7 +14,7 @@ from minigrad.nn.finite import first_nonfinite
 from minitransformer import GPT, GPTConfig, TrainConfig, Transformer, TransformerConfig
 from minitransformer.data.batching import IGNORE
 from minitransformer.errors import UserError
-from minitransformer.files import to_json
+from minitransformer.files import sha256, to_json
 from minitransformer.layers.lora import add_lora
 from minitransformer.plots.curves import draw_curves
 from minitransformer.tasks import LanguageModelling, Translation
@@ -244,39 +244,41 @@ def test_finding_the_first_nonfinite_module_leaves_no_hook(tmp_path):
 # --- Checkpoints ---
 
 
-@pytest.mark.parametrize("crash_at", range(6))  # four files, the folder, the index
+@pytest.mark.parametrize("crash_at", range(7))  # four files, the folder, its new name, which is then written
 def test_a_crash_while_saving_leaves_the_checkpoint_before_it(crash_at, tmp_path, monkeypatch):
     trainer = translation(tmp_path)
     trainer.train_step()
     trainer.save()
     before = weights(trainer)
     trainer.train_step()
-    replace = os.replace
     calls = []
 
-    def crash(*paths, **folders):
-        calls.append(paths)
-        if len(calls) > crash_at:
-            raise KeyboardInterrupt
-        replace(*paths, **folders)
+    def crash(act):
+        def crashing(*args):
+            calls.append(args)
+            if len(calls) > crash_at:
+                raise KeyboardInterrupt
+            act(*args)
 
-    monkeypatch.setattr(os, "replace", crash)
-    with pytest.raises(KeyboardInterrupt):
-        trainer.save()
-    monkeypatch.setattr(os, "replace", replace)
+        return crashing
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", crash(os.replace))
+        patch.setattr(os, "fsync", crash(os.fsync))
+        with pytest.raises(KeyboardInterrupt):
+            trainer.save()
     for folder in (tmp_path / "checkpoints").glob("step-*"):  # only what is complete has its name
         assert len(list(folder.iterdir())) == 4
 
     again = translation(tmp_path)
     assert again.resume()
-    if crash_at < 5:
+    if crash_at < 6:
         assert again.step == 1
         assert weights(again) == before
         again.train_step()
         again.save()
     assert weights(again) == weights(trainer)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
-        "index.json",
         "step-00000001",
         "step-00000002",
     ]
@@ -288,10 +290,7 @@ def test_the_best_and_the_last_two_checkpoints_stay(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": next(losses)})
     trainer.train()
     folder = tmp_path / "checkpoints"
-    assert json.loads((folder / "index.json").read_text()) == {
-        "last": "step-00000005",
-        "best": "step-00000002",
-    }
+    assert trainer.checkpoints.index == {"last": "step-00000005", "best": "step-00000002"}
     assert sorted(p.name for p in folder.glob("step-*")) == [
         "step-00000002",
         "step-00000004",
@@ -332,12 +331,14 @@ def test_a_damaged_newest_checkpoint_is_named_and_trained_again(name, tmp_path, 
     trainer.train()
     path = tmp_path / "checkpoints" / "step-00000003" / name
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(CheckpointError, match=rf"step-00000003 cannot be loaded: {name}.*\n.*step-00000002"):
+    with pytest.raises(
+        CheckpointError, match=rf"step-00000003 cannot be loaded: .*{name}.*\n.*step-00000002"
+    ):
         Checkpoints(path.parents[1]).restore(trainer.model, trainer.optimizer)
     again = translation(tmp_path, steps=3, checkpoint_every=1)
     assert again.resume()
     assert again.step == 2
-    assert f"step-00000003 cannot be loaded: {name} has " in capsys.readouterr().err
+    assert "step-00000003 cannot be loaded: " in capsys.readouterr().err
     again.train()
     trainer = translation(tmp_path / "unbroken", steps=3, checkpoint_every=1)
     trainer.train()
@@ -354,18 +355,6 @@ def test_without_an_intact_checkpoint_nothing_is_changed(tmp_path):
     with pytest.raises(CheckpointError, match=r"no other checkpoint: start over"):
         translation(tmp_path).resume()
     assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.parametrize("content", [None, "{}", "{", "[]"])
-def test_an_index_that_is_lost_is_rebuilt(content, tmp_path):
-    translation(tmp_path, steps=3, checkpoint_every=1, validate_every=2).train()
-    index = tmp_path / "checkpoints" / "index.json"
-    expected = index.read_text()
-    index.unlink() if content is None else index.write_text(content)
-    again = translation(tmp_path, steps=3)
-    assert again.resume()
-    assert again.step == 3
-    assert index.read_text() == expected
 
 
 def test_the_best_checkpoint_that_is_damaged_is_replaced(tmp_path, monkeypatch):
@@ -392,12 +381,11 @@ def test_weights_that_are_not_finite_are_named_and_neither_saved_nor_loaded(tmp_
         trainer.save()
     path = tmp_path / "checkpoints" / "step-00000007"
     mg.save_file(trainer.model.state_dict(), path / "model.safetensors")
-    (path / "SHA256SUMS").unlink()
-    state = json.loads((path / "state.json").read_text())
-    (path / "state.json").write_text(json.dumps({"step": 7, "seconds": 1.0, "best_loss": 1.0, "task": {}}))
+    sums = (path / "SHA256SUMS").read_text().splitlines()[1:]
+    sums.append(f"{sha256((path / 'model.safetensors').read_bytes())}  model.safetensors")
+    (path / "SHA256SUMS").write_text("".join(f"{line}\n" for line in sums))
     with pytest.raises(CheckpointError, match=f"{name} contains infinity or NaN"):
         Checkpoints(path.parent).load_model(trainer.model)
-    assert state["run"] is None
 
 
 def test_a_new_training_does_not_mix_with_the_checkpoints_of_another(tmp_path):

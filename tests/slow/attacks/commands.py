@@ -204,19 +204,6 @@ def on_change(handle: Callable[[int, str, Any], object]) -> None:
     sys.addaudithook(hook)
 
 
-def before_operation(number: int, act: Callable[[], object]) -> None:
-    """Call `act` before file operation `number` of this process, once."""
-    acted = False
-
-    def handle(n: int, event: str, path: Any) -> None:
-        nonlocal acted
-        if n == number and not acted:  # its own operations come here, too
-            acted = True
-            act()
-
-    on_change(handle)
-
-
 def write_pairs(folder: Path) -> None:
     """The data of the runs: 60 pairs of the phrasebook's patterns, since to draw all of it takes seconds."""
     draw = BalancedSampler(0)

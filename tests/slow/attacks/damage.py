@@ -93,11 +93,6 @@ def no_bytes(target: Target) -> None:
     os.truncate(target.path, 0)
 
 
-def terabyte(target: Target) -> None:
-    """A terabyte of zeros behind the end, which takes no space on the disk."""
-    os.truncate(target.path, 2**40)
-
-
 def no_file(target: Target) -> None:
     """A deleted file."""
     target.path.unlink()
@@ -226,7 +221,7 @@ def seal(target: Target, before: bytes) -> None:
 Damage = Callable[[Target], None]
 BYTES: tuple[Damage, ...] = (
     flip_bit, flip_bit, flip_bit, flip_bit, truncate, truncate, zero_block, other_bytes, more_bytes, no_bytes,
-    terabyte, no_file, folder, fifo, device, link_to_itself, link, file_of_another_run,
+    no_file, folder, fifo, device, link_to_itself, link, file_of_another_run,
     checkpoints_of_another_run,
 )  # fmt: skip
 MEANING: dict[str, tuple[Damage, ...]] = {

@@ -3,7 +3,7 @@
 Three trainings are attacked: one in a new folder, one that resumes a run, and one that overwrites another.
 After each kill the same command with --resume must finish the run (or the command itself, if no run stands
 yet) with the weights of a training that nobody killed, no leftover files, and all files of strangers as
-they were.
+they were. A killed evaluation leaves the old scores, the new, or none, but never some of both.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from minitransformer.files import read_json
+from minitransformer.runs import evaluations
+from minitransformer.training.checkpoint import Checkpoints, step_of
 
 from .commands import (
     TRAIN,
@@ -38,14 +42,15 @@ from .commands import (
 # with this seed, --resume refuses the run that is to be overwritten
 COMMAND = [*TRAIN, "--ema-decay", "0.9", "--seed", "0"]
 STARTS = {"plain": [], "resume": ["--resume"], "overwrite": ["--overwrite"]}
+EVALUATE = ["evaluate", "run", "--data", "pairs.tsv"]
 STRANGERS = {
     "notes.txt": b"mine",
-    ".index.json.bak": b"mine",
+    ".run.json.bak": b"mine",
     "checkpoints/model.pt": b"mine",
     "checkpoints/step-of-mine/model.safetensors": b"mine",
     "sub/run.json": b"mine",
 }
-OWNERS_FILES = {".lock", ".owner.json"}  # may stay: who trains here, or trained last
+OWNERS_FILES = {".lock", ".evaluation.lock", ".owner.json"}  # may stay: who trains here, or trained last
 
 
 # ---------------------------------------------------------------- kills
@@ -129,11 +134,9 @@ class Trainings:
 
 
 def last_saved(folder: Path) -> int:
-    """The step of the checkpoint that the index calls the last; 0 if there is none."""
-    try:
-        return int(re.findall(r'"last": "step-(\d+)"', (folder / "checkpoints/index.json").read_text())[0])
-    except (OSError, IndexError):
-        return 0
+    """The step of the last checkpoint; 0 if there is none."""
+    names = Checkpoints(folder / "checkpoints").names()
+    return step_of(names[-1]) if names else 0
 
 
 def in_training(start: str, folder: Path) -> bool:
@@ -153,7 +156,7 @@ def verdict(trainings: Trainings, start: str, cwd: Path) -> tuple[str, str]:
     """What became of a killed training: a word, and if it is a failure what happened."""
     folder = cwd / "run"
     saved = 0 if start == "overwrite" else last_saved(cwd / "run")
-    if folder.is_dir() and (reading := run(["evaluate", "run", "--data", "pairs.tsv"], cwd)).problem:
+    if folder.is_dir() and (reading := run(EVALUATE, cwd)).problem:
         return "broken", f"evaluate: {reading.problem}: {reading.last_words}"
     outcome = recover(start, cwd)
     if outcome.problem or outcome.code:
@@ -217,12 +220,39 @@ def kill_at_random(trainings: Trainings, report: Report, count: int, number: int
         report.add(group, word, failure and f"{start} after {delay:.2f} s: {failure}")
 
 
+def kill_evaluations(trainings: Trainings, report: Report, count: int) -> None:
+    """Kill an evaluation before `count` of its file operations, where an older checkpoint was scored."""
+    longer = trainings.folder / "longer"
+    shutil.copytree(trainings.folder / "unkilled", longer)
+    assert run([*COMMAND, "--resume", "--steps", "6"], longer).code == 0
+    for name in evaluations.FILES:
+        shutil.copy(trainings.expected / name, longer / "run" / name)
+    names = operations(EVALUATE, trainings.copy("longer"))
+    for n in spread(range(len(names)), count):
+        cwd = trainings.copy("longer")
+        run(EVALUATE, cwd, prepare=Kill(n))
+        path = cwd / "run" / "metrics.json"
+        metrics = read_json(path) if path.exists() else None
+        saved = evaluations.read(cwd / "run")
+        scores = {} if saved is None else {name: float(score) for name, score in saved.scores.items()}
+        failure = ""
+        if metrics is not None and (not scores or scores != {name: metrics[name] for name in scores}):
+            failure = "the metrics are not those of the statistics"
+        again = run(EVALUATE, cwd)
+        failure = failure or (f"exit code {again.code}: {again.last_words}" if again.code else "")
+        if leftovers := {path.name for path in (cwd / "run").glob(".*")} - OWNERS_FILES:
+            failure = failure or f"left {leftovers}"
+        word = failure or ("none" if metrics is None else "whole")
+        report.add("evaluate, operation", word, failure and f"{n} ({names[n]}): {failure}")
+
+
 def main() -> int:
     count = full_or(small=2, full=1000)
     report = Report()
     with tempfile.TemporaryDirectory() as folder:
         trainings = Trainings(Path(folder))
         kill_before_operations(trainings, report, count)
+        kill_evaluations(trainings, report, max(2, min(40, count // 4)))
         for number, times in (
             (signal.SIGKILL, 110), (signal.SIGTERM, 30), (signal.SIGHUP, 30), (signal.SIGINT, 30),
         ):  # fmt: skip

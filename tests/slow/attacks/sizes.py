@@ -5,7 +5,6 @@ Files of gigabytes are sparse where that is possible: they take no space on the 
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shutil
@@ -20,7 +19,6 @@ from pathlib import Path
 import numpy as np
 
 from .commands import SECONDS, TRAIN, Command, Report, full_or, write_pairs
-from .damage import seal
 
 GIGABYTE = 2**30
 DEEP = "[" * 10**5
@@ -75,42 +73,6 @@ def _found(cwd: Path, name: str) -> Path:
                                         "SHA256SUMS") else cwd / "run" / name  # fmt: skip
 
 
-def long_log(size: int) -> Callable[[Path], object]:
-    """A log of so many bytes, as a long training writes it: the true one, and more steps."""
-
-    def change(cwd: Path) -> None:
-        with (cwd / "run" / "log.jsonl").open("a") as file:
-            written, step = 0, 5
-            while written < size:
-                records = [
-                    {"step": step + i, "loss": 2.5, "lr": 0.001, "grad_norm": 1.25} for i in range(5000)
-                ]
-                records[7] = {"step": step + 7, "val_loss": 2.0}
-                text = "".join(json.dumps(record) + "\n" for record in records)
-                step += 5000
-                for _ in range(20):  # the same steps again: to write is faster than to format
-                    written += file.write(text)
-
-    return change
-
-
-def without_sizes(name: str, size: int) -> Callable[[Path], object]:
-    """A file of the last checkpoint that is too long, in a run of a version that wrote no sizes."""
-
-    def change(cwd: Path) -> None:
-        path = last(cwd) / "state.json"
-        before = path.read_bytes()
-        state = json.loads(before)
-        del state["bytes"]
-        path.write_text(json.dumps(state))
-        from .damage import Target
-
-        seal(Target(path, cwd / "run", cwd, cwd, None), before)  # type: ignore[arg-type]
-        os.truncate(last(cwd) / name, size)
-
-    return change
-
-
 def empty_folders(pattern: str, count: int) -> Callable[[Path], object]:
     def change(cwd: Path) -> None:
         for i in range(count):
@@ -146,28 +108,18 @@ def header_of(name: str, length: int, header: bytes = b"{}") -> Callable[[Path],
 
 WEIGHTS = ("model.safetensors", "optimizer.safetensors", "statistics.safetensors")
 RUNS: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
-    "5 GB of weights, no sizes known": (without_sizes("model.safetensors", 5 * GIGABYTE), ("translate",)),
-    "20,000 empty step folders": (empty_folders("checkpoints/step-{:08d}", 20_000), tuple(COMMANDS)),
-    "a log of 1 GB of zeros": (sparse("log.jsonl", GIGABYTE), ("show", "resume")),
-    "a log of 350 MB": (long_log(350 * 2**20), ("show", "resume")),
-    "a log of 100 MB": (long_log(100 * 2**20), ("show", "resume")),
-    "a log of 300 MB of line ends": (replaced("log.jsonl", "\n", 300 * 2**20), ("show", "resume")),
-    "a log of one line of 300 MB": (replaced("log.jsonl", "x", 300 * 2**20), ("show", "resume")),
-    "a log of validations": (replaced("log.jsonl", '{"step":1,"val_loss":1}\n', 2**22), ("show", "resume")),
-    "a log of deep lines": (replaced("log.jsonl", DEEP + "\n", 500), ("show", "resume")),
     **{f"5 GB of {name}": (sparse(name, 5 * GIGABYTE), ("translate", "show", "resume"))
        for name in (*WEIGHTS[:2], "state.json", "SHA256SUMS", "config.toml", "tokenizer.json", "run.json",
-                    "metrics.json", "predictions.txt", "statistics.safetensors", "log.jsonl")},
+                    "metrics.json", "predictions.txt", "statistics.safetensors")},
     **{f"200 MB of line ends in {name}": (replaced(name, "\n", 200 * 2**20), ("translate", "show", "resume"))
        for name in ("config.toml", "predictions.txt", "SHA256SUMS", "metrics.json", "tokenizer.json")},
     **{f"30 MB of numbers in {name}": (replaced(name, "1,", 15 * 2**20, ""), ("translate", "show", "resume"))
-       for name in ("run.json", "metrics.json", "tokenizer.json", "state.json", "checkpoints/index.json")},
+       for name in ("run.json", "metrics.json", "tokenizer.json", "state.json")},
     **{f"a list of 30 MB in {name}": (replaced(name, "[[", 1, "[],".join([""] * 10**7) + "1]]"),
                                       ("translate", "show", "resume"))
-       for name in ("run.json", "metrics.json", "tokenizer.json", "checkpoints/index.json")},
+       for name in ("run.json", "metrics.json", "tokenizer.json")},
     **{f"deep {name}": (replaced(name, DEEP), ("translate", "show", "resume"))
-       for name in ("run.json", "metrics.json", "tokenizer.json", "state.json", "config.toml", "log.jsonl",
-                    "checkpoints/index.json")},
+       for name in ("run.json", "metrics.json", "tokenizer.json", "state.json", "config.toml", "log.jsonl")},
     **{f"a huge header of {name}": (header_of(name, 2**62), ("translate", "show", "resume"))
        for name in WEIGHTS},
     **{f"a header without content of {name}": (header_of(name, 90_000_000), ("translate", "show", "resume"))
@@ -180,9 +132,6 @@ RUNS: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
     "100,000 temporary files": (many_files(".log.jsonl.{:08x}", 100_000), tuple(COMMANDS)),
     "100,000 files of a checkpoint": (many_files("checkpoints/step-00000003/x{}", 100_000), tuple(COMMANDS)),
     "20,000 evaluations": (empty_folders("evaluations/x{}", 20_000), tuple(COMMANDS)),
-    "20,000 unusable checkpoints": (
-        empty_folders("checkpoints/unusable-step-00000004-{}", 20_000), tuple(COMMANDS),
-    ),
 }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from .commands import TRAIN, Command, Outcome, Report, full_or, on_change, run, 
 
 STARTS = ("plain", "--resume", "--overwrite")
 CAN_START = {"empty": ("plain", "--overwrite"), "stopped": ("--resume", "--overwrite")}
-OWNERS_FILES = (".lock", ".owner.json")
+OWNERS_FILES = (".lock", ".evaluation.lock", ".owner.json")
 REFUSALS = "already contains a run|no run folder|no run to resume|is not a run|different settings"
 
 

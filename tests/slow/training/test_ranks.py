@@ -20,6 +20,7 @@ import pytest
 import minigrad as mg
 from minitransformer.cli import main
 from minitransformer.runs.run import Run
+from minitransformer.training.checkpoint import Checkpoints
 from minitransformer.training.log import read_log
 from minitransformer.training.ranks import RanksError, join, words_by_flag
 from minitransformer.training.trainer import Trainer
@@ -256,7 +257,7 @@ def test_ranks_wait_until_the_run_that_they_overwrite_is_deleted(here):
     assert main(["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", *TINY]) == 0
     code, _, err = on(3, "overwrite", here / "mine")
     assert code == 0, err
-    assert json.loads((here / "mine/checkpoints/index.json").read_text())["last"] == "step-00000004"
+    assert Checkpoints(here / "mine/checkpoints").names()[-1] == "step-00000004"
 
 
 @needs_mpi
@@ -286,7 +287,7 @@ def test_a_rank_that_dies_ends_the_job_and_the_last_checkpoint_stands(how, here)
     else:
         assert code != 0
         assert "9" in err  # mpiexec's message names the signal
-    assert json.loads((here / "mine/checkpoints/index.json").read_text())["last"] == "step-00000004"
+    assert Checkpoints(here / "mine/checkpoints").names()[-1] == "step-00000004"
     saved = Run(here / "mine", "last")
     assert all(np.isfinite(p.numpy()).all() for p in saved.model.parameters())
 
@@ -323,7 +324,7 @@ def test_ctrl_c_stops_all_ranks_after_the_same_step_and_saves_it(here):
     assert process.returncode == 1
     done = max(record["step"] for record in read_log(log))
     assert f"stopped after step {done}; the run is saved" in err
-    assert json.loads((here / "mine/checkpoints/index.json").read_text())["last"] == f"step-{done:08d}"
+    assert Checkpoints(here / "mine/checkpoints").names()[-1] == f"step-{done:08d}"
     assert (here / "mine/curves.png").is_file()
 
 

@@ -31,7 +31,7 @@ posix = pytest.mark.skipif(os.name == "nt", reason="signals and links of POSIX")
 
 def contents(folder):
     files = (path for path in sorted(Path(folder).rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.name != ".lock"}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if "lock" not in path.name}
 
 
 def final_weights(folder):
@@ -156,7 +156,7 @@ def test_nothing_is_written_through_a_link(cli, here, name, flag):
     before = contents(target) if target.is_dir() else target.read_bytes()
     code, _, err = cli(*TRAIN, "--run-dir", "mine", flag)
     assert code == 2
-    assert f"mine/{name} is not a " in err
+    assert f"mine/{name} is a link" in err
     assert (contents(target) if target.is_dir() else target.read_bytes()) == before
 
 
@@ -184,7 +184,7 @@ def test_a_folder_of_a_training_killed_in_its_first_moments_is_new(cli, here):
         for name in (".lock", ".owner.json", ".run.json.0a1b2c3d.minigrad", "..owner.json.0a1b2c3d.minigrad"):
             (here / "new" / name).touch()
         assert cli(*TRAIN, "--run-dir", "new", *flags)[0] == 0
-        assert sorted(path.name for path in (here / "new").glob(".*")) == [".lock"]
+        assert sorted(path.name for path in (here / "new").glob(".*")) == [".evaluation.lock", ".lock"]
 
 
 def test_a_run_without_checkpoints_whose_settings_were_changed_is_left_as_it_is(cli, here):
@@ -254,25 +254,6 @@ def test_a_checkpoint_with_a_file_that_is_lost_is_moved_aside(cli, here, name, h
     assert "continuing from step 5" in err
     assert final_weights("mine") == expected
     assert cli("evaluate", "mine")[0] == 0
-
-
-@pytest.mark.usefixtures("mine")
-def test_a_checkpoint_without_checksums_that_cannot_be_loaded_is_moved_aside(cli, here):
-    """As those of an older version are, if their files are damaged."""
-    record = read_json(here / "mine" / "run.json")
-    old = {key: record[key] for key in ("recipe", "seed", "versions", "machine", "data_sha256")}
-    (here / "mine" / "run.json").write_text(json.dumps(old))
-    for step in (here / "mine" / "checkpoints").glob("step-*"):
-        state = read_json(step / "state.json")
-        for key in ("run", "tokenizer_sha256", "best", "bytes"):
-            del state[key]
-        (step / "state.json").write_text(json.dumps(state))
-        (step / "SHA256SUMS").unlink()
-    (here / "mine" / "checkpoints" / "step-00000006" / "model.safetensors").write_bytes(b"\x00" * 100)
-    code, _, err = cli(*GO_ON, "--data", "pairs.tsv")
-    assert code == 0
-    assert "continuing from step 5" in err
-    assert cli("evaluate", "mine", "--data", "pairs.tsv")[0] == 0
 
 
 def test_overwrite_deletes_nothing_if_it_may_not_delete_all(cli, here, monkeypatch):
@@ -356,7 +337,6 @@ def test_a_reader_of_a_run_whose_settings_are_being_changed_reads_the_new_ones(c
 
 
 def test_a_users_files_that_look_like_those_of_a_run_stay(cli, here):
-    """A backup with a date looks like a temporary file of older versions."""
     names = [
         ".config.toml.original1", ".run.json.20240101", ".config.toml.0123abcd",
         ".log.jsonl.0123abcd.minigrad.bak",
@@ -404,14 +384,10 @@ def test_leftovers_are_removed_by_the_next_training(cli, here):
     checkpoints = here / "mine" / "checkpoints"
     for name in (".step-00000008.0123abcd.minigrad", ".unusable-step-00000002-0.0123abcd.minigrad"):
         shutil.copytree(checkpoints / "step-00000004", checkpoints / name)
-        (checkpoints / name / ".model.safetensors.0123abcd.minigrad").touch()
-    of_older_versions = checkpoints / ".step-00000008.partial7"
-    shutil.copytree(checkpoints / "step-00000004", of_older_versions)
-    (of_older_versions / ".model.safetensors.0123abcd").touch()
-    for name in ("checkpoints/.index.json", ".metrics.json", ".config.toml"):
+    for name in (".metrics.json", ".config.toml"):
         (here / "mine" / f"{name}.0123abcd.minigrad").touch()
     assert cli("train", "phrasebook", "--run-dir", "mine", "--resume", "--steps", 5)[0] == 0
-    assert [path for path in (here / "mine").rglob(".*") if path.name != ".lock"] == []
+    assert [path for path in (here / "mine").rglob(".*") if "lock" not in path.name] == []
 
 
 SLEEPER = """
@@ -615,24 +591,6 @@ def test_files_of_another_run_are_refused(cli, here, what):
         "tokenizer": "tokenizer.json is damaged",
     }
     assert expected[what] in err
-
-
-def test_a_run_of_a_version_without_checksums_is_used_and_resumed(cli, here):
-    expected = cli("translate", "mine", "I love you")[1]
-    folder = here / "mine"
-    record = read_json(folder / "run.json")
-    old = {key: record[key] for key in ("recipe", "seed", "versions", "machine", "data_sha256")}
-    (folder / "run.json").write_text(json.dumps(old))
-    step = folder / "checkpoints" / "step-00000004"
-    state = read_json(step / "state.json")
-    for key in ("run", "tokenizer_sha256", "best", "bytes"):
-        del state[key]
-    (step / "state.json").write_text(json.dumps(state))
-    (step / "SHA256SUMS").unlink()
-    assert cli("translate", "mine", "I love you")[1] == expected
-    run = ("train", "phrasebook", "--run-dir", "mine", "--resume", "--steps", 6)
-    assert cli(*run, "--data", "pairs.tsv")[0] == 0
-    assert cli("evaluate", "mine", "--data", "pairs.tsv")[0] == 0
 
 
 # --- Splits ---

@@ -2,7 +2,6 @@
 
 # ruff: noqa: F811 (a fixture that is imported)
 
-import json
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from minitransformer.training.checkpoint import Checkpoints
 from minitransformer.training.log import read_log
 from tests.training.test_trainer import (
     translation,
@@ -41,7 +41,7 @@ def test_a_run_that_a_signal_stopped_goes_on_as_if_nothing_were(stop, unbroken, 
     process.send_signal(getattr(signal, stop))
     assert process.wait(30) == {"SIGINT": 1, "SIGKILL": -signal.SIGKILL}[stop]
 
-    last = json.loads((tmp_path / "checkpoints" / "index.json").read_text())["last"]
+    last = Checkpoints(tmp_path / "checkpoints").names()[-1]
     done = max(record["step"] for record in read_log(log))
     assert 14 <= int(last.removeprefix("step-")) < 300
     if stop == "SIGINT":  # finishes the step in hand, and saves it
