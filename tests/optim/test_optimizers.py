@@ -709,3 +709,17 @@ def test_a_step_of_lbfgs_evaluates_at_most_max_eval_times(function, start, searc
             calls.clear()
             optimizer.step(closure)
             assert len(calls) <= max_eval
+
+
+def test_an_optimizer_or_schedule_of_ones_own_that_forgets_init_is_told():
+    class Forgetful(optim.Optimizer):
+        def __init__(self, params):
+            self.mine = params
+
+    class ForgetfulSchedule(optim.lr_scheduler.LRScheduler):
+        def __init__(self, optimizer):
+            self.mine = optimizer
+
+    for use in (Forgetful([]).step, Forgetful([]).zero_grad, ForgetfulSchedule(None).step):
+        with pytest.raises(StateError, match=r"super\(\).__init__\(\) of Forgetful\w* has not been called"):
+            use()
