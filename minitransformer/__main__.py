@@ -14,24 +14,19 @@ from . import startup
 
 def main() -> int:
     """Import the verb's module, and run it; returns the exit code."""
-    for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
-        os.environ.setdefault(name, "")  # a .numba_config.yaml in the current folder cannot name code to load
     startup.let_openblas_use_avx512()
+    startup.redirect_messages()
     before = signal.signal(signal.SIGINT, _stop)
-    startup.prepare_streams()
     warnings.showwarning = startup.show_warning
     try:
-        import numpy as np  # noqa: F401 (first: if another extension imports it, its errors print a traceback)
-
         from . import cli
 
         if sys.argv[1:2] and sys.argv[1] in cli.VERBS:
             cli.load(sys.argv[1])
-    except Exception as error:
-        message = startup.describe_error(error)
-        if message is None or "--debug" in sys.argv:
+    except ImportError:
+        if not startup.has_other_minigrad():
             raise
-        print(f"error: {message}", file=sys.stderr)
+        print(f"error: {startup.OTHER_MINIGRAD}", file=sys.stderr)
         return 2
     signal.signal(signal.SIGINT, before)
     return cli.main()

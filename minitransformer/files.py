@@ -1,4 +1,4 @@
-"""Reads and writes text and JSON files. Errors name the file; FIFOs, devices and huge files are errors."""
+"""Reads and writes text and JSON files. Errors name the file; devices and huge files are errors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import numpy as np
 
 from minigrad.io import write_atomically
 
-from .errors import UserError, counted
+from .errors import UserError
 
-# control characters, characters that reorder a line, and lone surrogates, which cannot be printed
+# control characters, and characters that reorder a line
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _TYPE_NAMES = {
     int: "an integer", float: "a number", bool: "true or false", str: "a string", list: "a list",
@@ -34,33 +34,6 @@ JSON_LIMIT = 2**25  # bytes; parsed, the content takes up to 30 times as much me
 def printable(text: object) -> str:
     r"""The text with control characters escaped, such as \x1b."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
-
-
-# names of devices on Windows, with any suffix
-_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])\s*(\..*)?", re.IGNORECASE)
-
-
-def check_name(name: str, what: str) -> str:
-    """The name; a UserError unless it can be the name of a file or folder on any system.
-
-    It must not be a path, "..", or a drive or device of Windows, and have at most 200 bytes.
-    """
-    is_part = PurePosixPath(name).name == name == PureWindowsPath(name).name
-    size = len(name.encode(errors="surrogatepass"))
-    if (
-        not is_part
-        or not name.strip(" .")
-        or printable(name) != name
-        or {"\n", "\t"} & set(name)
-        or size > 200
-        or _DEVICES.fullmatch(name)
-    ):
-        problem = f"{what} is {reprlib.repr(printable(name))} ({counted(size, 'byte')})"
-        raise UserError(
-            f"{problem}; expected a name that is valid for a folder on any system.\n"
-            f"Use letters, digits, hyphens and dots, at most 200 bytes."
-        )
-    return name
 
 
 def one_line(text: object) -> str:
@@ -77,48 +50,36 @@ def our_command(words: Iterable[object]) -> str:
 
 
 def shell_command(words: Iterable[object]) -> str:
-    """A shell command on one line, with arguments quoted. A Path that starts with "-" gets a "./"."""
-    return " ".join(map(_shell_word, words))
+    """A shell command, with arguments quoted. A Path that starts with "-" gets a "./"."""
+    is_flag = lambda word: isinstance(word, Path) and str(word).startswith("-")
+    return shlex.join(f"./{word}" if is_flag(word) else str(word) for word in words)
 
 
-def _shell_word(word: object) -> str:
-    text = f"./{word}" if isinstance(word, Path) and str(word).startswith("-") else str(word)
-    if one_line(text) == text and "\t" not in text:
-        return shlex.quote(text)
-    escaped = "".join(
-        chr(byte) if 32 <= byte < 127 and byte not in b"\\'" else f"\\x{byte:02x}"
-        for byte in _path_bytes(text)
-    )
-    return f"$'{escaped}'"
-
-
-def _path_bytes(text: str) -> bytes:
-    """The bytes of a path; lone surrogates that the file system cannot encode are encoded as in UTF-8."""
-    try:
-        return os.fsencode(text)
-    except UnicodeEncodeError:
-        return text.encode(errors="surrogatepass")
+def check_name(name: str, what: str) -> str:
+    """The name; a UserError unless it is the name of a file or folder, and not a path."""
+    is_part = PurePosixPath(name).name == name == PureWindowsPath(name).name
+    if not is_part or not name.strip(" .") or one_line(name) != name:
+        raise UserError(
+            f"{what} is {reprlib.repr(name)}, expected a name, not a path.\n"
+            f"Use letters, digits, hyphens and dots."
+        )
+    return name
 
 
 def read_bytes(path: str | Path, limit: int = LIMIT) -> bytes:
     """Read a regular file of at most `limit` bytes."""
     try:
-        if not stat.S_ISREG(mode := os.stat(path).st_mode):
-            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
-            raise UserError(f"{printable(path)} is {kind}.\nPass the path of a file.")
-        with open(
-            path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
-        ) as file:
-            size = os.fstat(file.fileno()).st_size
-            content = file.read(min(limit, max(size, 2**16)) + 1) if size <= limit else b""
+        found = os.stat(path)
+        is_file = stat.S_ISREG(found.st_mode)
+        content = Path(path).read_bytes() if is_file and found.st_size <= limit else b""
     except (OSError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
         reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"cannot read {printable(path)}: {reason}.\nCheck the path.") from None
-    if max(size, len(content)) > limit:
-        problem = f"{printable(path)} has {max(size, len(content)):,} bytes; the limit is {limit:,}"
-        raise UserError(f"{problem}.\nPass a smaller file.")
+        raise UserError(f"cannot read {path}: {reason}.\nCheck the path.") from None
+    if not is_file:
+        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+        raise UserError(f"{path} is {kind}.\nPass the path of a file.")
+    if found.st_size > limit:
+        raise UserError(f"{path} has {found.st_size:,} bytes; the limit is {limit:,}.\nPass a smaller file.")
     return content
 
 
@@ -204,12 +165,11 @@ def _type_problem(value: Any, kind: type | tuple[type, ...], name: str) -> str:
 
 
 def to_json(content: Any, indent: int | None = None) -> str:
-    """Serialize to valid JSON: NumPy numbers become Python numbers, infinity and NaN become null.
-
-    Bytes of paths that are not UTF-8 are escaped.
-    """
+    """Serialize to valid JSON: NumPy numbers become Python numbers, infinity and NaN become null."""
     text = json.dumps(_finite(content), indent=indent, ensure_ascii=False, allow_nan=False)
-    return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
+    return re.sub(
+        "[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text
+    )  # of paths that are not UTF-8
 
 
 def json_bytes(content: Any) -> bytes:

@@ -1,8 +1,4 @@
-"""What the command line does before its imports: environment variables, standard streams and warnings.
-
-Packages read environment variables when they are imported or first used, and raise any exception if one is
-invalid, which becomes a two-line error here. This module imports no packages, since even NumPy may fail.
-"""
+"""What the command line does before its imports. This module imports no packages."""
 
 from __future__ import annotations
 
@@ -10,23 +6,7 @@ import contextlib
 import io
 import os
 import sys
-from types import TracebackType
 from typing import Any, TextIO
-
-READ_BY = {  # package -> prefixes of the environment variables that it reads
-    "numpy": ("NPY_", "NUMPY_"),
-    "ml_dtypes": ("NPY_", "NUMPY_"),
-    "numba": ("NUMBA_",),
-    "llvmlite": ("NUMBA_", "LLVMLITE_"),
-    "matplotlib": ("MPL", "MATPLOTLIBRC", "SOURCE_DATE_EPOCH"),
-    "jaxtyping": ("JAXTYPING_",),
-    "sacrebleu": ("SACREBLEU",),
-    "tyro": ("TYRO_", "_TYRO_"),
-    "rich": ("UNICODE_VERSION", "JUPYTER_"),
-    "tokenizers": ("TOKENIZERS_", "RAYON_", "RUST_"),
-    "mpi4py": ("MPI4PY_",),
-    "cupy": ("CUPY_", "CUDA_"),
-}
 
 OTHER_MINIGRAD = (
     "the installed minigrad is another project's, or what is left after that was uninstalled.\n"
@@ -55,62 +35,14 @@ def let_openblas_use_avx512(cpuinfo: str = "/proc/cpuinfo") -> None:
         os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
 
 
-def describe_error(error: BaseException) -> str | None:
-    """A two-line message if another project's minigrad was imported, or if a package that reads environment
-    variables has failed; None for other errors.
-    """
+def has_other_minigrad() -> bool:
+    """Whether PyPI's `minigrad` was imported, which has no version."""
     found = sys.modules.get("minigrad")
-    if isinstance(error, ImportError) and found and not hasattr(found, "__version__"):  # PyPI's has none
-        return OTHER_MINIGRAD
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    reason = reason if len(reason) <= 200 else f"{reason[:200]}..."
-    if isinstance(error, Warning) and "PYTHONWARNINGS" in os.environ:
-        value = _value("PYTHONWARNINGS")
-        return f"a warning was raised as an error: {reason}.\nUnset PYTHONWARNINGS (now {value})."
-    for package in packages(error.__traceback__):
-        starts = READ_BY.get(package, ())
-        names = [name for name in sorted(os.environ) if starts and name.startswith(starts)]
-        listed = ", ".join(f"{name} (now {_value(name)})" for name in names)
-        if package == "matplotlib" and os.path.lexists("matplotlibrc"):
-            listed = ", ".join(filter(None, ["the file matplotlibrc in this folder", listed]))
-        if listed:
-            return f"{package} cannot be used: {reason}.\nCorrect or unset what it reads: {listed}."
-    return None
+    return found is not None and not hasattr(found, "__version__")
 
 
-def packages(traceback: TracebackType | None) -> list[str]:
-    """The packages in a traceback after the last line of our own code, last call first."""
-    found: list[str] = []
-    while traceback is not None:
-        name = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
-        found = [] if name in ("minigrad", "minitransformer") else [name, *found]
-        traceback = traceback.tb_next
-    return list(dict.fromkeys(found))
-
-
-def _value(name: str) -> str:
-    value = os.environ[name]
-    return repr(value if len(value) <= 40 else f"{value[:40]}...")
-
-
-# ---------------------------------------------------------------- standard streams
-
-OUTPUT = "standard output"
-
-
-class _Output(io.FileIO):
-    """Standard output; its errors have it as their filename."""
-
-    def write(self, data: Any) -> int:
-        try:
-            return super().write(data) or 0
-        except OSError as error:
-            error.filename = OUTPUT
-            raise
-
-
-class _Messages(io.FileIO):
-    """Standard error; errors are ignored, so that training does not stop if messages cannot be written."""
+class Messages(io.FileIO):
+    """Standard error, redirected to a file: a full disk there does not stop a training."""
 
     def write(self, data: Any) -> int:
         with contextlib.suppress(OSError):
@@ -118,34 +50,11 @@ class _Messages(io.FileIO):
         return len(data)
 
 
-def prepare_streams() -> None:
-    """Make errors of standard output name it, and ignore errors of standard error.
-
-    A closed stream is opened as /dev/null, in the wrong direction so that it cannot be used: otherwise the
-    next file to be opened would get its file descriptor, and whatever is printed.
-    """
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDONLY if number else os.O_WRONLY)
-    sys.stdout = _wrap(sys.stdout, _Output(1, "w", closefd=False))
-    sys.stderr = _wrap(sys.stderr, _Messages(2, "w", closefd=False))
-
-
-def _wrap(stream: Any, raw: io.FileIO) -> io.TextIOWrapper:
-    """A text stream with the settings of `stream`, on another raw file."""
-    is_unbuffered = getattr(stream, "write_through", False)  # python -u
-    return io.TextIOWrapper(
-        raw if is_unbuffered else io.BufferedWriter(raw),
-        encoding=getattr(stream, "encoding", "utf-8"),
-        errors=getattr(stream, "errors", "replace"),
-        line_buffering=getattr(stream, "line_buffering", True),
-        write_through=is_unbuffered,
-    )
-
-
-# ---------------------------------------------------------------- warnings
+def redirect_messages() -> None:
+    """Replace `sys.stderr` by `Messages`, unless it is a terminal."""
+    if sys.stderr is not None and not sys.stderr.isatty():
+        raw: Any = Messages(2, "w", closefd=False)  # unbuffered
+        sys.stderr = io.TextIOWrapper(raw, sys.stderr.encoding, "replace", write_through=True)
 
 
 def show_warning(
@@ -157,6 +66,4 @@ def show_warning(
     line: str | None = None,
 ) -> None:
     """`warnings.showwarning` of the command line: prints only the first line of the message."""
-    stream = file or sys.stderr
-    if stream is not None:
-        print(f"warning: {str(message).strip().partition(chr(10))[0]}", file=stream)
+    print(f"warning: {str(message).strip().partition(chr(10))[0]}", file=file or sys.stderr)

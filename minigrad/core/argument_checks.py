@@ -10,6 +10,7 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from math import isfinite
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -239,8 +240,7 @@ def raise_argument_error(name: str, x: Any, kind: Kind) -> None:
     advice = kind.advice
     if isinstance(x, str) and float in kind.plain:
         with suppress(ValueError):
-            float(x)
-            advice = f"Pass float({x!r})."
-            if "e" in x.lower():
-                advice += " In YAML write 1.0e-3: 1e-3 is a string there."
+            if isfinite(float(x)):
+                advice = f"Pass float({x!r})."
+                advice += " In YAML write 1.0e-3: 1e-3 is a string there." if "e" in x.lower() else ""
     raise kind.error(f"{name} must be {kind.what}, got {describe(x)}.\n{advice}")

@@ -4,7 +4,7 @@ Each is also the builtin error that a Python programmer would catch for it, and 
 PyTorch raises for most mistakes (`python -m tests.slow.parity.bad_calls` compares them).
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:
@@ -92,6 +92,16 @@ class StateError(MinigradError, RuntimeError):
 
 class MissingPathError(StateError, AttributeError):
     """A path, such as "encoder.layers.0", that does not exist in a module."""
+
+
+class SetByInit:
+    """An attribute that a base class's `__init__` sets: before that, reading it is an error that says so."""
+
+    def __init__(self, fix: str) -> None:
+        self.fix = fix
+
+    def __get__(self, instance: Any, owner: Any) -> NoReturn:
+        raise MissingPathError(f"super().__init__() of {owner.__name__} has not been called.\n{self.fix}")
 
 
 class FileError(MinigradError, ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
 from operator import itemgetter
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..core.errors import (
     MinigradError,
     MissingPathError,
     OptionError,
+    SetByInit,
     ShapeError,
     StateError,
 )
@@ -64,16 +65,6 @@ class IncompatibleKeys(NamedTuple):
         return "<All keys matched successfully>" if self else f"IncompatibleKeys({names})"
 
 
-class SetByInit:
-    """An attribute that `Module.__init__` sets: before that, reading it is an error that says so."""
-
-    def __get__(self, instance: Any, owner: Any) -> NoReturn:
-        raise MissingPathError(
-            f"super().__init__() of {owner.__name__} has not been called.\n"
-            f"Call it first in __init__, before layers and parameters are assigned."
-        )
-
-
 class Module:
     """Base class of networks: assigning a Parameter or a Module to an attribute registers it under that name.
 
@@ -93,7 +84,9 @@ class Module:
     """
 
     training: bool
-    _kinds: dict[str, str] = SetByInit()  # type: ignore[assignment]  # "parameter", "buffer" or "module"
+    _kinds: dict[str, str] = SetByInit(  # type: ignore[assignment]  # "parameter", "buffer" or "module"
+        "Call it first in __init__, before layers and parameters are assigned."
+    )
     _transient: set[str]  # the names of buffers that are not part of the state
     _forward_hooks: dict[int, Hook]
     _forward_pre_hooks: dict[int, Hook]

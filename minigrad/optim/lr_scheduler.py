@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.argument_checks import SETTING, Checks, is_integer
 from ..core.error_context import describe
-from ..core.errors import DtypeError, OptionError, ShapeError, StateError, counted
+from ..core.errors import DtypeError, OptionError, SetByInit, ShapeError, StateError, counted
 from ..core.tensor import Tensor
 from ..ops.checked import check_constructor
 from .optimizer import Optimizer
@@ -91,6 +91,9 @@ class LRScheduler:
     chains = True  # whether the schedule continues from rates that something else has changed
     function_names: tuple[str, ...] = ()  # attributes that hold functions or callable objects
     eta_min = 0.0  # the part of the rate that the factors do not scale
+    optimizer: Optimizer = SetByInit(  # type: ignore[assignment]
+        "Call it last in __init__, with the optimizer: it sets the first rates."
+    )
 
     def __init_subclass__(cls) -> None:
         check_constructor(cls)

@@ -24,7 +24,7 @@ from ..core.closures import root
 from ..core.devices import CPU, array_module, device_of, is_array, is_writeable, on_device
 from ..core.dtypes import is_floating
 from ..core.error_context import describe
-from ..core.errors import DtypeError, OptionError, ShapeError, StateError, counted
+from ..core.errors import DtypeError, OptionError, SetByInit, ShapeError, StateError, counted
 from ..core.frames import caller
 from ..core.hooks import Handle, check_hook
 from ..core.kernels import Routine
@@ -96,6 +96,9 @@ class Optimizer:
     arrays: tuple[str, ...] | None = None
     numbers: tuple[str, ...] = ("step",)
     fixed: tuple[str, ...] = ()  # options that define the algorithm; a loaded state must have the same
+    param_groups: list[dict[str, Any]] = SetByInit(  # type: ignore[assignment]
+        "Call it in __init__ with the parameters and the options: super().__init__(params, {'lr': lr})."
+    )
 
     def __init_subclass__(cls) -> None:
         check_constructor(cls)
@@ -118,7 +121,7 @@ class Optimizer:
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         self.defaults = {**(defaults or {}), **options}
-        self.param_groups: list[dict[str, Any]] = []
+        self.param_groups = []
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.uploaded: dict[Any, Any] = {}  # hyperparameters of this step on a GPU, by dtype and values
         self.checked: dict[int, tuple[Any, ...]] = {}  # by group id: its options when last checked

@@ -9,17 +9,14 @@ import contextlib
 import io
 import keyword
 import os
-import re
 import sys
 import traceback
-from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from minigrad import MinigradError, __version__, allocator
 
-from .. import startup
 from ..errors import UserError, did_you_mean
 from ..files import COMMAND, one_line, printable
 from ..training.ranks import current_ranks, join
@@ -33,23 +30,11 @@ VERBS = {
     "embed": 'print sentence vectors: minitransformer embed runs/bert-similar "I love you"',
     "evaluate": "score a run on held-out data: minitransformer evaluate runs/phrasebook [--json]",
     "compare": "compare runs, with a significance test: minitransformer compare runs/a runs/b",
-}
-
-# explain: the page that walks a sentence through a model
-VERBS["explain"] = 'walk a sentence through a model: minitransformer explain runs/phrasebook "I love you"'
-
-# pretrained: models from the Hugging Face hub
-VERBS["import"] = "make a run of a pretrained model: minitransformer import gpt2/ --run-dir runs/gpt2"
-VERBS["export"] = "write a run's model for transformers: minitransformer export runs/bert-mlm bert/"
-
-# learn: exercises with a tutor
-VERBS["learn"] = "exercises of the course, with a tutor: minitransformer learn 1"
-
-# claims: experiments with verdicts
-VERBS["claims"] = "put claims of the literature to the test: minitransformer claims sqrt-dk"
-
-# verbs that look at a recipe or a run
-VERBS |= {
+    "explain": 'walk a sentence through a model: minitransformer explain runs/phrasebook "I love you"',
+    "import": "make a run of a pretrained model: minitransformer import gpt2/ --run-dir runs/gpt2",
+    "export": "write a run's model for transformers: minitransformer export runs/bert-mlm bert/",
+    "learn": "exercises of the course, with a tutor: minitransformer learn 1",
+    "claims": "put claims of the literature to the test: minitransformer claims sqrt-dk",
     "graph": "draw the computation graph of a loss, with gradients: minitransformer graph runs/phrasebook",
     "card": "estimate the parameters, memory and time of a training: minitransformer card phrasebook",
     "sweep": "train with several settings: minitransformer sweep reverse --lr 1e-3 3e-3 --run-dir runs/lr",
@@ -57,25 +42,6 @@ VERBS |= {
     "check": "check causality, padding, cache, gradients, resuming: minitransformer check runs/phrasebook",
     "recipes": "list the recipes",
 }
-
-
-class PrintableStream(io.TextIOBase):
-    """A stream that escapes control characters, and the line breaks in `names`."""
-
-    def __init__(self, stream: Any, names: Iterable[str] = ()) -> None:
-        self.stream = stream
-        self.names = list(names)
-
-    def write(self, text: str) -> int:
-        for name in self.names:
-            text = text.replace(name, one_line(name))
-        return self.stream.write(printable(text))
-
-    def flush(self) -> None:
-        self.stream.flush()
-
-    def fileno(self) -> int:
-        return self.stream.fileno()
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -86,15 +52,17 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # characters that the terminal cannot encode become "?"
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    if all(one_line(word) == word for word in args):
-        return _main(args)
-    # messages repeat arguments; a line break in a name must not begin a line that looks like one of ours
-    names = sorted({part for word in args for part in re.split("[/=]", word) if "\n" in part}, key=len)[::-1]
-    with (
-        contextlib.redirect_stdout(PrintableStream(sys.stdout)),
-        contextlib.redirect_stderr(PrintableStream(sys.stderr, names)),
-    ):
-        return _main(args)
+    debug = "--debug" in args
+    try:
+        code = _run([a for a in args if a != "--debug"])
+        print(end="", flush=True)  # an error of the output is reported, and not at exit
+        return code
+    except BaseException as error:
+        exit_code = _report_error(error, debug)
+        if exit_code is None:  # a bug: Python prints the traceback and exits with 1
+            raise
+        current_ranks().abort(exit_code)
+        return exit_code
 
 
 def starting_command() -> list[str]:
@@ -104,22 +72,6 @@ def starting_command() -> list[str]:
     if "minitransformer" in (module, Path(sys.argv[0]).stem) or not os.path.isfile(sys.argv[0]):
         return ["minitransformer"]
     return ["python", "-m", module] if spec else ["python", os.path.abspath(sys.argv[0])]
-
-
-def _main(args: list[str]) -> int:
-    debug = "--debug" in args
-    args = [a for a in args if a != "--debug"]
-    try:
-        code = _run(args)
-        if sys.stdout is not None:  # it may be closed
-            sys.stdout.flush()
-        return code
-    except BaseException as error:
-        exit_code = _report_error(error, debug)
-        if exit_code is None:  # a bug: Python prints the traceback and exits with 1
-            raise
-        current_ranks().abort(exit_code)
-        return exit_code
 
 
 def _run(args: list[str]) -> int:
@@ -174,13 +126,10 @@ def _report_error(error: BaseException, debug: bool) -> int | None:
             _discard_output()
             return 1
         case OSError():
-            file = error.filename or startup.OUTPUT
-            if file == startup.OUTPUT:
+            if error.filename is None:
                 _discard_output()
-            problem = f"{file}: {error.strerror or error}"
+            problem = f"{error.filename or 'standard output'}: {error.strerror or error}"
             message = f"{problem}.\nCheck the path, the free space and the permissions."
-        case _ if known := startup.describe_error(error):
-            message = known
         case _ if ranks.size == 1:
             return None
         case _:
@@ -196,7 +145,7 @@ def _report_error(error: BaseException, debug: bool) -> int | None:
 
 def _discard_output() -> None:
     """Discard unwritten output: at exit Python would try again to write it, and print a traceback."""
-    with contextlib.suppress(OSError, AttributeError, ValueError):
+    with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

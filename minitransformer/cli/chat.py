@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 from tyro.conf import arg
 
 from ..data.turns import history
 from ..errors import UserError
-from ..files import one_line, printable
+from ..files import one_line
 from ..runs.run import Run
 from ..tasks.inputs import warn_of_unknown
 from ..tasks.protocols import Translates
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
-from .lines import decode_line, read_lines
+from .lines import decode_line, read_lines, warn_line
 from .parsing import run_command
 from .wording import command, unsupported_error
 
@@ -45,7 +44,7 @@ def run(argv: list[str]) -> None:
                     message = decode_line(line).strip()
                     turns = latest_turns(trained, [*turns, (message, "")]) if message else turns
                 except UserError as error:
-                    print(printable(f"warning: no reply: {str(error).splitlines()[0]}"), file=sys.stderr)
+                    warn_line(f"no reply: {str(error).splitlines()[0]}")
                     continue
                 if message:
                     warn_of_unknown(trained, [message])
@@ -62,7 +61,7 @@ def check_dialogues(run: Run) -> None:
         raise unsupported_error(run, "translate")
     if run.recipe.data.dataset not in ("dialogues", "file"):
         raise UserError(
-            f"{printable(run.folder)} was trained on {run.recipe.data.dataset}, not on dialogues.\n"
+            f"{run.folder} was trained on {run.recipe.data.dataset}, not on dialogues.\n"
             f"Train one with `minitransformer train dialogue`, or use "
             f"`{command(run.recipe, run.folder)}`."
         )

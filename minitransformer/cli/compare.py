@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from ..errors import UserError, counted
-from ..files import printable, to_json
+from ..files import to_json
 from ..runs.evaluations import STATISTICS, Evaluation, place, read, weights_sha256
 from ..runs.folder import read_config
 from ..runs.run import Run, record_of
@@ -113,7 +113,7 @@ def load_or_evaluate(
     if (saved := read(folder)) is not None and is_current(run, saved, decoding):
         return saved
     how = f" ({describe_decoding(decoding)})" if isinstance(run.task, Translates) else ""
-    print(printable(f"evaluating {path}, {run.checkpoint.name}{how}"), file=sys.stderr)
+    print(f"evaluating {path}, {run.checkpoint.name}{how}", file=sys.stderr)
     new = score(run, run.splits(data, data_dir), **decoding)
     write(run, folder, new)
     with suppress(OSError):

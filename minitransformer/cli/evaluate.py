@@ -14,7 +14,7 @@ from tyro.conf import arg
 
 from ..data.splits import example_line
 from ..errors import UserError, counted_units
-from ..files import one_line, printable, read_bytes, sha256, to_json
+from ..files import one_line, read_bytes, sha256, to_json
 from ..recipes.expectations import compare, condition
 from ..runs import evaluations
 from ..runs.evaluations import About, Evaluation, inputs_sha256, place, weights_sha256
@@ -26,6 +26,7 @@ from ..text.words import scored_words
 from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag, RunFolder
 from .decoding import Search
 from .layout import FIXED, columns, print_lines, wrap
+from .lines import warn_line
 from .parsing import run_command
 from .readme import write_readme
 from .wording import wording_of
@@ -60,7 +61,7 @@ def run(argv: list[str]) -> None:
         splits, own = splits_of(trained, data, data_dir, file)
         scores = evaluate(trained, splits, save=own, checkpoint=checkpoint, **decoding)
         if not own and data is not None:
-            scores["split"] = printable(data.name)
+            scores["split"] = data.name
         if json:
             print(to_json(scores))
         else:
@@ -101,11 +102,7 @@ def splits_of(
     try:
         train = run.splits(None, data_dir)["train"]
     except (UserError, OSError) as error:
-        problem = printable(str(error).splitlines()[0])
-        print(
-            f"warning: unknown whether the run was trained on {printable(data)}: {problem}",
-            file=sys.stderr,
-        )
+        warn_line(f"unknown whether the run was trained on {data}: {str(error).splitlines()[0]}")
     else:
         seen = set(map(example_line, train)) if isinstance(test, list) else set()
         if seen and (known := sum(example_line(example) in seen for example in test)):
@@ -153,7 +150,7 @@ def score(run: Run, splits: Mapping[str, Any], file: Path | None = None, **decod
     """
     split = "test" if "test" in splits else "validation"
     scores, rows = run.task.evaluate(run, splits[split], **decoding)
-    scores |= {"split": split if file is None else printable(file.name)}
+    scores |= {"split": split if file is None else file.name}
     if isinstance(run.task, Translates):
         scores["decoding"] = describe_decoding(decoding)
     about = About(
@@ -176,7 +173,7 @@ def write(run: Run, folder: Path, evaluation: Evaluation) -> None:
         evaluations.write(run.folder, folder, evaluation, run.record.id)
     except OSError as error:
         problem = f"cannot write {error.filename or folder}: {error.strerror}"
-        print(printable(f"warning: {problem}; the scores are only printed"), file=sys.stderr)
+        warn_line(f"{problem}; the scores are only printed")
 
 
 def compare_with_recipe(run: Run, scores: Mapping[str, Any], checkpoint: str = "best") -> list[str]:

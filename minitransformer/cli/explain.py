@@ -10,7 +10,6 @@ from tyro.conf import Positional, arg
 from ..errors import UserError
 from ..explain import explain, explain_documents
 from ..explain.page import check_name
-from ..files import printable
 from ..runs.run import Run
 from .arguments import Checkpoint, Flag, check_can_write
 from .parsing import run_command
@@ -51,6 +50,6 @@ def run(argv: list[str]) -> None:
             raise UserError("got a run and a preset.\nPass a run or --preset, not both.")
         found = explain_documents() if run is None else explain(Run(run, checkpoint), text, target)
         found.save(output)
-        print(printable(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser"))
+        print(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
     run_command(write, argv, "minitransformer explain")

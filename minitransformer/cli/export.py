@@ -9,7 +9,6 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from ..data.image_processor import image_processor
-from ..files import one_line
 from ..pretrained import save_pretrained
 from ..pretrained.adapters import save_adapter
 from ..runs.run import Run
@@ -37,7 +36,7 @@ def run(argv: list[str]) -> None:
             trained = Run(run, checkpoint, merge=False)
             base = Path(trained.record.init_from.get("folder", "")).name
             save_adapter(trained.model, folder, base)
-            print(one_line(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}"))
+            print(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
             trainable = [name for name, p in trained.model.named_parameters() if p.requires_grad]
             if any(".lora_" not in name for name in trainable):
                 print(
@@ -67,6 +66,6 @@ def run(argv: list[str]) -> None:
             trained.model, folder, trained.tokenizer, trained.labels, longest, generation, processor
         )
         names = ", ".join(sorted(path.name for path in folder.iterdir()))
-        print(one_line(f"{folder}: {names}"))
+        print(f"{folder}: {names}")
 
     run_command(export, argv, "minitransformer export")

@@ -109,6 +109,6 @@ def report(graph: mg.graph.Graph, output: Path) -> None:
     ops = sum(vertex.kind == "op" for vertex in graph.vertices)
     size = f"{output.stat().st_size / 1024:,.0f} KiB"
     print(one_line(graph.title))
-    print(one_line(f"{output}: {counted(ops, 'operation')}, {size}"))
+    print(f"{output}: {counted(ops, 'operation')}, {size}")
     for note in graph.notes:
         print(one_line(f"note: {note}"), file=sys.stderr)

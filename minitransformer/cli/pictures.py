@@ -39,4 +39,4 @@ def draw(folder: Path, console: Console) -> None:
 def picture_lines(folder: Path) -> list[str]:
     """A line with the path of each picture of a run."""
     pictures = {"diagnostics": folder / PICTURE, "curves": folder / CURVES}
-    return [one_line(f"{name + ':':<12} {place}") for name, place in pictures.items() if place.is_file()]
+    return [f"{name + ':':<12} {place}" for name, place in pictures.items() if place.is_file()]

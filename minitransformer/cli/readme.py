@@ -7,8 +7,6 @@ README.md that was edited, or that somebody else wrote, is not replaced.
 from __future__ import annotations
 
 import math
-import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -19,7 +17,7 @@ from minigrad.nn.shapes import parameter_shapes
 
 from .. import recipes
 from ..errors import UserError, counted
-from ..files import our_command, printable, read_bytes, sha256, shell_command
+from ..files import our_command, read_bytes, sha256, shell_command
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..recipes.expectations import compare, condition
@@ -55,47 +53,45 @@ def write_readme(folder: Path, run_id: str | None = None) -> bool:
     Returns False if a README.md is there that was edited, or that somebody else wrote.
     """
     path = folder / README
-    if os.path.lexists(path) and not is_ours(path):
+    if path.exists() and not is_ours(path):
         return False
     record = read_record(folder)
     if record is None or not record.begun or run_id not in (None, record.id):
         return True
     try:
-        text = "\n".join(_lines(folder, record, read_config(folder, record))) + "\n"
+        lines = [*_lines(folder, record, read_config(folder, record))]
     except (KeyError, TypeError, AttributeError):  # somebody has edited the record
         return True
+    text = ("\n".join(lines) + "\n").encode(errors="replace")
     with lock_evaluation(folder):
         check_run(folder, record.id)
         delete_leftovers(folder, [README])
-        write_atomically(path, f"{text}{_signature(text)}".encode())
+        write_atomically(path, text + _signature(text))
     return True
 
 
 def is_ours(path: Path) -> bool:
     """Whether a file was written by `write_readme`, and not edited since."""
-    if path.is_symlink() or not path.is_file():
-        return False
-    with suppress(UserError, UnicodeDecodeError):
-        text, found, signature = (
-            read_bytes(path, LIMIT).decode().rpartition("<!-- written by minitransformer")
-        )
+    with suppress(UserError):
+        text, found, signature = read_bytes(path, LIMIT).rpartition(b"<!-- written by minitransformer")
         return bool(found) and found + signature == _signature(text)
     return False
 
 
-def _signature(text: str) -> str:
-    return f"<!-- written by minitransformer; sha256 of the text above: {sha256(text.encode())} -->\n"
+def _signature(text: bytes) -> bytes:
+    return f"<!-- written by minitransformer; sha256 of the text above: {sha256(text)} -->\n".encode()
 
 
 # ---------------------------------------------------------------- the text
 
 
 def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
-    yield f"# {_escape(Path(os.path.realpath(folder)).name)}\n"
+    yield f"# {_escape(folder.resolve().name)}\n"
     yield f"{_escape(recipe.description or recipe.name)}.\n"
     yield "| | |\n|---|---|"
     for name, value in facts(folder, record, recipe):
-        yield f"| {name} | {_code(value) if name == COMMAND else _escape(value)} |"
+        shown = f"`{value}`" if name == COMMAND else _escape(value)
+        yield f"| {name} | {shown} |"
     yield "\n## Data\n"
     yield from (f"- {_escape(line)}" for line in record.data_lines)
     yield from (f"- {line}" for line in _identity_of_data(record))
@@ -167,9 +163,9 @@ def _changes(recipe: Recipe) -> list[str]:
 def _identity_of_data(record: Record) -> Iterator[str]:
     """The checksums of the data."""
     if checksum := record.data.get("sha256"):
-        yield f"your file {_code(record.data.get('name', ''))}, SHA-256 {_code(checksum)}"
+        yield f"your file `{record.data.get('name', '')}`, SHA-256 `{checksum}`"
     for split, checksum in record.data_sha256.items():
-        yield f"SHA-256 of the {_escape(split)} split: {_code(checksum)}"
+        yield f"SHA-256 of the {split} split: `{checksum}`"
 
 
 def _data_flags(record: Record) -> str:
@@ -188,7 +184,7 @@ def _scores(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
         if not (scores := metrics_of(path.parent)):
             continue
         if path.parent != folder:
-            yield f"{_escape(path.parent.name)}:\n"
+            yield f"{path.parent.name}:\n"
         yield "| score | |\n|---|---|"
         for name, value, interval in score_rows(scores):
             yield f"| {_escape(name)} | {_escape(value)}{interval} |"
@@ -198,19 +194,6 @@ def _scores(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
         yield ""
 
 
-_MARKS = re.compile(
-    r"[\\`*\[\]<|#~$&]"  # anywhere
-    r"|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\."  # emphasis, and links
-    r"|^[-+=>]|(?<=^\d)[.)](?!\S)|(?<=^\d\d)[.)](?!\S)"  # at the start of a line: lists, headings and quotes
-)
-
-
 def _escape(text: object) -> str:
-    """The text on one line, with Markdown, HTML and links escaped."""
-    return _MARKS.sub(r"\\\g<0>", " ".join(printable(text).split()))
-
-
-def _code(text: object) -> str:
-    """The text as code, or escaped if it has characters that end code or a table cell."""
-    shown = " ".join(printable(text).split())
-    return f"`{shown}`" if shown and not re.search(r"[`|\\]", shown) else _escape(shown)
+    """The text with `|`, which ends a table's cell, and `<`, which begins a tag, escaped."""
+    return str(text).replace("|", "\\|").replace("<", "\\<")

@@ -15,7 +15,6 @@ from tyro.conf import OmitArgPrefixes, arg
 
 from .. import recipes
 from ..errors import UserError, truncated_repr
-from ..files import printable
 from ..recipes import Recipe
 from ..runs.folder import read_config
 from ..runs.run import record_of
@@ -93,8 +92,8 @@ def check_no_tokenizer(argv: Sequence[str], source: str) -> None:
     for name in ("tokenizer", "vocab-size"):
         if (value := last_flag(argv, name)) is not None:
             raise UserError(
-                f"--{name} {printable(value)} has no effect with --init-from: the run has the tokenizer "
-                f"of {printable(source)}.\nLeave one of the two out."
+                f"--{name} {value} has no effect with --init-from: the run has the tokenizer "
+                f"of {source}.\nLeave one of the two out."
             )
 
 
@@ -106,7 +105,7 @@ def with_model_of(recipe: Recipe, folder: Path) -> Recipe:
         can_train = source.model_type in task.model_types
         fix = f"Add --model-type {source.model_type}" if can_train else "Choose a run of the same type"
         raise UserError(
-            f"{printable(folder)} has a model of type {source.model_type}, expected {recipe.model_type}.\n"
+            f"{folder} has a model of type {source.model_type}, expected {recipe.model_type}.\n"
             f"{fix}, or leave --init-from out."
         )
     kept = {name: getattr(recipe.model, name) for name in OF_TASK if hasattr(recipe.model, name)}

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean
 
 from ..errors import UserError
-from ..files import COMMAND, printable, read_json
+from ..files import COMMAND, read_json
 from ..models.protocol import model_class
 from ..runs.folder import read_config, read_record
 from ..runs.run import is_finished
@@ -138,9 +138,9 @@ def check(one: SweepRun) -> type[Task]:
 def train(one: SweepRun, title: str) -> int:
     """Train a run, or resume it, unless it is finished; returns the exit code."""
     if is_finished(one.folder):
-        print(printable(f"{title}: {one.folder} is already finished, skipped"), file=sys.stderr)
+        print(f"{title}: {one.folder} is already finished, skipped", file=sys.stderr)
         return 0
-    print(printable(f"{title}: {one.folder}"), file=sys.stderr, flush=True)
+    print(f"{title}: {one.folder}", file=sys.stderr, flush=True)
     resume = ["--resume"] if one.folder.exists() else []
     program = COMMAND[1:] or ["-m", "minitransformer"]
     command = [*program, "train", *one.words, f"--run-dir={one.folder}", *resume]

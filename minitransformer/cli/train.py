@@ -438,7 +438,7 @@ def announce(training: Training, setup: TrainingSetup, trainer: Trainer, console
     ranks = training.ranks
     tokenizer = setup.tokenizer
     for line in setup.lines:
-        console.print(one_line(line))
+        console.print(line)
     if training.original is not None and training.resumed is None and ranks.rank == 0:
         environment_changes(training, training.original.folder, training.original.record)
     if ranks.rank == 0:
@@ -474,7 +474,7 @@ def finish(
     print_results(run, setup.splits, scores)
     for line in pictures.picture_lines(folder):
         console.print(line)
-    console.print(one_line(f"checkpoints: {folder / 'checkpoints'}"))
+    console.print(f"checkpoints: {folder / 'checkpoints'}")
     command = command_of(setup.recipe, folder, setup.record.examples, setup.record.suggested)
     console.print(f"use it with: {command}")
 
@@ -483,9 +483,9 @@ def update_readme(folder: Path, console: Console) -> None:
     """Write the README.md of the run; an error is a warning."""
     try:
         if not write_readme(folder):
-            console.print(one_line(f"{folder / README} was edited, and is not replaced"))
+            console.print(f"{folder / README} was edited, and is not replaced")
     except OSError as error:
-        console.print(one_line(f"warning: cannot write {folder / README}: {error.strerror}"))
+        console.print(f"warning: cannot write {folder / README}: {error.strerror}")
 
 
 def initial_run(training: Training) -> Source | None:

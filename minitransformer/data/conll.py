@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import counted, did_you_mean
-from ..files import printable
 from .columns import is_name, normal_name, select_columns
 from .tables import (
     KINDS,
@@ -54,7 +53,7 @@ def read_words(path: str | Path, how: FileFormat) -> Examples:
             return _lists(path, how)
         case "conll" | "tsv":
             return _conll(path, lines, how)
-    raise format_error(printable(path), KINDS[kind], EXPECTED)
+    raise format_error(str(path), KINDS[kind], EXPECTED)
 
 
 def _plain(path: str | Path) -> Examples:
@@ -81,7 +80,7 @@ def _missing_tag(where: str, line: str) -> DataError:
 def _conll(path: str | Path, lines: Sequence[tuple[str, str]], how: FileFormat) -> Examples:
     """Columns separated by tabs, or by spaces: the first is the word and the last its tag, unless columns
     are chosen. Comments and -DOCSTART- are skipped."""
-    file = printable(Path(path).name)
+    file = Path(path).name
     data = [line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
     tabs = bool(data) and all("\t" in line for line in data)
     split = _split_at_tabs if tabs else str.split
@@ -203,7 +202,7 @@ def _word_and_tag(where: str, line: str, cells: Sequence[str], columns: tuple[in
 def _conllu(path: str | Path, lines: Sequence[tuple[str, str]], how: FileFormat) -> Examples:
     """The words of CoNLL-U (universaldependencies.org/format.html) with their parts of speech, or with
     another column. Comments, ranges of words (1-2) and empty nodes (1.1) are skipped."""
-    file = printable(Path(path).name)
+    file = Path(path).name
     word, tag = _conllu_columns(file, how)
     sentences: list[list[Word]] = [[]]
     left = Counter[str]()

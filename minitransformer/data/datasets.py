@@ -16,7 +16,7 @@ from pathlib import Path
 from minigrad.io import write_atomically
 
 from ..errors import counted
-from ..files import printable, read_bytes, sha256
+from ..files import read_bytes, sha256
 from . import downloads
 from .columns import JUDGEMENTS, normal_name, select_columns
 from .tables import (
@@ -129,7 +129,7 @@ def _table_rows(table: Table, names: Sequence[str], how: FileFormat) -> Examples
 def _check_any(path: str | Path, rows: Sequence[object], names: Sequence[str]) -> None:
     if not rows:
         what = "sentence pairs" if list(names) == ["source", "target"] else "examples"
-        raise DataError(f"{printable(path)} has no {what}.\nWrite {_expected(names)}.")
+        raise DataError(f"{path} has no {what}.\nWrite {_expected(names)}.")
 
 
 def _plain_fields(path: str | Path, names: Sequence[str]) -> Examples:
@@ -165,7 +165,7 @@ def _texts(path: str | Path, lines: list[str], how: FileFormat) -> Examples:
     if kind == "plain":
         return lines_of_text(path, lines, how)
     if kind not in TABLES:
-        raise format_error(printable(path), KINDS[kind], "a text on each line")
+        raise format_error(str(path), KINDS[kind], "a text on each line")
     table = read_table(path, FileFormat(kind, how.header, how.columns), kind, "a text on each line")
     rows = select_columns(table, ["text"], ["text"], how)
     return Examples([text for _, (text,) in rows], table.notes)
@@ -173,7 +173,7 @@ def _texts(path: str | Path, lines: list[str], how: FileFormat) -> Examples:
 
 def lines_of_text(path: str | Path, lines: list[str], how: FileFormat) -> Examples:
     """The lines without the header, if there is one; a DataError if the first line may be a header."""
-    file = printable(Path(path).name)
+    file = Path(path).name
     filled = [i for i, line in enumerate(lines) if line.strip()]
     if how.is_plain or len(filled) < 2:
         return Examples(lines)
@@ -182,7 +182,7 @@ def lines_of_text(path: str | Path, lines: list[str], how: FileFormat) -> Exampl
         return Examples(lines[filled[0] + 1 :], [f"{file}: without its header, {first[:60]}"])
     if how.header is None and normal_name(first) in TEXT_NAMES:
         raise DataError(
-            f"{printable(path)}, line {filled[0] + 1} may be a header: {first}.\n"
+            f"{path}, line {filled[0] + 1} may be a header: {first}.\n"
             f"Pass --header if it is one, or --no-header if it is text."
         )
     tabs = {lines[i].count("\t") for i in filled}
@@ -208,7 +208,7 @@ def read_noted_text(path: str | Path, how: FileFormat = AUTO) -> tuple[str, list
     text = whole if found == lines else "".join(f"{line}\n" for line in found)
     if len(text) < 100:
         length = counted(len(text), "character")
-        raise DataError(f"{printable(path)} has {length}, expected at least 100.\nPass a longer text.")
+        raise DataError(f"{path} has {length}, expected at least 100.\nPass a longer text.")
     return text, found.notes
 
 
@@ -296,7 +296,7 @@ def _writable(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(
-            f"cannot store downloaded data in {printable(folder)}: {error.strerror}.\n"
+            f"cannot store downloaded data in {folder}: {error.strerror}.\n"
             f"Name another folder in the environment variable MINITRANSFORMER_CACHE."
         ) from None
 
@@ -316,10 +316,9 @@ def _from_folder(folder: Path, name: str) -> str:
                     content = downloads.decompress(content, downloads.LIMIT)
                 return content.decode("utf-8")
             except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-                raise DataError(f"{printable(path)} is damaged: {error}.\nDownload it again.") from None
+                raise DataError(f"{path} is damaged: {error}.\nDownload it again.") from None
     raise DataError(
-        f"{printable(folder)} has no file {name} or {name}.gz.\n"
-        f"Pass the folder that contains it with --data-dir DIR."
+        f"{folder} has no file {name} or {name}.gz.\nPass the folder that contains it with --data-dir DIR."
     )
 
 

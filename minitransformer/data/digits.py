@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..files import printable, read_bytes
+from ..files import read_bytes
 from .batching import generator
 from .tables import LIMIT, DataError
 
@@ -137,7 +137,7 @@ def read_images(path: str | Path, trained: PixelRange | None = None) -> Images:
     Integer pixels are divided by the largest pixel of the training images, or else of the file; pixels larger
     than those of the training images are a DataError. Floats are not changed.
     """
-    where = printable(path)
+    where = str(path)
     images, labels = load_images(path)
     pixels, found = _pixels(images, f"{where}: images", ("N", "H", "W"), trained)
     if trained is not None:
@@ -148,7 +148,7 @@ def read_images(path: str | Path, trained: PixelRange | None = None) -> Images:
 
 def load_images(path: str | Path) -> tuple[np.ndarray, Int[np.ndarray, " N"]]:
     """The arrays `images` and `labels` of an .npz file, with the images as they are stored."""
-    where = printable(path)
+    where = str(path)
     content = read_bytes(path, LIMIT)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -181,7 +181,7 @@ def read_image(
     large, in another unit, are a DataError. Colours become grey if there is one channel. A picture of 16 bits
     is rounded to 8, unless the training images have pixels above 255.
     """
-    where = printable(path)
+    where = str(path)
     content, kind = image_content(path)
     if kind and trained is not None and trained.has_negatives:
         raise DataError(
@@ -219,9 +219,7 @@ def image_content(path: str | Path) -> tuple[bytes, str | None]:
     content = read_bytes(path, LIMIT)
     kind = next((kind for start, kind in PICTURES.items() if content.startswith(start)), None)
     if kind is None and not content.startswith(NPY):
-        raise DataError(
-            f"{printable(path)} is not an image that can be read.\nPass a .png, .jpg or .npy file."
-        )
+        raise DataError(f"{path} is not an image that can be read.\nPass a .png, .jpg or .npy file.")
     return content, kind
 
 

@@ -13,7 +13,6 @@ from jaxtyping import Float
 
 from ..base_config import Config
 from ..errors import counted
-from ..files import printable
 from .digits import (
     Images,
     PixelRange,
@@ -46,7 +45,7 @@ class ImageProcessor(Config):
 
     def read_image(self, path: str | Path) -> Float[np.ndarray, "C H W"]:
         """The image of a .png or .jpg file, or of an .npy file: uint8, (H, W) or (H, W, C)."""
-        where = printable(path)
+        where = str(path)
         content, kind = image_content(path)
 
         def load() -> Any:
@@ -62,11 +61,11 @@ class ImageProcessor(Config):
         try:
             opened = list(map(_opened, images))
         except ValueError as error:
-            raise DataError(f"{printable(path)}: {error}.\nSave such arrays.") from None
+            raise DataError(f"{path}: {error}.\nSave such arrays.") from None
         height, width = self.size or images.shape[1:3]
         if len(images) * len(self.image_mean) * height * width * 4 > LIMIT:
             raise DataError(
-                f"{printable(path)} has {counted(len(images), 'image')}, which are more than {LIMIT:,} bytes "
+                f"{path} has {counted(len(images), 'image')}, which are more than {LIMIT:,} bytes "
                 f"when they are resized.\nSplit it into smaller files."
             )
         return Images(np.stack(list(map(self.prepare, opened))), labels)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import counted, did_you_mean
-from ..files import printable
 from .batching import generator
 from .columns import ROLES, is_number, normal_name, select_columns
 from .conll import read_words
@@ -272,7 +271,7 @@ def _check_labels_repeat(path: str | Path, examples: Sequence[LabelledText]) -> 
         else "Name the columns of text and label with --columns, such as --columns 1,2"
     )
     raise DataError(
-        f"{printable(path)}: {len(labels):,} different labels in {len(examples):,} examples, such as "
+        f"{path}: {len(labels):,} different labels in {len(examples):,} examples, such as "
         f"{min(labels)[:60]!r}.\n{other}."
     )
 
@@ -309,7 +308,7 @@ def describe_labels(file: str, noun: str, found: Sequence[tuple[str, str]]) -> l
         if len(labels) > 1:
             named = ", ".join(map(repr, labels[:5]))
             lines.append(f"warning: {file}: {noun} that differ in capitals, spaces or signs only: {named}")
-    return [printable(line) for line in lines]
+    return lines
 
 
 def is_bio(tag: str) -> bool:
@@ -334,8 +333,7 @@ def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
     words = [word for sentence in sentences for word in sentence]
     if not words:
         raise DataError(
-            f"{printable(path)} has no words.\n"
-            f"Write word<TAB>tag on each line, a blank line between sentences."
+            f"{path} has no words.\nWrite word<TAB>tag on each line, a blank line between sentences."
         )
     first = {tag: where for where, _, tag in reversed(words)}  # where each tag first occurs
     if any(tag != "O" and is_bio(tag) for tag in first):
@@ -350,7 +348,7 @@ def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
         return Examples(examples)
     if not how.chosen and len(first) > max(50, len(words) // 10):
         raise DataError(
-            f"{printable(path)}: {len(first):,} different tags of {len(words):,} words, such as "
+            f"{path}: {len(first):,} different tags of {len(words):,} words, such as "
             f"{words[0].tag[:60]!r}.\n"
             f"Name the columns of word and tag with --columns, such as --columns 1,2."
         )
@@ -370,9 +368,7 @@ def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
     rows = select_columns(table, names, names, how, lists=True, optional=["start"])
     examples = Examples(_check_row(where, _answered_row(where, *cells)) for where, cells in rows)
     if not examples:
-        raise DataError(
-            f"{printable(path)} has no examples.\nWrite question<TAB>context<TAB>answer on each line."
-        )
+        raise DataError(f"{path} has no examples.\nWrite question<TAB>context<TAB>answer on each line.")
     examples.notes = table.notes
     if unanswered:
         questions = f"{counted(unanswered, 'question')} without an answer"
@@ -488,7 +484,7 @@ def read_documents(path: str | Path, how: FileFormat = AUTO) -> Examples:
             found.append([])
     texts = [document for document in found if document]
     if not texts:
-        raise DataError(f"{printable(path)} has no sentences.\nWrite a sentence on each line.")
+        raise DataError(f"{path} has no sentences.\nWrite a sentence on each line.")
     return Examples(texts, lines.notes)
 
 

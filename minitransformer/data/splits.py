@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import counted_units, none_of, singular
-from ..files import printable, read_bytes, sha256
+from ..files import read_bytes, sha256
 from ..text.tokenizer import Tokenizer
 from .datasets import read_noted_text, read_pairs, sha256_of
 from .phrasebook import DOCUMENT_SENTENCES, phrasebook
@@ -39,7 +39,7 @@ class Sources:
         """For run.json: the name of the data, absolute paths, and the checksum of the training file."""
         paths = {key: None if path is None else os.path.abspath(path) for key, path in asdict(self).items()}
         file = "" if self.data is None else sha256(read_bytes(self.data))
-        return {"dataset": dataset, "name": printable(self.name or dataset), **paths, "sha256": file}
+        return {"dataset": dataset, "name": self.name or dataset, **paths, "sha256": file}
 
     def updated(self, given: Sources) -> Sources:
         """The remembered paths, replaced by those in `given`; a DataError if one no longer exists."""
@@ -52,7 +52,7 @@ class Sources:
                     if key in ("data", "data_dir")
                     else f"Put it back, or resume with {flag} PATH"
                 )
-                place = printable(path)
+                place = str(path)
                 raise DataError(f"the data of this run was in {place}, which does not exist.\n{fix}.")
         return replace(self, **new)
 

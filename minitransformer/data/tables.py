@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError, check_choice
-from ..files import check_is_text, printable, read_bytes
+from ..files import check_is_text, read_bytes
 
 LIMIT = 2**28  # bytes of a user's file
 FORMATS = ("auto", "plain", "tsv", "csv", "jsonl", "json", "conll", "conllu", "trec", "fasttext")
@@ -109,7 +109,7 @@ def read_content(path: str | Path) -> bytes:
 def read_lines(path: str | Path) -> Iterator[tuple[str, str]]:
     """The place of each line of a UTF-8 file, for errors ("mine.tsv, line 3"), and the line."""
     for number, raw in enumerate(read_content(path).splitlines(), 1):
-        where = f"{printable(path)}, line {number}"
+        where = f"{path}, line {number}"
         try:
             yield where, raw.decode("utf-8")
         except UnicodeDecodeError:
@@ -121,12 +121,12 @@ def read_utf8(path: str | Path) -> str:
     try:
         text = read_content(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise utf8_error(f"{printable(path)}, byte {error.start}", path) from None
+        raise utf8_error(f"{path}, byte {error.start}", path) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def utf8_error(where: str, path: str | Path) -> DataError:
-    name = printable(Path(path).name)
+    name = Path(path).name
     return DataError(
         f"{where}: not UTF-8.\n"
         f"Save the file as UTF-8; if it is Latin-1: iconv -f LATIN1 -t UTF-8 {name} > utf8-{name}"
@@ -208,8 +208,8 @@ def read_table(path: str | Path, how: FileFormat, default: str, expected: str, s
     lines = list(read_lines(path))
     kind = detect_format(path, [line for _, line in lines], default) if how.format == "auto" else how.format
     if kind not in TABLES:
-        raise format_error(printable(path), KINDS[kind], expected)
-    file = printable(Path(path).name)
+        raise format_error(str(path), KINDS[kind], expected)
+    file = Path(path).name
     match kind:
         case "jsonl" | "json":
             return Table(file, KINDS[kind], *_json_rows(path, lines, kind))
@@ -254,11 +254,11 @@ def _csv_rows(path: str | Path, strip: bool = True) -> tuple[list[tuple[str, lis
     if problem:
         number, error = problem
         raise DataError(
-            f"{printable(path)}, line {number}: not valid CSV: {error}.\n"
+            f"{path}, line {number}: not valid CSV: {error}.\n"
             f"Fix the quotes; if they are text and columns have tabs between them, pass --format tsv."
         )
     name = {",": "CSV", ";": "CSV with semicolons", "\t": "CSV with tabs"}[best]
-    clean = [(f"{printable(path)}, line {n}", list(map(without_line_ends, cells))) for n, cells in rows]
+    clean = [(f"{path}, line {n}", list(map(without_line_ends, cells))) for n, cells in rows]
     if strip:
         clean = [(where, list(map(str.strip, cells))) for where, cells in clean]
     return [(where, cells) for where, cells in clean if any(map(str.strip, cells))], name
@@ -341,7 +341,7 @@ def _objects(
             if line.strip():
                 yield where, _flatten(_parse_json(where, line, how), where, how)
         return
-    where = printable(path)
+    where = str(path)
     content = _parse_json(where, "\n".join(line for _, line in lines), how)
     if isinstance(content, dict) and isinstance(content.get("data"), list):
         content = content["data"]

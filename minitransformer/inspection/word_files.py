@@ -27,7 +27,7 @@ from minigrad.core.tensor import constant
 from minigrad.io import write_atomically
 
 from ..errors import UserError, counted, truncated_repr
-from ..files import check_is_text, printable, read_bytes
+from ..files import check_is_text, read_bytes
 from .words import vectors_and_tokens, weight_of
 
 WORD_STARTS = " ▁Ġ"  # how tokenizers mark that a token begins a word
@@ -51,33 +51,33 @@ def load_word_vectors(path: str | Path) -> WordVectors:
         )
     if os.path.isdir(path):
         raise UserError(
-            f"{printable(path)} is a folder; a text file of word vectors is expected.\n"
-            f"Pass the path of a file in it, such as {printable(Path(path) / 'glove.6B.100d.txt')}."
+            f"{path} is a folder; a text file of word vectors is expected.\n"
+            f"Pass the path of a file in it, such as {Path(path) / 'glove.6B.100d.txt'}."
         )
     content = read_bytes(path, LIMIT)
     check_is_text(path, content)
     lines = _lines(path, content)  # one at a time: all would take ten times the memory of the vectors
     first = next(lines, None)
     if first is None:
-        raise UserError(f"{printable(path)} is empty.\nPass a file with a word and its numbers on each line.")
+        raise UserError(f"{path} is empty.\nPass a file with a word and its numbers on each line.")
     header = _header(path, *first)
     dims = header[1] if header else len(first[1]) - 1
     rows: dict[str, Float[np.ndarray, " D"]] = {}
     for number, columns in lines if header else chain([first], lines):
-        word, vector = _word_and_vector(f"line {number} of {printable(path)}", columns, dims)
+        word, vector = _word_and_vector(f"line {number} of {path}", columns, dims)
         if word in rows:
             raise UserError(
-                f"line {number} of {printable(path)} has the word {truncated_repr(word)} again.\n"
+                f"line {number} of {path} has the word {truncated_repr(word)} again.\n"
                 f"Remove one of its lines."
             )
         rows[word] = vector
     if header and len(rows) != header[0]:
         raise UserError(
-            f"{printable(path)} has {counted(len(rows), 'word')}, its first line says {header[0]:,}.\n"
+            f"{path} has {counted(len(rows), 'word')}, its first line says {header[0]:,}.\n"
             f"Download it again, or correct its first line."
         )
     if not rows:
-        raise UserError(f"{printable(path)} has no vectors: only its first line.\nPass a file with words.")
+        raise UserError(f"{path} has no vectors: only its first line.\nPass a file with words.")
     return WordVectors(np.stack([*rows.values()]), [*rows])
 
 
@@ -91,7 +91,7 @@ def _lines(path: str | Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
             raise UserError(
-                f"line {number} of {printable(path)} is not UTF-8.\n"
+                f"line {number} of {path} is not UTF-8.\n"
                 f"Save the file as UTF-8; of word2vec's formats, pass the text format, not the binary one."
             ) from None
         if text := text.rstrip(" \t\r\n"):
@@ -106,7 +106,7 @@ def _header(path: str | Path, number: int, columns: list[str]) -> tuple[int, int
         problem = f"a number of {len(digits):,} digits" if len(digits) > MOST_DIGITS else digits
         if len(digits) > MOST_DIGITS or (what == "dimensions" and int(digits) == 0):
             raise UserError(
-                f"line {number} of {printable(path)} says how many {what} there are: {problem}, expected a "
+                f"line {number} of {path} says how many {what} there are: {problem}, expected a "
                 f"number from 1 to {10**MOST_DIGITS - 1:,}.\n"
                 f"Correct the line, or remove it: without it, lines are counted."
             )

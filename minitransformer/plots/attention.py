@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UserError, counted
-from ..files import printable
 from ..module_names import split_names
 from .style import (
     COLOURS,
@@ -48,7 +47,7 @@ def attention_heads(
     """
     keys = queries if keys is None else keys
     layers = weights if isinstance(weights, Mapping) else {"": weights}
-    module, names = split_names([printable(name) for name in layers])
+    module, names = split_names(list(layers))
     layers = {
         name: _heads(each, queries, keys, row) for name, each in zip(names, layers.values(), strict=True)
     }

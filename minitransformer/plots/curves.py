@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from minigrad.io import write_atomically
 
 from ..errors import UserError
-from ..files import printable
 from ..training.log import read_log, training_loss
 from .style import COLOURS, GREY, MARKERS, label, new_figure, plot_style, save, to_bytes
 
@@ -27,7 +26,7 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
     folders = [Path(run) for run in runs]
     for folder in folders:
         if not (folder / "log.jsonl").is_file():
-            raise UserError(f"{printable(folder)} has no log.jsonl.\nPass the folder of a run.")
+            raise UserError(f"{folder} has no log.jsonl.\nPass the folder of a run.")
     with plot_style([*map(str, folders)]):
         whose = label(folders[0].name, 60) if len(runs) == 1 else f"{len(runs)} runs"
         title = f"Training of {whose}: loss and learning rate over steps"

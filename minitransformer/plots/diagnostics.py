@@ -11,7 +11,6 @@ import numpy as np
 
 from minigrad.io import write_atomically
 
-from ..files import printable
 from ..module_names import readable_name
 from ..training.log import read_log
 from .style import new_figure, to_bytes
@@ -37,7 +36,7 @@ def draw(folder: Path) -> Path | None:
     if not kinds:
         return None
     figure = new_figure(9, 0.6 + 2.5 * len(kinds))
-    figure.suptitle(f"What happens in the layers of {printable(folder.name)}", parse_math=False)
+    figure.suptitle(f"What happens in the layers of {folder.name}", parse_math=False)
     panels = figure.subplots(len(kinds), 1, sharex=True, squeeze=False)[:, 0]
     for panel, (kind, lines) in zip(panels, kinds.items(), strict=True):
         draw_panel(panel, kind, lines)
@@ -57,7 +56,7 @@ def draw_panel(panel: Any, kind: str, lines: Mapping[str, Points]) -> None:
     shown = [round(i) for i in np.linspace(0, len(lines) - 1, min(len(lines), LEGEND))]
     for place, ((name, points), label) in enumerate(zip(lines.items(), short_names(lines), strict=True)):
         marker = "o" if len(points) < 30 else ""
-        label = printable(label) if place in shown else ""
+        label = label if place in shown else ""
         panel.plot(*zip(*points, strict=True), marker=marker, markersize=2.5, label=label, **styles[name])
     panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=2.6)
     if kind in ("grad_norm", "update_ratio"):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..files import printable
 from ..module_names import readable_name, split_names
 from .style import (
     LEAST_CELL,
@@ -39,7 +38,7 @@ def head_scores(scores: HeadScores, path: str | Path | None = None) -> Figure:
     """
     padded = lambda name: re.sub(r"\d+", lambda digits: digits[0].zfill(9), name)
     layers = sorted({module for module, _ in scores.heads}, key=padded)
-    module, names = split_names([printable(name) for name in layers])
+    module, names = split_names(list(layers))
     names = names if len(layers) > 1 else [readable_name(layers[0].removesuffix(".self_attention"))]
     heads = 1 + max(head for _, head in scores.heads)
     columns = min(len(scores.relations), 4)

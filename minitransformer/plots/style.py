@@ -19,7 +19,6 @@ from minigrad.io import write_atomically
 from minigrad.palette import NEGATIVE, POSITIVE
 
 from ..errors import UserError
-from ..files import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +90,7 @@ def save(figure: Figure, path: str | Path | None) -> Figure:
         kind = path.suffix[1:].lower()
         if kind not in FORMATS:
             raise UserError(
-                f"{printable(path)} is not the name of a picture.\n"
+                f"{path} is not the name of a picture.\n"
                 f"Pass a path that ends with {', '.join(f'.{each}' for each in FORMATS)}."
             )
         write_atomically(path, to_bytes(figure, kind))

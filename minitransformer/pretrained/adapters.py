@@ -12,7 +12,7 @@ from minigrad import Tensor, no_grad
 from minigrad.core.devices import on_cpu
 from minigrad.io import save_file
 
-from ..files import printable, write_json
+from ..files import write_json
 from ..layers.lora import PROJECTIONS, Adapter, LoRAAttention, LoRALinear, add_lora
 from .errors import PretrainedError
 from .names import find
@@ -61,14 +61,14 @@ def load_adapter(model: Any, folder: str | Path) -> Any:
     rank, alpha = content.get("r"), content.get("lora_alpha")
     if content.get("peft_type") != "LORA" or not isinstance(rank, int) or not isinstance(alpha, int | float):
         raise PretrainedError(
-            f"{printable(folder / CONFIG)} does not describe LoRA adapters with a rank r and lora_alpha.\n"
+            f"{folder / CONFIG} does not describe LoRA adapters with a rank r and lora_alpha.\n"
             f"Choose a folder that save_adapter or peft wrote, with peft_type LORA."
         )
     unsupported = {"use_dora": False, "use_rslora": False, "rank_pattern": {}, "alpha_pattern": {}}
     for name, only in unsupported.items():
         if content.get(name) not in (None, only):
             raise PretrainedError(
-                f"{printable(folder / CONFIG)} sets {name}, which is not supported.\nChoose plain LoRA."
+                f"{folder / CONFIG} sets {name}, which is not supported.\nChoose plain LoRA."
             )
     stored = header_of(folder / WEIGHTS)
     add_lora(model, rank, float(alpha), ",".join(_targets(model, list(stored))))
@@ -83,7 +83,7 @@ def load_adapter(model: Any, folder: str | Path) -> Any:
                 own.copy_(Tensor(read(tensor, "float32")))
     if missing or stored:
         problem = f"lacks {listed(missing)}" if missing else f"has {listed(stored)}, which the model does not"
-        raise PretrainedError(f"{printable(folder / WEIGHTS)} {problem}.\nChoose the adapters of this model.")
+        raise PretrainedError(f"{folder / WEIGHTS} {problem}.\nChoose the adapters of this model.")
     return model
 
 

@@ -12,7 +12,6 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from ..files import printable
 from .errors import PretrainedError
 from .settings import read_optional
 from .tokenizer_classes import NAMES, content_of
@@ -36,7 +35,7 @@ def added_tokens(folder: Path, own: Any, settings: Mapping[str, Any]) -> list[To
         return sorted(tokens.values(), key=lambda token: index(token["id"]))
     except (TypeError, ValueError, AttributeError, LookupError):
         raise PretrainedError(
-            f"the added tokens of {printable(folder)} are not objects with an id and a content.\n"
+            f"the added tokens of {folder} are not objects with an id and a content.\n"
             f"Download its tokenizer files again."
         ) from None
 
@@ -54,7 +53,7 @@ def check_marks(tokens: Iterable[Token], name: str, where: str) -> None:
         flags = [flag for flag in ("lstrip", "rstrip", "single_word") if token[flag]]
         if not token["special"] and (flags or name == "MarianTokenizer"):
             raise PretrainedError(
-                f"{where}: the added token {printable(repr(token['content'])):.60} "
+                f"{where}: the added token {token['content']!r:.60} "
                 f"{'has ' + ', '.join(flags) if flags else 'is not special'}, which is not supported.\n"
                 f"Choose a model without this token."
             )

@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import Any
 
 from ..errors import did_you_mean
-from ..files import printable
 from .errors import PretrainedError
 from .generation import HARMLESS, NEUTRAL
 from .names import Table
@@ -104,7 +103,7 @@ def family(content: Settings) -> Family:
     """The family of a config.json."""
     name = content.get("model_type")
     if not isinstance(name, str) or name not in FAMILIES:
-        problem = "no model_type" if name is None else f"model_type {printable(repr(name)):.60}"
+        problem = "no model_type" if name is None else f"model_type {name!r:.60}"
         raise PretrainedError(
             f"config.json has {problem}, which this version cannot read.{did_you_mean(str(name), FAMILIES)}\n"
             f"It can read {', '.join(sorted(FAMILIES))}."
@@ -156,7 +155,7 @@ def check_fixed(content: Settings, fixed: Settings) -> None:
     for name, value in fixed.items():
         if content.get(name, value) != value:
             raise PretrainedError(
-                f"config.json has {name} = {printable(repr(content[name])):.60}; "
+                f"config.json has {name} = {content[name]!r:.60}; "
                 f"only {value!r} is supported.\n"
                 f"Choose a model without this setting."
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.image_processor import BILINEAR, ImageProcessor
-from ..files import printable, write_json
+from ..files import write_json
 from .errors import PretrainedError, PretrainedWarning
 from .settings import read_optional
 
@@ -54,7 +54,7 @@ def read_processor(folder: Path, config: Any) -> ImageProcessor:
         means, stds = 0.0, 1.0
     if (channels := config.num_channels) not in (1, 3):
         raise PretrainedError(
-            f"{printable(folder)} reads images of {channels} channels; files can have 1 or 3."
+            f"{folder} reads images of {channels} channels; files can have 1 or 3."
             f"\nUse the model in Python, with load_pretrained."
         )
     processor = ImageProcessor(
@@ -83,9 +83,7 @@ def _numbers(folder: Path, name: str, value: Any, count: int) -> list[float]:
 
 
 def _error(folder: Path, found: str, problem: str) -> PretrainedError:
-    return PretrainedError(
-        f"{printable(folder / FILE)} has {printable(found)}: {problem}.\nCorrect the file."
-    )
+    return PretrainedError(f"{folder / FILE} has {found}: {problem}.\nCorrect the file.")
 
 
 def write_processor(folder: Path, processor: ImageProcessor) -> None:

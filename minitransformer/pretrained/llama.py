@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..files import printable
 from .errors import PretrainedError
 from .family import Family, Settings, shared_keys
 from .names import Table, stacked
@@ -49,13 +48,13 @@ def read_config(content: Settings) -> Settings:
     rotary = content.get("rope_scaling") or content.get("rope_parameters") or {}
     if not isinstance(rotary, dict):
         raise PretrainedError(
-            f"config.json has {printable(repr(rotary)):.60} as the settings of rotary positions; they are an "
+            f"config.json has {rotary!r:.60} as the settings of rotary positions; they are an "
             f"object such as {{'rope_type': 'default'}}.\nDownload it again."
         )
     kind = rotary.get("rope_type", rotary.get("type", "default"))
     if kind not in SCALING:
         raise PretrainedError(
-            f"config.json scales rotary positions by {printable(repr(kind)):.60}, which is not supported.\n"
+            f"config.json scales rotary positions by {kind!r:.60}, which is not supported.\n"
             f"Choose a model with one of the rope_types {', '.join(SCALING)}."
         )
     if rotary.get("partial_rotary_factor", 1.0) != 1.0:

@@ -70,7 +70,7 @@ def load_pretrained(
             names = ", ".join(f"{key} = {value!r:.60}" for key, value in ignored.items())
             path = folder / "generation_config.json"
             where = path if path.is_file() else folder / "config.json"
-            problem = f"{printable(where)}: not applied: {printable(names)}"
+            problem = f"{where}: not applied: {printable(names)}"
             warnings.warn(problem, PretrainedWarning, stacklevel=2)
     return model.eval()
 
@@ -88,7 +88,7 @@ def configure(
             content = {**content, "eos_token_id": ends[0] if ends else None}
         config = config_class(**kind.read_config(content))
         if unread := kind.unread(content, config):
-            where = printable(folder / "config.json")
+            where = str(folder / "config.json")
             warnings.warn(f"{where}: settings not used: {listed(unread)}", PretrainedWarning, stacklevel=3)
         given = {"head": head, "num_labels": num_labels}
         changed = {name: value for name, value in given.items() if value is not None}
@@ -100,8 +100,8 @@ def configure(
     except (UserError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
         if isinstance(error, PretrainedError):
             raise
-        problem, _, fix = printable(error).partition("\n")
-        where = printable(folder / "config.json")
+        problem, _, fix = str(error).partition("\n")
+        where = str(folder / "config.json")
         raise PretrainedError(f"{where}: {problem}\n{fix or 'Download it again.'}") from None
 
 
@@ -121,7 +121,7 @@ def untied_if_different(kind: Family, config: Any, stored: dict[str, StoredTenso
             continue
         if not is_output:
             raise PretrainedError(
-                f"{printable(first.file)} has a {copy} that differs from {original}, expected the same "
+                f"{first.file} has a {copy} that differs from {original}, expected the same "
                 f"matrix.\n"
                 f"Choose a model whose embeddings are shared."
             )
@@ -137,8 +137,8 @@ def _build(folder: Path, kind: Family, config: Any) -> Any:
     except (MemoryError, OverflowError, ValueError) as error:
         problem = str(error).splitlines()[0] if str(error) else "out of memory"
         raise PretrainedError(
-            f"{printable(folder / 'config.json')} describes a model that cannot be built: "
-            f"{printable(problem)}.\n"
+            f"{folder / 'config.json'} describes a model that cannot be built: "
+            f"{problem}.\n"
             f"Compare its sizes with the model's documentation."
         ) from None
 
@@ -154,7 +154,7 @@ def check_has_head(
     if found == needed or not names or not by_current_name(stored, kind, names).keys().isdisjoint(names):
         return
     raise PretrainedError(
-        f"{printable(folder)} has a {printable(found) or 'model'} without {listed(names)}, expected a "
+        f"{folder} has a {found or 'model'} without {listed(names)}, expected a "
         f"{needed}.\n"
         f"Choose a model with that head, or add a new one to train, in Python: "
         f"save_pretrained(load_pretrained(FOLDER, num_labels=N), NEW_FOLDER)."
@@ -178,7 +178,7 @@ def _fill(
     absent = [n for name in missing for n in sources[name].names if n not in theirs]
     if missing and not (has_new_head and all(name.startswith("head.") for name in missing)):
         raise PretrainedError(
-            f"{printable(folder)} has a {printable(architecture) or 'model'} that lacks "
+            f"{folder} has a {architecture or 'model'} that lacks "
             f"{counted(len(absent), 'tensor')} of a {type(model).__name__} with the settings of its "
             f"config.json: {listed(absent)}.\n"
             f"Choose a model of another class, or check that config.json and weights belong together."
@@ -196,7 +196,7 @@ def _fill(
                 problems.append(f"{their_name} of {found.dtype}, expected floating-point numbers")
     if problems:
         raise PretrainedError(
-            f"{printable(folder)}: {counted(len(problems), 'tensor')} did not match config.json: "
+            f"{folder}: {counted(len(problems), 'tensor')} did not match config.json: "
             f"{listed(problems)}.\n"
             f"Check that config.json and weights belong together."
         )

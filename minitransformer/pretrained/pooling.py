@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..files import printable, write_json
+from ..files import write_json
 from .errors import PretrainedError
 from .settings import read_any, read_optional
 
@@ -27,7 +27,7 @@ def check_pooling(folder: Path) -> None:
     kinds = [str(each.get("type")).rpartition(".")[2] for each in modules if isinstance(each, dict)]
     if other := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
         raise PretrainedError(
-            f"{printable(folder / MODULES)} has the module {printable(', '.join(other))}; only "
+            f"{folder / MODULES} has the module {', '.join(other)}; only "
             f"Transformer, Pooling and Normalize are supported.\n"
             f"Choose a model without it, or load it with another head."
         )
@@ -41,14 +41,14 @@ def check_pooling(folder: Path) -> None:
     modes = [content["pooling_mode"]] if isinstance(content.get("pooling_mode"), str) else modes
     if wrong := [mode for mode in modes if mode not in ("mean", "mean_tokens")]:
         raise PretrainedError(
-            f"{printable(pooling)} has the pooling {printable(', '.join(wrong))}; only the mean of "
+            f"{pooling} has the pooling {', '.join(wrong)}; only the mean of "
             f"all tokens is supported.\n"
             f"Choose a model with mean pooling, or load it with another head."
         )
     for name, key in ((LENGTH, "do_lower_case"), (PROMPTS, "default_prompt_name")):
         if value := read_optional(folder / name).get(key):
             raise PretrainedError(
-                f"{printable(folder / name)} has {key} = {printable(repr(value)):.60}, which is not "
+                f"{folder / name} has {key} = {value!r:.60}, which is not "
                 f"supported.\nChoose a model without it, or load it with another head."
             )
 

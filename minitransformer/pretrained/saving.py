@@ -17,7 +17,7 @@ from minigrad.io import save_file, temporary_name
 
 from ..data.image_processor import ImageProcessor
 from ..errors import UserError
-from ..files import printable, write_json
+from ..files import write_json
 from ..layers.quantized import check_not_quantized
 from ..models.protocol import model_class
 from .errors import PretrainedError
@@ -106,7 +106,7 @@ def expressed(model: Any) -> tuple[Any, Family, Settings]:
         problems.append(f"a {name} there cannot have {', '.join(different)}")
     problem = "; ".join(problems) or f"transformers has no class for a model of type {ours}"
     raise PretrainedError(
-        f"this model cannot be written for transformers: {printable(problem)}.\n"
+        f"this model cannot be written for transformers: {problem}.\n"
         f"Save it with minigrad's save_file instead."
     )
 
@@ -142,7 +142,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder that becomes `folder` at the end: others find all of it, or nothing."""
     folder = folder.absolute()
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
-        raise PretrainedError(f"{printable(folder)} already exists.\nChoose the name of a new folder.")
+        raise PretrainedError(f"{folder} already exists.\nChoose the name of a new folder.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(temporary_name(folder.name))
     partial.mkdir()

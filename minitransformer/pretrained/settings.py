@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..files import printable, read_json
+from ..files import read_json
 from .errors import PretrainedError
 
 
@@ -14,23 +14,21 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """The content of config.json."""
     if folder.is_file():
         raise PretrainedError(
-            f"{printable(folder)} is a file.\n"
+            f"{folder} is a file.\n"
             f"Pass the folder with the model's config.json, model.safetensors and tokenizer files."
         )
     if not folder.is_dir():
         raise PretrainedError(
-            f"there is no folder {printable(folder)}.\n"
+            f"there is no folder {folder}.\n"
             f"Download the model's config.json, model.safetensors and tokenizer files into one."
         )
     if (folder / "adapter_config.json").is_file():
         raise PretrainedError(
-            f"{printable(folder)} has adapters without their model.\n"
+            f"{folder} has adapters without their model.\n"
             f"Merge them with peft: model.merge_and_unload().save_pretrained(FOLDER)."
         )
     if not (folder / "config.json").is_file():
-        raise PretrainedError(
-            f"{printable(folder)} has no config.json.\nDownload it from where the weights come from."
-        )
+        raise PretrainedError(f"{folder} has no config.json.\nDownload it from where the weights come from.")
     return read_object(folder / "config.json")
 
 
@@ -43,7 +41,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """The object in a JSON file."""
     content = read_any(path)
     if not isinstance(content, dict):
-        raise PretrainedError(f"{printable(path)} is not an object of settings.\nDownload it again.")
+        raise PretrainedError(f"{path} is not an object of settings.\nDownload it again.")
     return content
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from ..files import printable
 from .errors import PretrainedError
 
 LAYOUTS = {  # the files of a tokenizer -> the classes that read them, the usual one first
@@ -59,7 +58,7 @@ def class_of(
     usual = USUAL_CLASS.get(str(config.get("model_type")), "")
     if given not in (*GENERAL, *readers) and (readers or given in WITHOUT_JSON.split()):
         raise PretrainedError(
-            f"{where} has the tokenizer_class {printable(given):.60}, which is not supported for its "
+            f"{where} has the tokenizer_class {given!s:.60}, which is not supported for its "
             f"{' and '.join(files)}.\n"
             f"Choose a model whose tokenizer is a {' or '.join(readers) or 'PreTrainedTokenizerFast'}."
         )
@@ -96,8 +95,7 @@ def _complete_bert(backend: hf.Tokenizer, settings: Mapping[str, Any], where: st
     needed = [special[name] for name in ("unk_token", "cls_token", "sep_token")]
     if missing := [token for token in needed if token not in vocab]:
         raise PretrainedError(
-            f"{where} is not the vocabulary of a BERT: it lacks {printable(', '.join(missing))}.\n"
-            f"Download it again."
+            f"{where} is not the vocabulary of a BERT: it lacks {', '.join(missing)}.\nDownload it again."
         )
     for name in ("tokenize_chinese_chars", "strip_accents", "do_lower_case"):
         if not isinstance(settings.get(name), bool | None):

@@ -12,7 +12,7 @@ import tokenizers as hf
 from tokenizers import decoders, processors
 
 from ..errors import UserError
-from ..files import printable, read_bytes, read_text, write_json
+from ..files import read_bytes, read_text, write_json
 from ..text.pretrained_tokenizer import MOST_TOKENS, PretrainedTokenizer, backend_of
 from ..text.sentencepiece_tokenizer import SentencePieceTokenizer
 from ..text.tokenizer import Tokenizer
@@ -53,7 +53,7 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
     folder = Path(folder)
     if not folder.is_dir():
         raise PretrainedError(
-            f"there is no folder {printable(folder)}.\nPass the folder with the model's tokenizer files."
+            f"there is no folder {folder}.\nPass the folder with the model's tokenizer files."
         )
     settings = read_optional(folder / "tokenizer_config.json")
     older = read_optional(folder / "special_tokens_map.json")
@@ -62,7 +62,7 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
     files = next((names for names in LAYOUTS if all((folder / name).is_file() for name in names)), ())
     if not files:
         raise PretrainedError(_no_tokenizer(folder))
-    name = class_of(printable(folder), files, settings, config)
+    name = class_of(str(folder), files, settings, config)
     content = read_object(folder / files[0]) if files[0] == "tokenizer.json" else {}
     tokens = added_tokens(folder, content.get("added_tokens"), settings)
     rows = config.get("vocab_size")
@@ -70,11 +70,11 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
     lost = [token["content"] for token in tokens if is_lost(token["id"])]
     added = [token for token in tokens if token["content"] not in lost]
     tokenizer = _read(folder / files[0], name, content, added, settings, config)
-    where = printable(folder)
+    where = str(folder)
     for token in added:
         if tokenizer.token_to_id.get(token["content"]) != token["id"]:
             raise PretrainedError(
-                f"{where} has no place for the added token {printable(repr(token['content'])):.60} with the "
+                f"{where} has no place for the added token {token['content']!r:.60} with the "
                 f"id {token['id']}.\n"
                 f"Download the tokenizer's files again, all from one model."
             )
@@ -96,7 +96,7 @@ def _read(
     config: Mapping[str, Any],
 ) -> PretrainedTokenizer:  # fmt: skip
     """The tokenizer of a class; `content` is that of a tokenizer.json, `added` are the added tokens."""
-    where = printable(path)
+    where = str(path)
     if path.suffix in (".spm", ".model"):
         check_marks(added, name, where)
     if path.suffix == ".spm":
@@ -118,12 +118,12 @@ def _no_tokenizer(folder: Path) -> str:
     """The error for a folder without files that are read."""
     if (folder / "sentencepiece.bpe.model").is_file():
         return (
-            f"{printable(folder)}: the ids of sentencepiece.bpe.model are not those of the model.\n"
+            f"{folder}: the ids of sentencepiece.bpe.model are not those of the model.\n"
             f"Write its tokenizer.json: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER), "
             f"of transformers."
         )
     return (
-        f"{printable(folder)} has no tokenizer: found none of tokenizer.json, spiece.model, "
+        f"{folder} has no tokenizer: found none of tokenizer.json, spiece.model, "
         f"tokenizer.model, source.spm, vocab.json with merges.txt, and vocab.txt.\n"
         f"Download the model's tokenizer files into the same folder."
     )
@@ -164,7 +164,7 @@ def _sentencepiece(
     count = count if isinstance(count, int) and 0 <= count <= 1000 else 0
     added = sentinels(count)[::-1]
     content = read_bytes(path)
-    where = printable(path)
+    where = str(path)
     plain = SentencePieceTokenizer(content, {}, added=added, where=where)
     ids = {token["content"]: token["id"] for token in tokens}
     added += [token for token in ids if token not in plain.token_to_id]
@@ -183,17 +183,15 @@ def _marian(folder: Path, settings: Mapping[str, Any], config: Mapping[str, Any]
     """A model for each language, and the ids of both in one vocabulary."""
     if settings.get("separate_vocabs"):
         raise PretrainedError(
-            f"{printable(folder)} has separate vocabularies of source and target, which are not supported.\n"
+            f"{folder} has separate vocabularies of source and target, which are not supported.\n"
             f"Choose a model with one vocab.json."
         )
     vocab = read_object(folder / "vocab.json")
     if any(type(i) is not int or i < 0 for i in vocab.values()) or len(set(vocab.values())) < len(vocab):
-        raise PretrainedError(
-            f"{printable(folder / 'vocab.json')} does not give each token an id.\nDownload it again."
-        )
+        raise PretrainedError(f"{folder / 'vocab.json'} does not give each token an id.\nDownload it again.")
     source, target = (read_bytes(folder / name) for name in ("source.spm", "target.spm"))
     roles = _roles(vocab, settings, config)
-    where = printable(folder / "source.spm")
+    where = str(folder / "source.spm")
     return SentencePieceTokenizer(source, roles, config.get("vocab_size"), target, vocab, where=where)
 
 
@@ -206,7 +204,7 @@ def _model(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     tokens = read_text(path).removesuffix("\n").split("\n")  # one on each line
     vocab = {token: i for i, token in enumerate(tokens)}
     if len(vocab) < len(tokens):
-        raise PretrainedError(f"{printable(path)} has a token twice.\nDownload it again.")
+        raise PretrainedError(f"{path} has a token twice.\nDownload it again.")
     unknown = special_tokens(settings, BERT_TOKENS)["unk_token"]
     return {
         "type": "WordPiece", "vocab": vocab, "unk_token": unknown, "continuing_subword_prefix": "##",

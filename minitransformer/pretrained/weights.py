@@ -59,7 +59,7 @@ def header_of(path: Path) -> dict[str, StoredTensor]:
                 dtype = DTYPES.get(each.get_dtype(), "")
                 if not dtype:
                     raise PretrainedError(
-                        f"{printable(path)}: {printable(name)} has the dtype {each.get_dtype()}, which is "
+                        f"{path}: {name} has the dtype {each.get_dtype()}, which is "
                         f"not supported.\n"
                         f"Load a model with weights in float32, float16 or bfloat16."
                     )
@@ -68,7 +68,7 @@ def header_of(path: Path) -> dict[str, StoredTensor]:
                 position += int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
             return found
     except (SafetensorError, OSError, OverflowError) as error:
-        problem = f"{printable(path)} is not a safetensors file, or is damaged: {printable(error)}"
+        problem = f"{path} is not a safetensors file, or is damaged: {error}"
         raise PretrainedError(f"{problem}.\nDownload it again.") from None
 
 
@@ -76,18 +76,18 @@ def _sharded(folder: Path) -> dict[str, StoredTensor]:
     path = folder / INDEX
     shards = read_object(path).get("weight_map")
     if not isinstance(shards, dict):
-        raise PretrainedError(f"{printable(path)} has no weight_map.\nDownload it again.")
+        raise PretrainedError(f"{path} has no weight_map.\nDownload it again.")
     found: dict[str, StoredTensor] = {}
     for shard in dict.fromkeys(shards.values()):
         if not isinstance(shard, str) or Path(shard).name != shard or "\\" in shard or shard == "..":
             raise PretrainedError(
-                f"{printable(path)} names the file {printable(repr(shard))}, which is not a file of the same "
+                f"{path} names the file {shard!r}, which is not a file of the same "
                 f"folder.\n"
                 f"Download the folder again, from a source that you trust."
             )
         if not (folder / shard).is_file():
             raise PretrainedError(
-                f"{printable(folder / shard)} is missing; {INDEX} lists it.\n"
+                f"{folder / shard} is missing; {INDEX} lists it.\n"
                 f"Download all files of the model into one folder."
             )
         tensors = header_of(folder / shard)
@@ -95,8 +95,8 @@ def _sharded(folder: Path) -> dict[str, StoredTensor]:
         if wrong := sorted(listed ^ tensors.keys()):
             where = "the file" if wrong[0] in listed else "the index"
             raise PretrainedError(
-                f"{printable(folder / shard)} does not match {INDEX}: "
-                f"{printable(wrong[0])} is not in {where}.\n"
+                f"{folder / shard} does not match {INDEX}: "
+                f"{wrong[0]} is not in {where}.\n"
                 f"Download both again."
             )
         found |= tensors
@@ -115,19 +115,15 @@ def _no_weights(folder: Path, architecture: str) -> str:
             f"T.from_pretrained({str(folder)!r}).save_pretrained({str(target)!r})"
         )
         return (
-            f"{printable(folder)} has its weights in {printable(pickled[0])}, a pickle, which can execute "
+            f"{folder} has its weights in {pickled[0]}, a pickle, which can execute "
             f"code; expected {WEIGHTS}.\n"
             f"Convert it, if you trust it, where PyTorch and transformers are installed: "
             f"{shell_command(['python', '-c', code])}"
         )
     others = [name for name in names if name.endswith(OTHER_FORMATS)]
-    found = (
-        f"its weights are in {printable(others[0])}"
-        if others
-        else f"found {', '.join(names[:6]) or 'nothing'}"
-    )
+    found = f"its weights are in {others[0]}" if others else f"found {', '.join(names[:6]) or 'nothing'}"
     return (
-        f"{printable(folder)} has no {WEIGHTS}: {printable(found)}.\n"
+        f"{folder} has no {WEIGHTS}: {found}.\n"
         f"Download the model's {WEIGHTS} (or its shards and {INDEX}), config.json and tokenizer files."
     )
 
@@ -155,7 +151,7 @@ def _read_into(file: Any, array: np.ndarray, tensor: StoredTensor) -> None:
     while rest:
         count = file.readinto(rest)
         if not count:
-            raise PretrainedError(f"{printable(tensor.file)} ended while it was read.\nDownload it again.")
+            raise PretrainedError(f"{tensor.file} ended while it was read.\nDownload it again.")
         rest = rest[count:]
 
 

@@ -113,12 +113,12 @@ def names() -> list[str]:
 def load_recipe(name: str) -> Recipe:
     """Load a recipe of the package by name, or your own by path (`mine.toml`)."""
     if name.endswith(".toml"):
-        return parse_recipe(read_text(name, LIMIT), Path(name).stem, printable(name))
+        return parse_recipe(read_text(name, LIMIT), Path(name).stem, name)
     if (suffix := Path(name).suffix.lower()) in FOR_FILES:
         recipe, gives = FOR_FILES[suffix]
         raise RecipeError(
-            f"{printable(name)} is a data file, not a recipe.\n"
-            f"Train {gives} with `minitransformer train {recipe} --data {printable(name)}`; "
+            f"{name} is a data file, not a recipe.\n"
+            f"Train {gives} with `minitransformer train {recipe} --data {name}`; "
             f"docs/your-data.md lists other recipes."
         )
     if name not in names():
@@ -310,8 +310,6 @@ def _value(value: Any, kind: Any, key: str, where: str) -> Any:
         )
     if type(value) is int and not _fits(value, int):
         raise RecipeError(f"{where}: {key} is out of range.\nChoose an integer of 64 bits.")
-    if isinstance(value, str) and printable(value) != value:
-        raise RecipeError(f"{where}: {key} = {_shown(value)} has control characters.\nRemove them.")
     if not _fits(value, kind):
         expected = " or ".join(
             TYPE_NAMES[option] for option in typing.get_args(kind) or (kind,) if option in TYPE_NAMES

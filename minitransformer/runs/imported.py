@@ -13,7 +13,7 @@ from minigrad import NonFiniteError, optim
 from ..data.image_processor import PROCESSOR
 from ..data.splits import Sources
 from ..errors import counted
-from ..files import check_name, printable
+from ..files import check_name
 from ..layers.quantized import quantize
 from ..pretrained import PretrainedError, load_pretrained
 from ..pretrained.family import architecture_of, family, label_names
@@ -71,7 +71,7 @@ def import_run(
     tokenizer = None if model.model_type == "vit" else load_tokenizer(source)
     labels = labels_of(model, settings)
     recipe = recipe_of(folder, kind.model_type, model, tokenizer, max_length(source))
-    lines = [f"{kind.model_type}, imported from {printable(source)}"]
+    lines = [f"{kind.model_type}, imported from {source}"]
     record = new_record(recipe, tokenizer, {}, Sources(), labels, None, command, lines)
     if model.model_type == "vit":
         record = replace(record, reading={PROCESSOR: asdict(read_processor(source, model.config))})
@@ -100,12 +100,12 @@ def import_run(
 def check_weights(model: Any, source: Path) -> None:
     """Raise a PretrainedError that names the first tensor of the file that is infinite or NaN in float32."""
     try:
-        check_finite(model.state_dict(), printable(source))
+        check_finite(model.state_dict(), str(source))
     except NonFiniteError:
         for name, tensor in stored_tensors(source).items():
             if tensor.dtype in FLOATS and not np.isfinite(read(tensor, "float32")).all():
                 raise PretrainedError(
-                    f"{printable(tensor.file)}: {printable(name)} contains infinity or NaN.\n"
+                    f"{tensor.file}: {name} contains infinity or NaN.\n"
                     f"The file is damaged, or was saved while its training diverged. Download it again, or "
                     f"choose an earlier checkpoint."
                 ) from None
@@ -118,7 +118,7 @@ def check_head(model: Any, settings: dict[str, Any]) -> None:
     others = ("ForMultipleChoice",) if hasattr(model.config, "head") else OTHER_HEADS
     if model.model_type != "vit" and architecture.endswith(others):
         raise PretrainedError(
-            f"the head of {printable(architecture)} is not supported.\n"
+            f"the head of {architecture} is not supported.\n"
             f"Choose a model with another head; load_pretrained reads this one without it."
         )
     if model.model_type != "vit" and getattr(model.config, "head", "") != "classification":
@@ -126,7 +126,7 @@ def check_head(model: Any, settings: dict[str, Any]) -> None:
     kind = settings.get("problem_type") or "single_label_classification"
     if kind != "single_label_classification" or model.config.num_labels < 2:
         raise PretrainedError(
-            f"config.json has problem_type = {printable(repr(settings.get('problem_type'))):.60} and "
+            f"config.json has problem_type = {settings.get('problem_type')!r:.60} and "
             f"{counted(model.config.num_labels, 'label')}; runs choose one of several classes.\n"
             f"Load it with load_pretrained, and use its logits."
         )

@@ -13,7 +13,7 @@ from minigrad import nn
 from minigrad.io import load_bytes
 
 from ..errors import UserError, counted
-from ..files import printable, sha256
+from ..files import sha256
 from ..training.checkpoint import Checkpoints, check_finite
 from .folder import Record, read_config, read_tokenizer
 from .run import Run, record_of
@@ -36,7 +36,7 @@ class Source:
         record = record_of(folder)
         if record.imported.get("bits") == 8:
             raise UserError(
-                f"{printable(folder)} has 8-bit weights, which cannot be trained.\n"
+                f"{folder} has 8-bit weights, which cannot be trained.\n"
                 f"Import the model again without --quantize."
             )
         path, content = Checkpoints(folder / "checkpoints", identity=record.identity).read_model("best")
@@ -66,7 +66,7 @@ def initialize(model: nn.Module, source: Source) -> list[str]:
     type_of_source = read_config(source.folder, source.record).model_type
     if type_of_source != (own_type := getattr(model, "model_type", "")):
         raise UserError(
-            f"{printable(source.folder)} has a model of type {type_of_source}, expected {own_type}.\n"
+            f"{source.folder} has a model of type {type_of_source}, expected {own_type}.\n"
             f"Choose a run of the same type, or leave --init-from out."
         )
     own = model.state_dict()
@@ -81,7 +81,7 @@ def initialize(model: nn.Module, source: Source) -> list[str]:
         name = new[0]
         found = f"{name} {tuple(weights[name].shape)}" if name in weights else next(iter(weights), "nothing")
         raise UserError(
-            f"no weight of {printable(source.folder)} matches this model: "
+            f"no weight of {source.folder} matches this model: "
             f"expected {name} {tuple(own[name].shape)}, found {found}.\n"
             f"Choose a model of the same sizes, or leave --init-from out."
         )

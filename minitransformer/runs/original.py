@@ -9,7 +9,6 @@ from typing import Any
 
 from .. import recipes
 from ..data.splits import Sources, Splits, checksums
-from ..files import printable
 from ..recipes import Recipe
 from .folder import Record, RunError, read_config, read_tokenizer
 from .init_from import Source
@@ -47,9 +46,9 @@ class Original:
         if found != expected:
             split = next(name for name in {**expected, **found} if found.get(name) != expected.get(name))
             raise RunError(
-                f"{printable(self.folder)} was trained on other data: the {split} split has the checksum "
+                f"{self.folder} was trained on other data: the {split} split has the checksum "
                 f"{found.get(split, 'none')}, expected {expected.get(split, 'none')}.\n"
-                f"Pass the run's data, or train {printable(self.folder / 'config.toml')} on this data."
+                f"Pass the run's data, or train {self.folder / 'config.toml'} on this data."
             )
 
     def tokenizer(self, recipe: Recipe) -> Any:
@@ -65,12 +64,10 @@ class Original:
         known = self.record.init_from
         folder = Path(known["folder"])
         fix = "Pass where that run is now with --init-from RUN."
-        about = f"{printable(self.folder)} started from a run of {known['recipe']}, which is"
+        about = f"{self.folder} started from a run of {known['recipe']}, which is"
         if not folder.is_dir():
-            raise RunError(f"{about} not in {printable(folder)}.\n{fix}")
+            raise RunError(f"{about} not in {folder}.\n{fix}")
         source = Source.read(folder)
         if source.checksum != known["model_sha256"]:
-            raise RunError(
-                f"{about} no longer in {printable(folder)}: the weights there have changed.\n{fix}"
-            )
+            raise RunError(f"{about} no longer in {folder}: the weights there have changed.\n{fix}")
         return source

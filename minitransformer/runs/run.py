@@ -17,7 +17,7 @@ from minigrad.nn.shapes import shapes_only
 from ..data import labels
 from ..data.splits import Sources, Splits, check_sources, checksums
 from ..errors import UserError, did_you_mean
-from ..files import our_command, printable
+from ..files import our_command
 from ..layers.lora import add_lora, merge_lora
 from ..layers.quantized import quantize
 from ..models.protocol import model_class
@@ -62,7 +62,7 @@ def check_labels(
         found = kind.labels_in(splits[name])
         file = files[name]
         if file is not None and refused:
-            labels.check_labels(printable(file), found, known)
+            labels.check_labels(str(file), found, known)
         elif problem := labels.unknown_labels(found, known):
             lines.append(f"warning: the {name} split has {problem}; they count as wrong")
     return lines
@@ -129,7 +129,7 @@ class Run:
                 check_same_data(self.folder, self.record, splits)
             return self.task.reading(splits)
         except (UserError, OSError) as error:
-            problem = printable(str(error).splitlines()[0])
+            problem = str(error).splitlines()[0]
             unknown, fix = self.task.not_recorded
             print(
                 f"warning: {self.folder} does not say {unknown}, and its data cannot be read: "
@@ -142,7 +142,7 @@ class Run:
         """The splits of the run's training, read from the original paths, or from `data` or `data_dir`."""
         if self.record.imported and data is None:
             raise RunError(
-                f"{printable(self.folder)} is an imported run, which has no data set.\n"
+                f"{self.folder} is an imported run, which has no data set.\n"
                 f"Pass your own data with --data FILE."
             )
         sources = self.record.sources.updated(Sources(data, data_dir=data_dir))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError, counted
-from ..files import printable, read_bytes, read_json
+from ..files import read_bytes, read_json
 from ..layers.quantized import count_weights
 from ..training.checkpoint import Checkpoints
 from ..training.config import TrainConfig
@@ -43,7 +43,7 @@ def run_facts(run: Any) -> list[tuple[str, str]]:
 def checkpoint_of(run: Any) -> str:
     """`step-00000600 of 600 steps`, or where a pretrained model was imported from."""
     if run.record.imported and run.checkpoint.name == "step-00000000":
-        return f"imported from {printable(run.record.imported['folder'])}"
+        return f"imported from {run.record.imported['folder']}"
     return f"{run.checkpoint.name} of {length_of(run.folder, run.recipe.training)}"
 
 
@@ -78,7 +78,7 @@ def progress_of(folder: Path, settings: TrainConfig) -> str:
     try:
         names = [f"{which} {name}" for which, name in Checkpoints(folder / "checkpoints").index.items()]
     except UserError as error:  # one is missing or damaged
-        names = [printable(str(error).splitlines()[0])]
+        names = [str(error).splitlines()[0]]
     done = "" if state["step"] == total else f"{state['step']:,} of "
     return f"{done}{length} in {state['seconds']:.0f} s; checkpoints: {', '.join(names)}"
 

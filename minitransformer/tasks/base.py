@@ -24,7 +24,6 @@ from ..data.batching import IGNORE
 from ..data.labels import check_labels
 from ..data.splits import Splits
 from ..errors import UserError, did_you_mean
-from ..files import printable
 from ..models.protocol import MODELS, model_class
 from ..text.tokenizer import Tokenizer
 from .metrics import METRICS, Metric
@@ -80,7 +79,7 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
         reader: Any = cls
         examples = reader.read_file(run.recipe.data, path)
         if run.labels:
-            check_labels(printable(path), cls.labels_in(examples), run.labels)
+            check_labels(str(path), cls.labels_in(examples), run.labels)
         return examples
 
     @property

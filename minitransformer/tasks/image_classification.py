@@ -31,7 +31,6 @@ from ..data.labels import check_labels
 from ..data.masking import row_generator
 from ..data.splits import Sources, Splits, example_line, user_splits
 from ..errors import UserError, check_range, counted
-from ..files import printable
 from .base import Rows, Trained, check_dataset, register_task
 from .examples import VALIDATION, Batch, ExampleTask
 from .inputs import check_texts
@@ -96,7 +95,7 @@ class ImageClassification(ExampleTask):
         found = processor.read_images(path) if processor else read_images(path, trained_pixels(run))
         examples = _examples(found)
         numbers = list(map(str, range(len(run.labels))))
-        check_labels(printable(path), cls.labels_in(examples), numbers)
+        check_labels(str(path), cls.labels_in(examples), numbers)
         return examples
 
     @classmethod
@@ -239,7 +238,7 @@ def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[
     if held_out := re.fullmatch(r"test:(\d{1,18})", name):
         if processor:
             raise UserError(
-                f"{printable(run.folder)} is an imported run, which has no data set.\n"
+                f"{run.folder} is an imported run, which has no data set.\n"
                 f"Pass an image file, such as cat.png."
             )
         examples = splits()["test"]

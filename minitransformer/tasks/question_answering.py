@@ -32,7 +32,6 @@ from ..data.labels import (
 from ..data.splits import Splits
 from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range
-from ..files import printable
 from ..text.tokenizer import Tokenizer
 from .base import Trained, loss_sum, register_task
 from .encoder import EncoderTask, LabelledData, Row, TextBatch
@@ -84,7 +83,7 @@ class QuestionAnswering(EncoderTask):
     @classmethod
     def read_test_file(cls, run: Trained, path: Path) -> list[Question]:
         examples = super().read_test_file(run, path)
-        warnings = answer_warnings(run.recipe.data, run.tokenizer, {printable(path): examples})
+        warnings = answer_warnings(run.recipe.data, run.tokenizer, {str(path): examples})
         return Examples(examples, [*warnings, *getattr(examples, "notes", ())])
 
     @classmethod

@@ -13,7 +13,6 @@ from ..data.prefixes import phrasebook_tasks
 from ..data.splits import Pair, Sources, Splits, user_splits
 from ..data.tables import FileFormat
 from ..errors import check_range
-from ..files import printable
 from .base import Rows, Trained, check_dataset, register_task
 from .scores import Score
 from .translation import Translation, check_lengths
@@ -82,9 +81,7 @@ class TextToText(Translation):
         prefixes = [source.partition(":")[0].strip() for source, _, _ in rows[1:]]
         for prefix in dict.fromkeys(prefixes):
             selected = [(row, name == prefix) for row, name in zip(rows[1:], prefixes, strict=True)]
-            scores[f"exact_match, {printable(prefix)}"] = Score(
-                [(e == p and of, of) for (_, e, p), of in selected]
-            )
+            scores[f"exact_match, {prefix}"] = Score([(e == p and of, of) for (_, e, p), of in selected])
         return scores, rows
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import UserError
-from ..files import printable, read_json
+from ..files import read_json
 from .pretrained_tokenizer import PretrainedTokenizer
 from .sentencepiece_tokenizer import SentencePieceTokenizer
 from .tokenizer import Tokenizer, TokenizerError
@@ -19,7 +19,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
         raise TokenizerError(str(error)) from None
     keys = content.keys() if isinstance(content, dict) else ()
     if "pretrained" in keys:
-        return PretrainedTokenizer.from_json(content, printable(path))
+        return PretrainedTokenizer.from_json(content, str(path))
     if "sentencepiece" in keys:
-        return SentencePieceTokenizer.from_json(content, printable(path))
+        return SentencePieceTokenizer.from_json(content, str(path))
     return Tokenizer.load(path)

@@ -12,7 +12,7 @@ from typing import Any
 import tokenizers as hf
 
 from ..errors import check_integer
-from ..files import JSON_LIMIT, printable
+from ..files import JSON_LIMIT
 from .tokenizer import Tokenizer, TokenizerError
 from .tokenizer_presets import CLS, END, MASK, PAD, SEP, START, UNK
 
@@ -76,7 +76,7 @@ class PretrainedTokenizer(Tokenizer):
                     "is not in the vocabulary" if role in ROLES else f"has the unknown role {role!r:.60}"
                 )
                 raise TokenizerError(
-                    f"the special token {printable(repr(token)):.60} {problem}.\n"
+                    f"the special token {token!r:.60} {problem}.\n"
                     f"Download the tokenizer's files again, all from one model."
                 )
         return {role: roles[role] for role in ROLES if role in roles}
@@ -216,7 +216,7 @@ def _problem_in(error: BaseException) -> str:
     """The first line of an error of the library, whose panics are not of the class Exception."""
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
-    return printable(error).splitlines()[0][:200] if str(error) else type(error).__name__
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
 def _problem_of(model: Any, added: Any) -> str:

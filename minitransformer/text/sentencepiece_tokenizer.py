@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from ..errors import UserError
-from ..files import JSON_LIMIT, printable
+from ..files import JSON_LIMIT
 from .pretrained_tokenizer import PretrainedTokenizer
 from .tokenizer import TokenizerError
 
@@ -165,7 +165,7 @@ class SentencePieceTokenizer(PretrainedTokenizer):
         except UserError:
             raise
         except (ValueError, TypeError, LookupError, AttributeError) as error:
-            problem = printable(error).splitlines()[0]
+            problem = str(error).splitlines()[0]
             raise TokenizerError(f"{where} is damaged: {problem}.\nImport the model again.") from None
 
 
@@ -189,7 +189,7 @@ def _processor(model: bytes, where: str) -> Any:
         processor.id_to_piece(list(range(processor.get_piece_size())))  # all are UTF-8
         return processor
     except (RuntimeError, OSError, ValueError) as error:
-        problem = printable(error).splitlines()[0] if str(error) else "it cannot be parsed"
+        problem = str(error).splitlines()[0] if str(error) else "it cannot be parsed"
         raise TokenizerError(
             f"{where} is not a SentencePiece model: {problem:.200}.\nDownload it again."
         ) from None

@@ -21,7 +21,7 @@ from tokenizers import trainers
 from minigrad.io import write_atomically
 
 from ..errors import UserError, check_integer
-from ..files import JSON_LIMIT, printable, read_json
+from ..files import JSON_LIMIT, read_json
 from .tokenizer_presets import (
     BYTE_PIECES,
     BYTES,
@@ -390,7 +390,7 @@ class Tokenizer:
         try:
             return cls(*rebuild(content))
         except ValueError as error:
-            problem = f"{printable(path)} is not a minitransformer tokenizer: {error}"
+            problem = f"{path} is not a minitransformer tokenizer: {error}"
             raise TokenizerError(f"{problem}.\nUse the tokenizer.json of a run.") from None
 
 

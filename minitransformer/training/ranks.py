@@ -23,7 +23,6 @@ from minigrad import Tensor, nn
 from minigrad.core.devices import find_backend
 
 from ..errors import UserError, counted
-from ..files import printable
 
 T = TypeVar("T")
 
@@ -146,10 +145,10 @@ class MPIRanks(Ranks):
         for name in dict.fromkeys(name for each in gathered for name in each):
             values = [each.get(name, NOT_GIVEN) for each in gathered]
             if others := [rank for rank, value in enumerate(values) if value != values[0]]:
-                first = printable(_truncate(values[0]))
-                other = printable(_truncate(values[others[0]]))
+                first = _truncate(values[0])
+                other = _truncate(values[others[0]])
                 raise self._error(
-                    f"the ranks were started differently: {printable(name)} is {first} on rank 0, "
+                    f"the ranks were started differently: {name} is {first} on rank 0, "
                     f"{other} on rank {', '.join(map(str, others))}.\n"
                     f"Start all ranks with the same command, data and versions."
                 )
@@ -269,7 +268,7 @@ def join(device: str = "cpu", command: Mapping[str, str] | None = None) -> Ranks
     All ranks must have been started with the same `command` (see `words_by_flag`).
     """
     global _current
-    started = max(map(_size, SIZES))
+    started = max(int(os.environ.get(name) or 1) for name in SIZES)
     if started > 1 and _current.size == 1:
         comm = _world(started)
         _current = MPIRanks(comm)
@@ -283,17 +282,6 @@ def join(device: str = "cpu", command: Mapping[str, str] | None = None) -> Ranks
         if device == "cuda":  # after `_current` is set, so that only one rank reports an error
             _current = NCCLRanks(comm)
     return _current
-
-
-def _size(name: str) -> int:
-    """The number of processes in one of the environment variables SIZES; 1 if it is empty or not set."""
-    value = os.environ.get(name) or "1"
-    if not (value.isdecimal() and value.isascii() and 0 < len(value) < 10 and int(value)):
-        raise RanksError(
-            f"{name} must be the number of processes started by mpiexec, got {value[:40]!r}.\n"
-            f"Unset {name}, or start the processes with mpiexec, which sets it."
-        )
-    return int(value)
 
 
 def _world(started: int) -> Any:

@@ -301,7 +301,7 @@ class Trainer:
         return self.step % getattr(self.config, every) == 0 or self.step == self.config.steps
 
     def _warn(self, message: str) -> None:
-        self.console.print(printable(f"warning: {message}"), highlight=False, markup=False, soft_wrap=True)
+        self.console.print(f"warning: {message}", highlight=False, markup=False, soft_wrap=True)
 
     def validate(self, log: Log) -> None:
         """Compute and log the validation scores, of the averaged weights if there are any; save the best."""

@@ -258,6 +258,12 @@ MISTAKES = {
         "got '0.1x'",
         "^(?!Pass float)",
     ),
+    "a rate that is the text nan": (
+        lambda: mg.optim.SGD([A.detach()], "nan"),
+        DtypeError,
+        "got 'nan'",
+        "^Pass a number",
+    ),
     "a rate that YAML reads as text": (
         lambda: mg.optim.SGD([A.detach()], "1e-3"),
         DtypeError,

@@ -716,3 +716,17 @@ def test_a_plateau_counts_its_steps():
     schedule.step(1.0)
     schedule.step(1.0)
     assert schedule.last_epoch == 2
+
+
+def test_an_optimizer_or_schedule_of_ones_own_that_forgets_init_is_told():
+    class Forgetful(optim.Optimizer):
+        def __init__(self, params):
+            self.mine = params
+
+    class ForgetfulSchedule(optim.lr_scheduler.LRScheduler):
+        def __init__(self, optimizer):
+            self.mine = optimizer
+
+    for use in (Forgetful([]).step, Forgetful([]).zero_grad, ForgetfulSchedule(None).step):
+        with pytest.raises(StateError, match=r"super\(\).__init__\(\) of Forgetful\w* has not been called"):
+            use()

@@ -13,7 +13,6 @@ import pytest
 
 import minigrad as mg
 from minitransformer import startup
-from minitransformer.cli import readme
 from minitransformer.data import datasets
 from minitransformer.errors import UserError
 from minitransformer.files import shell_command
@@ -23,14 +22,6 @@ from tests.tiny import TINY
 TRAIN = ["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", *TINY]
 
 # ---------------------------------------------------------------- variables
-
-
-@pytest.mark.parametrize("name", ranks.SIZES)
-@pytest.mark.parametrize("value", ["x", "0", "-1", "1.5", " ", "9" * 400, "²"])
-def test_a_number_of_processes_that_is_none_is_an_error_that_names_the_variable(monkeypatch, name, value):
-    monkeypatch.setenv(name, value)
-    with pytest.raises(UserError, match=rf"{name} must be the number .*\nUnset {name}"):
-        ranks.join()
 
 
 @pytest.mark.parametrize("name", ranks.SIZES)
@@ -95,37 +86,6 @@ __main__.main()
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 3
 
 
-def failing(package):
-    """The error of a package that cannot make sense of a variable."""
-    space = {"__name__": f"{package}.config"}
-    exec("def read(): raise ValueError('not a number: x')", space)
-    try:
-        space["read"]()
-    except ValueError as error:
-        return error.with_traceback(error.__traceback__.tb_next)
-
-
-def test_an_error_of_a_package_names_the_variables_that_it_reads(monkeypatch):
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "x" * 1000)
-    message = startup.describe_error(failing("numba"))
-    first, second = message.split("\n")
-    assert first == "numba cannot be used: not a number: x."
-    assert "NUMBA_NUM_THREADS (now 'xxx" in second
-    assert len(second) < 500
-    assert startup.describe_error(failing("elsewhere")) is None
-    monkeypatch.delenv("NUMBA_NUM_THREADS")
-    for name in [name for name in os.environ if name.startswith("NUMBA_")]:
-        monkeypatch.delenv(name)
-    assert startup.describe_error(failing("numba")) is None
-
-
-def test_an_error_of_our_own_is_not_explained_by_variables(monkeypatch):
-    monkeypatch.setenv("NUMBA_OPT", "3")
-    with pytest.raises(ValueError, match="no kernels") as raised:
-        mg.kernels.use("no kernels")
-    assert startup.describe_error(raised.value) is None
-
-
 def test_numba_that_cannot_be_imported_is_an_error_of_two_lines(monkeypatch):
     def fail():
         raise ValueError("Number of threads specified must be > 0.")
@@ -144,17 +104,6 @@ def test_what_refuses_to_draw_is_found_before_the_training(cli, here, monkeypatc
     code, _, err = cli(*TRAIN)
     assert (code, len(err.splitlines())) == (2, 2)
     assert not (here / "new").exists()
-
-
-def test_a_matplotlibrc_that_cannot_be_read_is_named(tmp_path):
-    (tmp_path / "matplotlibrc").write_bytes(b"\xff\xfe\x00")
-    command = [sys.executable, "-P", "-m", "minitransformer", "train", "reverse", "--steps", "1"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 2, done.stderr
-    *_, problem, fix = done.stderr.splitlines()  # before them is a line of matplotlib's own
-    assert problem.startswith("error: matplotlib cannot be used")
-    assert "the file matplotlibrc in this folder" in fix
 
 
 def test_a_picture_that_fails_costs_no_results(cli, here, monkeypatch):
@@ -261,53 +210,35 @@ def shell(script):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [("MT --version > /dev/full", "No space left on device"), ("MT --version >&-", "Bad file descriptor")],
-)
-def test_output_that_cannot_be_written_is_an_error_of_two_lines(script, reason):
-    done = shell(script)
+def test_output_that_cannot_be_written_is_an_error_of_two_lines():
+    done = shell("MT --version > /dev/full")
     assert done.returncode == 2
-    assert re.fullmatch(rf"error: standard output: {reason}\.\nCheck .*\n", done.stderr)
+    assert re.fullmatch(r"error: standard output: No space left on device\.\nCheck .*\n", done.stderr)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_messages_that_nobody_can_read_are_no_error():
-    for script in ("MT --version 2> /dev/full", "MT --version 2>&- <&-"):
-        done = shell(script)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith("minitransformer ")
+def test_a_full_disk_for_messages_does_not_stop_a_training(here):
+    done = shell(f"MT {' '.join(map(str, TRAIN))} 2> /dev/full")
+    assert done.returncode == 0
+    assert "exact match" in done.stdout
+
+
+def test_a_reader_that_stops_reading_ends_the_command_quietly():
+    done = shell("{ MT recipes; echo $? >&2; } | true")
+    assert done.stderr == "1\n"
 
 
 # ---------------------------------------------------------------- names
 
-NAMES = ["a b", "-run", "x\ny", "a\tb", "it's", "\\", "\x1b[31m", "\udcff", "é", "$(id)"]
+NAMES = ["a b", "-run", "it's", "\\", "é", "$(id)"]
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_command_that_is_shown_is_one_line_and_works_when_it_is_copied(name):
+def test_a_command_that_is_shown_works_when_it_is_copied(name):
     command = shell_command(["printf", "%s", Path(name)])
-    assert "\n" not in command
-    assert command.encode()
     found = os.fsdecode(subprocess.run(["bash", "-c", command], capture_output=True).stdout)
     assert found == (f"./{name}" if name.startswith("-") else name)
-
-
-def test_a_line_break_in_a_name_never_begins_a_line(cli, here):
-    name = "x\nerror: type this"
-    shutil.copytree("mine", name)
-    os.rename("pairs.tsv", f"{name}.tsv")
-    for argv in (
-        ["translate", f"{name}2", "I love you"],
-        ["train", "phrasebook", "--data", f"{name}.tsv", "--run-dir", name],
-        ["train", "phrasebook", "--data", f"{name}.tsv", f"--run-dir={name}/{name}", *TINY],
-        ["evaluate", name, "--data", "missing.tsv"],
-    ):
-        code, _, err = cli(*argv)
-        assert not any(line.startswith("error: type") for line in err.splitlines())
-        if code:
-            assert len(err.splitlines()) == 2
 
 
 def test_a_run_whose_name_begins_with_a_dash_is_used_as_it_says(cli, here):
@@ -317,17 +248,17 @@ def test_a_run_whose_name_begins_with_a_dash_is_used_as_it_says(cli, here):
     assert cli("translate", "./-run", "I love you")[0] == 0
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<img src=x onerror=alert(1)>",
-        "a|b", "[a](b)", "![a](b)", "&lt;b&gt;", "# a", "**a**", "_a_", "~~a~~",
-        "`<b>`",
-        "```", "\\|<b>", "- a", "1. a", "> a", "===", "$a$", "<!-- a", "http://a.b", "www.a.b", "a\n# b",
-    ],
-)  # fmt: skip
-def test_nothing_of_a_text_is_markup_in_a_readme(text):
-    for shown in (readme._escape(text), readme._code(text)):
-        assert "\n" not in shown
-        plain = re.sub(r"`[^`|\\]*`$", "", re.sub(r"\\[!-/:-@\[-`{-~]", "x", shown))
-        assert not re.search(r"[<`*\[|#&$]|~~|(?<!\w)_|://|www\.|^[-=>]|^\d+\.\s", plain), shown
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes")
+@pytest.mark.parametrize("name", [b"it's $(mine), d\xc3\xa9j\xc3\xa0", b"not UTF-8 \xff"])
+def test_data_and_runs_of_any_name_are_trained_and_evaluated(cli, here, name):
+    name = os.fsdecode(name)
+    os.rename("pairs.tsv", f"{name}.tsv")
+    for argv in (
+        ["train", "phrasebook", "--data", f"{name}.tsv", "--run-dir", name, *TINY],
+        ["train", "phrasebook", "--run-dir", name, "--resume", "--steps", 5],
+        ["evaluate", name],
+        ["graph", name, "-o", f"{name}.svg"],
+    ):
+        code, _, err = cli(*argv)
+        assert code == 0, err
+    assert (here / name / "README.md").is_file()

@@ -3,17 +3,16 @@
 import io
 import itertools
 import json
-import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from minitransformer.cli import PrintableStream, main
-from minitransformer.cli.lines import MAX_LINE, read_lines
+from minitransformer.cli import main
+from minitransformer.cli.lines import read_lines
 from minitransformer.cli.translate import translate_lines
 from minitransformer.errors import UserError
-from minitransformer.files import one_line, sha256, shell_command, to_json
+from minitransformer.files import one_line, sha256, to_json
 from minitransformer.recipes import load_recipe
 from minitransformer.runs.evaluations import About, Evaluation
 from minitransformer.runs.run import Run
@@ -48,6 +47,9 @@ class Blocks(io.RawIOBase):
     @property
     def buffer(self):
         return self
+
+    def isatty(self):
+        return False
 
 
 # ---------------------------------------------------------------- translate, from standard input
@@ -102,9 +104,8 @@ def test_spaces_around_a_sentence_are_no_part_of_it():
     [
         (b"love " * 32, "32 tokens"),
         (b"caf\xe9", "not UTF-8 (byte 3)"),
-        (b"x" * (MAX_LINE + 1), "longer than 1,048,576 bytes"),
     ],
-    ids=["tokens", "encoding", "bytes"],
+    ids=["tokens", "encoding"],
 )
 def test_a_line_that_cannot_be_translated_gives_an_empty_line_and_a_warning(cli, stdin, line, reason):
     stdin(b"I love you\n" + line + b"\n" + SECOND.encode() + b"\n")
@@ -134,18 +135,6 @@ def test_endless_input_is_translated_as_it_arrives(here, monkeypatch):
     assert [len(lines) for lines in itertools.islice(results, 3)] == [1, 1, 1]
 
 
-def test_a_line_without_an_end_does_not_fill_the_memory(monkeypatch):
-    monkeypatch.setattr("sys.stdin", Blocks(itertools.chain([b"x" * MAX_LINE] * 30, [b"\nlast"])))
-    tracemalloc.start()
-    try:
-        lines = list(itertools.chain(*read_lines("translate")))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert [len(line) for line in lines] == [MAX_LINE + 1, 4]
-    assert peak < 8 * MAX_LINE
-
-
 def test_a_byte_order_mark_is_not_part_of_the_first_line(cli, stdin):
     stdin("\ufeffI love you\n".encode())
     assert cli("translate", "mine")[1:] == cli("translate", "mine", "I love you")[1:]
@@ -161,13 +150,6 @@ def test_a_translation_that_never_ends_is_cut_off(here, monkeypatch):
     assert [len(short.split()), len(long.split())] == [120, 140]  # with <END>, 2 and 4 tokens
 
 
-def test_without_standard_input_there_is_nothing_to_translate(cli, monkeypatch):
-    monkeypatch.setattr("sys.stdin", None)
-    code, _, err = cli("translate", "mine")
-    assert code == 2
-    assert "nothing to translate" in err
-
-
 def test_many_unknown_words_are_counted(here, capsys):
     warn_of_unknown(Run("mine"), [" ".join(f"zebra{'x' * i}" for i in range(25))])
     (line,) = capsys.readouterr().err.splitlines()
@@ -180,38 +162,11 @@ def test_many_unknown_words_are_counted(here, capsys):
 RED = "\x1b[31m"
 
 
-def shows(text):
-    return "\x1b" not in text and "\\x1b" in text
-
-
 def test_a_translation_is_one_line_without_escapes(here, cli, monkeypatch):
     escapes = lambda run, texts: [f"{RED}a\nb\u2028\tc"] * len(texts)
     monkeypatch.setattr(Translation, "translate", escapes)
     assert cli("translate", "mine", "I love you", SECOND)[1] == "\\x1b[31ma\\nb\\u2028\tc\n" * 2
     assert one_line("Je t'aime, «\u00a0ça\u00a0» 😀") == "Je t'aime, «\u00a0ça\u00a0» 😀"
-
-
-def test_escapes_in_files_are_shown_not_sent(cli, here):
-    (here / "pairs.tsv").write_text(f"{RED}\n", encoding="utf-8")
-    _, out, err = cli("train", "phrasebook", "--data", "pairs.tsv")
-    assert RED not in out + err
-    (here / "own.toml").write_text('task = "translation"\n[model]\n"\\u001b[31m" = 1\n')
-    _, out, err = cli("train", "own.toml")
-    assert shows(out + err)
-
-
-@pytest.mark.parametrize("argv", [["train", "own.toml"], ["train", "own.toml", "--help"]], ids=" ".join)
-@pytest.mark.parametrize("key", ["description", "dataset"])
-def test_a_recipe_with_escapes_is_refused(cli, here, key, argv):
-    line = f'{key} = "\\u001b[31m"\n'
-    (here / "own.toml").write_text(
-        f'task = "translation"\n{line}' if key == "description" else f'task = "translation"\n[data]\n{line}'
-    )
-    code, out, err = cli(*argv)
-    assert code == 2
-    assert f"{key} = " in err
-    assert "control characters" in err
-    assert RED not in out + err
 
 
 def test_what_a_language_model_writes_is_shown(cli, monkeypatch):
@@ -222,21 +177,12 @@ def test_what_a_language_model_writes_is_shown(cli, monkeypatch):
     assert cli("generate", "play", "--prompt", "ROMEO:")[1] == "ROMEO:\\x1b[31m\n\tend\n"
 
 
-@pytest.mark.parametrize("escape", ["", RED])
-def test_characters_that_the_terminal_does_not_have_become_question_marks(here, monkeypatch, escape):
+def test_characters_that_the_terminal_does_not_have_become_question_marks(here, monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stderr", stream)
-    assert main(["translate", "mine", f"été {escape}"]) == 0
+    assert main(["translate", "mine", "été"]) == 0
     stream.flush()
     assert b"?t?" in stream.buffer.getvalue()
-
-
-def test_a_stream_that_shows_control_characters_is_a_stream(tmp_path):
-    with open(tmp_path / "out.txt", "w", encoding="utf-8") as file:
-        stream = PrintableStream(file)
-        print("a\x1b", "b", sep="\n", file=stream, flush=True)
-        assert stream.fileno() == file.fileno()
-        assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "a\\x1b\nb\n"
 
 
 # ---------------------------------------------------------------- errors
@@ -314,25 +260,6 @@ def test_names_of_columns_are_no_lines_of_their_own(cli):
         _, out, err = cli(*argv, *TINY)
         assert "x\\nerror: fake" in err
         assert not false_lines(out + err)
-
-
-def test_half_a_surrogate_pair_in_a_record_is_shown_by_its_code(cli):
-    def change(content):
-        content["data"]["data"] = "\ud800"
-        content["examples"][0][0] = "\ud800"
-
-    change_record(change)
-    data = ("--data", "pairs.tsv")
-    for argv in (
-        ["evaluate", "mine", *data],
-        ["show", "mine"],
-        ["translate", "mine", "I love you"],
-        ["train", "phrasebook", "--run-dir", "mine", "--resume", "--steps", 5, *data],
-    ):
-        code, _, err = cli(*argv)
-        assert code == 0, err
-    assert r"$'\xed\xa0\x80'" in Path("mine/README.md").read_text()
-    assert shell_command(["a\udcff"]) == r"$'a\xff'"
 
 
 def test_half_a_surrogate_pair_in_a_label_is_written_by_its_code():

@@ -27,7 +27,7 @@ def test_the_memory_of_a_card_is_within_a_fifth_of_the_peak_of_train(here):
 from minigrad import allocator
 from minitransformer.cli.card import card_of, read_command
 from minitransformer.data.splits import Sources
-from minitransformer.inspection import card
+from minitransformer.runs import card
 allocator.keep_freed_memory()
 card.SECONDS, card.SAMPLE = 0.0, 2
 recipe, options = read_command(FLAGS)

@@ -97,7 +97,8 @@ def test_the_wheel_holds_both_packages_whole_and_nothing_else(sdist, wheel):
     metadata = {name for name in names if name.startswith(f"{NAME}.dist-info/")}
     sources = {f"{package}/{file}" for package in PACKAGES for file in files_of(sdist / package)}
     assert names - metadata == sources
-    assert {f"{package}/py.typed" for package in PACKAGES} | {"minigrad/core/bound.pyi"} < sources
+    stubs = {"minigrad/core/bound.pyi", "minitransformer/__init__.pyi"}
+    assert {f"{package}/py.typed" for package in PACKAGES} | stubs < sources
     assert f"{NAME}.dist-info/licenses/LICENSE" in metadata
 
 

@@ -43,7 +43,7 @@ def final_weights(folder):
 
 NOT_NAMES = [
     "", ".", "..", "...", " ", "../../escaped", "a/b", "/escaped", "a\\b", r"\\host\x", "C:escaped",
-    "nul", "AUX.txt", "com1", "a\0b", "a\nb", "a\tb", "\x1b[31m", "\u202e", "x" * 201, "é" * 101,
+    "a\0b", "a\nb", "\x1b[31m", "\u202e",
 ]  # fmt: skip
 
 
