@@ -78,20 +78,15 @@ def relu(x):
 def gelu(x, approximate="none"):
     """x Phi(x), or with approximate="tanh" x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x**3)."""
     x = np.asarray(x, order="C")
+    forward, backward = (
+        (_gelu_tanh, _gelu_tanh_backward) if approximate == "tanh" else (_gelu, _gelu_backward)
+    )
     y = np.empty(x.shape, x.dtype)
-    phi = None if approximate == "tanh" else 0.5 * erfc(x * (-1 / math.sqrt(2)))
-    if phi is None:
-        _in_blocks(_gelu_tanh, x, out=y)
-    else:
-        np.multiply(x, phi, out=y)
+    _in_blocks(forward, x, out=y)
 
     def gradient(g, needs):
-        g = np.asarray(g, order="C")
         r = np.empty(x.shape, x.dtype)
-        if phi is None:
-            _in_blocks(_gelu_tanh_backward, x, g, out=r)
-        else:
-            _in_blocks(_gelu_backward, x, phi, g, out=r)
+        _in_blocks(backward, x, np.asarray(g, order="C"), out=r)
         return (r,)
 
     return y, gradient
@@ -147,13 +142,21 @@ def _gelu_tanh_backward(x, g, out):
         out[infinite] = np.nan  # as in PyTorch
 
 
-def _gelu_backward(x, phi, g, out):
+def _phi(x):
+    return 0.5 * erfc(x * (-1 / math.sqrt(2)))
+
+
+def _gelu(x, out):
+    np.multiply(x, _phi(x), out=out)
+
+
+def _gelu_backward(x, g, out):
     np.multiply(x, x, out=out)
     out *= -0.5
     np.exp(out, out=out)
     out *= 1 / math.sqrt(2 * math.pi)  # the density
     out *= x
-    out += phi
+    out += _phi(x)
     out *= g
 
 

@@ -1,9 +1,8 @@
 """Scaled dot-product attention, a tile of queries at a time.
 
 The scores of a tile fit into the processor's cache, so memory grows linearly with the length. The weights W
-are stored only if there is a single tile. Otherwise backward recomputes them from one number per row,
-W = exp(S - log sum exp S) (Dao et al. 2022, "FlashAttention", section 3.1). The work on the rows of scores is
-three functions (`RowWork`), here in NumPy.
+are not stored. Backward recomputes them from one number per row, W = exp(S - log sum exp S) (Dao et al. 2022,
+"FlashAttention", section 3.1). The work on the rows of scores is three functions (`RowWork`), here in NumPy.
 """
 
 from __future__ import annotations
@@ -220,11 +219,13 @@ def _attend_in_one_tile(
 ) -> tuple[np.ndarray, Callable]:
     """`attend` for scores that fit into one tile: short sequences, or one generated token."""
     w = (q * scale) @ k.swapaxes(-1, -2)
-    work.softmax(w, causal_offset)
+    logarithms = work.softmax(w, causal_offset)
     y = np.matmul(w, v, out=empty_heads(np.empty, q, (*q.shape[:-1], v.shape[-1])))
 
     def gradient(g, needs, into=(None, None, None)):
         d_q, d_k, d_v = into
+        w = (q * scale) @ k.swapaxes(-1, -2)
+        work.recompute(w, logarithms, causal_offset)
         d_s = g @ v.swapaxes(-1, -2)
         work.gradient(d_s, w, causal_offset)
         d_s *= scale

@@ -63,7 +63,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
         if not needs[0]:
             return None, d_weight, d_bias
         u = g if weight is None else g * weight.reshape(size)
-        mean_u = (u @ average)[:, None]
+        mean_u = (u @ _average(size, x.dtype))[:, None]
         h *= (np.vecdot(u, h) / -max(size, 1))[:, None]
         h += u
         h -= mean_u
