@@ -471,6 +471,18 @@ def test_a_small_gate_beside_nan_is_not_0(which):
 
 
 @pytest.mark.parametrize("which", BOTH)
+def test_a_step_of_adam_is_its_definition(which):
+    arrays = [draw(50, seed=1), draw(50, seed=2), draw(50, seed=3), draw(50, seed=4) ** 2]
+    found = [x.copy() for x in arrays]
+    numbers = (0.01, 0.1, 0.999, 0.001, 1.2, 1e-8, 0.99, 0.1)
+    adam_update.definition(*arrays, numbers)
+    with kernels.use(which):
+        adam_update(*found, numbers)
+    for ours, expected in zip(found, arrays, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("which", BOTH)
 def test_adam_steps_small_and_large_parameters_alike(which):
     """A parameter by itself, among many small ones, or as a large one: the same numbers."""
     results = []
