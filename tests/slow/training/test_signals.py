@@ -23,7 +23,9 @@ SCRIPT = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
+import minigrad as mg
 from tests.training.test_trainer import translation
+mg.kernels.use({kernels!r})
 trainer = translation(Path({folder!r}), steps=300, checkpoint_every=7, validate_every=50)
 trainer.resume()
 sys.exit(0 if trainer.train() else 1)
@@ -32,8 +34,9 @@ sys.exit(0 if trainer.train() else 1)
 
 @pytest.mark.parametrize("stop", ["SIGINT", "SIGKILL"])
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_a_run_that_a_signal_stopped_goes_on_as_if_nothing_were(stop, unbroken, tmp_path):
-    script = SCRIPT.format(root=str(Path(__file__).parents[3]), folder=str(tmp_path))
+def test_a_run_that_a_signal_stopped_goes_on_as_if_nothing_were(stop, unbroken, tmp_path, request):
+    kernels = request.config.getoption("--kernels")
+    script = SCRIPT.format(root=str(Path(__file__).parents[3]), folder=str(tmp_path), kernels=kernels)
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     log = tmp_path / "log.jsonl"
     while process.poll() is None and not (log.is_file() and log.read_text().count("\n") > 23):
