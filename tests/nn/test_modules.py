@@ -869,10 +869,12 @@ def test_float64_data_is_said_once_for_a_model_and_at_the_users_line():
     assert said[0].filename == __file__
 
 
-def test_backward_hooks_run_in_the_order_of_registration():
+@pytest.mark.parametrize("kind", ["hook", "pre_hook"])
+def test_backward_hooks_run_in_the_order_of_registration(kind):
     layer, seen = nn.Linear(2, 2), []
-    layer.register_full_backward_hook(lambda *args: seen.append("second"))
-    layer.register_full_backward_hook(lambda *args: seen.append("third"))
-    layer.register_full_backward_hook(lambda *args: seen.append("first"), prepend=True)
+    register = getattr(layer, f"register_full_backward_{kind}")
+    register(lambda *args: seen.append("second"))
+    register(lambda *args: seen.append("third"))
+    register(lambda *args: seen.append("first"), prepend=True)
     layer(mg.ones(1, 2, requires_grad=True)).sum().backward()
     assert seen == ["first", "second", "third"]
