@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from functools import cache
 from numbers import Integral, Real
@@ -18,6 +19,8 @@ KINDS: dict[Any, tuple[Any, str]] = {  # annotation -> types that match, and the
     int: (Integral, "an integer"),
     float: (Real, "a number"),
     str: (str, "a string"),
+    list: (list, "a list"),
+    dict: (dict, "a table"),
     NoneType: (NoneType, "None"),
 }
 
@@ -31,25 +34,31 @@ class Config:
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
-        annotations = _annotations(cls)  # type: ignore[arg-type]  # mypy takes type[Self] for unhashable
-        for name, value in [*zip(annotations, values), *named.items()]:  # noqa: B905 (Python counts them)
-            if name not in annotations:
-                raise UserError(
-                    f"{cls.__name__} has no field {name!r}.{did_you_mean(name, annotations)}\n"
-                    f"The fields are {', '.join(annotations)}."
-                )
-            if not fits(value, annotations[name]):
-                default = cls.__dataclass_fields__[name].default
-                other = "" if default is MISSING else f", or leave it out: the default is {default!r}"
-                raise UserError(
-                    f"{name} must be {describe(annotations[name])}, got {truncated_repr(value)}.\n"
-                    f"Pass one{other}."
-                )
+        names: Any = annotations_of(cls)  # type: ignore[arg-type]  # mypy takes type[Self] for unhashable
+        in_order = zip(names, values)  # noqa: B905 (Python counts them)
+        check_fields(cls, {**dict(in_order), **named})
         return super().__new__(cls)
 
 
+def check_fields(cls: type, values: Mapping[str, Any]) -> None:
+    """Raise a UserError for an unknown field of a dataclass, or a value of the wrong type."""
+    known = annotations_of(cls)
+    for name, value in values.items():
+        if name not in known:
+            raise UserError(
+                f"{cls.__name__} has no field {truncated_repr(name)}.{did_you_mean(name, known)}\n"
+                f"The fields are {', '.join(known)}."
+            )
+        if not fits(value, known[name]):
+            default = cls.__dataclass_fields__[name].default  # type: ignore[attr-defined]
+            other = "" if default is MISSING else f", or leave it out: the default is {default!r}"
+            raise UserError(
+                f"{name} must be {describe(known[name])}, got {truncated_repr(value)}.\nPass one{other}."
+            )
+
+
 @cache
-def _annotations(cls: type) -> dict[str, Any]:
+def annotations_of(cls: Any) -> dict[str, Any]:
     """The annotation of each field of a dataclass."""
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in fields(cls)}
@@ -62,17 +71,19 @@ def fits(value: Any, annotation: Any) -> bool:
         return any(fits(value, part) for part in parts)
     if get_origin(annotation) is tuple and Ellipsis not in parts:
         return isinstance(value, tuple | list) and len(value) == len(parts) and all(map(fits, value, parts))
-    if annotation not in KINDS:
+    kind = get_origin(annotation) or annotation
+    if kind not in KINDS:
         return True
-    return isinstance(value, KINDS[annotation][0]) and (annotation is bool or not isinstance(value, bool))
+    return isinstance(value, KINDS[kind][0]) and (kind is bool or not isinstance(value, bool))
 
 
 def describe(annotation: Any) -> str:
     """An annotation composed of KINDS in words, for error messages."""
-    parts = list(map(describe, get_args(annotation)))
-    if isinstance(annotation, UnionType):
-        return " or ".join(parts)
-    return KINDS[annotation][1] if annotation in KINDS else f"({', '.join(parts)})"
+    kind = get_origin(annotation) or annotation
+    if kind in KINDS:
+        return KINDS[kind][1]
+    parts = map(describe, get_args(annotation))
+    return " or ".join(parts) if isinstance(annotation, UnionType) else f"({', '.join(parts)})"
 
 
 def check_config(config: C, expected: type) -> C:

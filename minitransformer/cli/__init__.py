@@ -97,7 +97,7 @@ def load(verb: str) -> Any:
 
 def check_verb(verb: str) -> None:
     """Raise a UserError for an unknown verb, or one that cannot run here or under mpiexec."""
-    ranks = current_ranks() if verb in ("train", "sweep") else join(command={"verb": verb})
+    ranks = current_ranks() if verb in ("train", "sweep") else join()
     if verb not in VERBS:
         raise UserError(
             f"unknown verb {verb!r}.{did_you_mean(verb, VERBS)}\n"

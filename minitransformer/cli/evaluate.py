@@ -122,11 +122,7 @@ def check_reads_files(task: Any) -> None:
 
 def _is_own(run: Run, data: Path) -> bool:
     """Whether the file is the one that the run was trained on."""
-    if run.record.data:
-        return sha256(read_bytes(data)) == run.record.data.get("sha256")
-    with suppress(UserError):  # older versions stored no checksum of the file: compare the splits
-        return bool(run.splits(data))
-    return False
+    return sha256(read_bytes(data)) == run.record.data.get("sha256")
 
 
 def evaluate(

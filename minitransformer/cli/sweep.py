@@ -23,7 +23,7 @@ from ..runs.folder import read_config, read_record
 from ..runs.run import is_finished
 from ..tasks import Metric, Task, task_class
 from ..training.log import read_log
-from ..training.ranks import join, words_by_flag
+from ..training.ranks import join
 from .layout import columns, print_lines
 from .recipe_flags import missing_recipe
 from .subprocesses import run_python
@@ -58,7 +58,7 @@ def run(argv: list[str]) -> None:
         if argv and not is_help:
             print(missing_recipe(argv[0]), file=sys.stderr)
         raise SystemExit(0 if is_help else 2)
-    ranks = join(command=words_by_flag("sweep", argv))
+    ranks = join()
     plan = plan_runs(argv)
     tasks = [check(one) for one in plan]  # before any of them is trained
     task = tasks[0]

@@ -49,7 +49,7 @@ from ..training.checkpoint import Checkpoints
 from ..training.config import TrainConfig
 from ..training.diagnostics import Diagnostics
 from ..training.freezing import trained_line
-from ..training.ranks import Ranks, code_sha256, join, words_by_flag
+from ..training.ranks import Ranks, code_sha256, join
 from ..training.storage import EVENTS, METRICS, README, lock
 from ..training.tensorboard import TensorBoard
 from ..training.trainer import Trainer
@@ -100,7 +100,7 @@ USAGE = "usage: minitransformer train RECIPE|file.toml|RUN [options]   (train RE
 
 
 def run(argv: list[str]) -> None:
-    ranks = join(requested_device(argv), words_by_flag("train", argv))
+    ranks = join(requested_device(argv))
     with ranks.print_on_rank_0():
         recipe, options, folder, original = read_command(argv)
     command = our_command(["train", *argv])

@@ -36,7 +36,7 @@ class PixelRange(NamedTuple):
 
     integer_pixels: bool
     largest_pixel: float
-    smallest_pixel: float | None = None  # None in runs of older versions
+    smallest_pixel: float | None = None  # None if unknown
 
     @property
     def has_negatives(self) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from minigrad.io import write_atomically
 
@@ -43,7 +41,7 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
             name = "" if len(runs) == 1 else f"{label(folder.name, 30)}: "
             losses.plot(
                 [*train], [*train.values()], color=colour, linewidth=0.9, alpha=0.45,
-                label=name + _training_label(folder, records),
+                label=f"{name}training",
             )  # fmt: skip
             losses.plot(
                 [*validation], [*validation.values()], color=colour, marker=marker, markersize=3,
@@ -58,25 +56,6 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
             panel.grid()
         figure.align_ylabels()
         return save(figure, path)
-
-
-def _training_label(folder: Path, records: Sequence[dict[str, Any]]) -> str:
-    """The label of the training loss, which label smoothing raises well above the validation loss.
-
-    A run of an older version, which logged no other loss, may have been resumed by a newer one.
-    """
-    smoothed = [r["step"] for r in records if "loss" in r and "nll_loss" not in r]
-    if not smoothed:
-        return "training"
-    config = folder / "config.toml"
-    settings = (
-        tomllib.loads(config.read_text(encoding="utf-8")).get("training", {}) if config.is_file() else {}
-    )
-    smoothing = settings.get("label_smoothing")
-    if not smoothing:
-        return "training"
-    until = f" to step {smoothed[-1]:,}" if any("nll_loss" in r for r in records) else ""
-    return f"training, label smoothing {smoothing:g}{until}"
 
 
 def draw_curves(folder: Path) -> Path:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import reprlib
 import tomllib
-import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
-from ..base_config import fits
-from ..errors import UserError, did_you_mean
+from ..base_config import Config, annotations_of, check_fields
+from ..errors import UserError, check_choice, did_you_mean, truncated_repr
 from ..files import check_name, printable, read_text
 from ..models.presets import preset
 from ..models.protocol import MODELS, model_class
@@ -27,7 +26,7 @@ class RecipeError(UserError):
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Config):
     """A task with its data, a model and a training. `vocab_size` 0 means all tokens of the training data.
 
     Parts that are left out get the defaults of the task and of its first model type. A recipe from a file has
@@ -89,7 +88,8 @@ def _without_vocabulary(config_class: type) -> dict[str, Any]:
     return {"vocab_size": 0} if "vocab_size" in config_class.__dataclass_fields__ else {}  # type: ignore[attr-defined]
 
 
-LIMIT = 2**15  # characters of a recipe
+LIMIT = 2**15  # bytes of a recipe
+KEYS = ("task", "name", "description", "data", "model", "training", "expect")
 FOR_FILES = {  # the suffix of a data file -> the recipe to train on it, and what that gives
     ".txt": ("shakespeare-char-cpu", "a GPT that continues your text"),
     ".tsv": ("phrasebook", "a translator of your pairs"),
@@ -98,7 +98,6 @@ FOR_FILES = {  # the suffix of a data file -> the recipe to train on it, and wha
     ".conll": ("bert-tag", "a tagger"),
     ".conllu": ("bert-tag", "a tagger"),
 }
-TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "a string in quotes"}
 
 
 def names() -> list[str]:
@@ -133,7 +132,7 @@ def load_recipe(name: str) -> Recipe:
 def with_own_data(recipe: Recipe, name: str) -> Recipe:
     """The recipe for the user's file, without what is specific to its own data set."""
     task = task_class(recipe.task)
-    description = f"{recipe.name}, on {printable(name)}"
+    description = f"{recipe.name}, on {printable(name)}"  # which may not be UTF-8
     data = task.own_data(recipe.data)
     if data == recipe.data:
         return dataclasses.replace(recipe, description=description)
@@ -192,18 +191,11 @@ def sizes_of(model: Any, config_class: type) -> dict[str, Any]:
 
 def with_settings(recipe: Recipe, data: Any, model: Any, training: TrainConfig) -> Recipe:
     """The recipe with these settings, without `expect` if they change the result."""
-    for part in (data, model, training):
-        for name, value in dataclasses.asdict(part).items():
-            if isinstance(value, str) and printable(value) != value:
-                raise UserError(
-                    f"{name} = {_shown(value)} has control characters, or bytes that are not text.\n"
-                    f"Remove them."
-                )
-    neutral = {name: getattr(training, name) for name in NEUTRAL if hasattr(training, name)}
-    same = (recipe.data, recipe.model, dataclasses.replace(recipe.training, **neutral)) == (
-        data,
-        model,
-        training,
+    neutral = {name: getattr(recipe.training, name) for name in NEUTRAL}
+    same = (data, model, dataclasses.replace(training, **neutral)) == (
+        recipe.data,
+        recipe.model,
+        recipe.training,
     )
     expect = recipe.expect if same else {}
     return dataclasses.replace(recipe, data=data, model=model, training=training, expect=expect)
@@ -229,106 +221,67 @@ def _model_type(task: type[Task], model_type: str, preset_name: str) -> tuple[st
 
 
 def parse_recipe(text: str, name: str, where: str) -> Recipe:
-    """Parse a recipe in TOML; a RecipeError names an unknown key, or a value of the wrong type."""
-    if len(text) > LIMIT:
-        raise RecipeError(f"{where} has {len(text):,} characters; the limit is {LIMIT:,}.\nShorten it.")
+    """Parse a recipe in TOML; a RecipeError names the file and section of a mistake."""
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise RecipeError(f"{where} is not valid TOML: {error}.\nFix that line.") from None
     if "task" not in content:
-        raise RecipeError(
-            f'{where} has no task.\nAdd the line task = "NAME", with one of {", ".join(sorted(TASKS))}.'
-        )
-    task = content.pop("task")
-    if not isinstance(task, str) or task not in TASKS:
-        close = did_you_mean(task, TASKS) if isinstance(task, str) else ""
-        raise RecipeError(f"{where}: unknown task {_shown(task)}.{close}\nChoose one of {', '.join(TASKS)}.")
-    model = content.pop("model", {})
-    chosen = {key: model.pop(key, "") for key in ("model_type", "preset")} if isinstance(model, dict) else {}
-    for key, value in chosen.items():
-        _value(value, str, key, f"{where} [model]")
-    try:
-        model_type, settings = _model_type(TASKS[task], *chosen.values()) if chosen else ("", {})
-    except UserError as error:
-        raise RecipeError(f"{where} [model]: {error}") from None
-    types = {
-        "name": str,
-        "description": str,
-        "data": TASKS[task].Data,
-        "model": model_class(model_type or TASKS[task].model_types[0]).config_class,
-        "training": TrainConfig,
-    }
-    expect = content.pop("expect", {})
-    if not isinstance(expect, dict):
-        raise RecipeError(
-            f"{where}: expect = {_shown(expect)} is not a table.\nWrite its ranges below [expect]."
-        )
-    try:
-        expectations = read_expectations(expect)
-    except UserError as error:
-        raise RecipeError(f"{where} [expect]: {error}") from None
-    content = {"name": name, **content, "model": {**settings, **model} if chosen else model}
-    if content["name"] == "":
-        raise RecipeError(f"{where}: name is empty.\nGive it a name, or leave that line out.")
-    build = lambda **parts: Recipe(task, **parts, model_type=model_type, expect=expectations)
-    return _build(build, types, content, where)
+        names = ", ".join(sorted(TASKS))
+        raise RecipeError(f'{where} has no task.\nAdd the line task = "NAME", with one of {names}.')
 
-
-def _build(cls: Callable[..., Any], fields: dict[str, Any], content: dict[str, Any], where: str) -> Any:
-    """Create a dataclass from a table, checking keys and types."""
-    values = {}
-    for key, value in content.items():
-        if key not in fields:
+    def section(key: str, read: Callable[[dict[str, Any]], Any]) -> Any:
+        table = content.pop(key, {})
+        if not isinstance(table, dict):
             raise RecipeError(
-                f"{where}: unknown key {_shown(key)}.{did_you_mean(key, fields)}\n"
-                f"Valid keys: {', '.join(fields)}."
+                f"{where}: {key} = {truncated_repr(table)} is not a table.\n"
+                f"Write its keys below the line [{key}]."
             )
-        values[key] = _value(value, fields[key], key, where)
+        with _errors_in(f"{where} [{key}]"):
+            return read(table)
+
+    with _errors_in(where):
+        check_choice("task", content["task"], sorted(TASKS))
+        for key in content:
+            check_choice("key", key, KEYS)
+    task = TASKS[content["task"]]
+    model = section("model", lambda table: _read_model(task, table))
+    data = section("data", lambda table: _read(task.Data, table))
+    training = section("training", lambda table: _read(TrainConfig, table))
+    expect = section("expect", read_expectations)
+    with _errors_in(where):
+        recipe = Recipe(**{"name": name, **content, **model}, data=data, training=training, expect=expect)
+        check_name(recipe.name, "name")
+    return recipe
+
+
+@contextmanager
+def _errors_in(where: str) -> Iterator[None]:
+    """A context whose errors name the file, and the section."""
     try:
-        return cls(**values)
+        yield
     except UserError as error:
         raise RecipeError(f"{where}: {error}") from None
 
 
-def _value(value: Any, kind: Any, key: str, where: str) -> Any:
-    """The value of a key; a RecipeError if it has the wrong type."""
-    if dataclasses.is_dataclass(kind):
-        if not isinstance(value, dict):
-            raise RecipeError(
-                f"{where}: {key} = {_shown(value)} is not a table.\nWrite its keys below the line [{key}]."
-            )
-        hints = typing.get_type_hints(kind)
-        fields = {f.name: hints[f.name] for f in dataclasses.fields(kind)}
-        return _build(typing.cast(type, kind), fields, value, f"{where} [{key}]")
-    if typing.get_origin(kind) is tuple:
-        length = len(typing.get_args(kind))
-        if isinstance(value, list) and len(value) == length and all(_fits(v, float) for v in value):
-            return tuple(float(v) for v in value)
-        raise RecipeError(
-            f"{where}: {key} = {_shown(value)} is not {length} numbers.\nWrite, for example, [0.9, 0.98]."
-        )
-    if type(value) is int and not _fits(value, int):
-        raise RecipeError(f"{where}: {key} is out of range.\nChoose an integer of 64 bits.")
-    if not _fits(value, kind):
-        expected = " or ".join(
-            TYPE_NAMES[option] for option in typing.get_args(kind) or (kind,) if option in TYPE_NAMES
-        )
-        raise RecipeError(f"{where}: {key} = {_shown(value)} is not {expected}.\nWrite {key} as {expected}.")
-    return float(value) if kind is float else value
+def _read_model(task: type[Task], table: dict[str, Any]) -> dict[str, Any]:
+    """The model type and the model's configuration."""
+    chosen = (str(table.pop(key, "")) for key in ("model_type", "preset"))
+    model_type, settings = _model_type(task, *chosen)
+    return {"model_type": model_type, "model": _read(model_class(model_type).config_class, settings | table)}
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    is_huge = isinstance(value, int) and not -(2**63) <= value < 2**63  # for TOML's integers
-    return fits(value, kind) and not is_huge
+def _read(cls: Any, table: Mapping[str, Any]) -> Any:
+    """A dataclass from a table of TOML, which has no tuples, and whose 1 is an integer."""
+    check_fields(cls, table)  # also one that is not a Config, of a user's task or model
+    return cls(**{key: _convert(value, annotations_of(cls)[key]) for key, value in table.items()})
 
 
-def _shown(value: Any) -> str:
-    """The truncated repr of a value, for error messages."""
-    try:
-        return reprlib.repr(value)
-    except ValueError:  # Python refuses to print an integer of more than 4300 digits
-        return "a huge number"
+def _convert(value: Any, annotation: Any) -> Any:
+    if get_origin(annotation) is tuple:
+        return tuple(value)
+    is_float = annotation is float and type(value) is int and abs(value) < 2**63
+    return float(value) if is_float else value
 
 
 def to_toml(recipe: Recipe) -> str:

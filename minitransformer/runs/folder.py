@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -23,9 +22,10 @@ from typing import Any
 from minigrad.io import write_atomically
 
 from .. import recipes
+from ..base_config import Config
 from ..data.splits import Sources
 from ..errors import UserError
-from ..files import printable, read_bytes, read_json, read_text, sha256, to_json, write_json
+from ..files import read_bytes, read_json, sha256, to_json, write_json
 from ..recipes import Recipe
 from ..text.loading import load_tokenizer
 from ..text.tokenizer import Tokenizer
@@ -53,8 +53,8 @@ FIXED_SETTINGS = (  # that --resume cannot change
 
 
 @dataclass(frozen=True)
-class Record:
-    """The content of run.json. Runs of the first versions have no checksums, `id` and history."""
+class Record(Config):
+    """The content of run.json."""
 
     recipe: str
     seed: int
@@ -62,12 +62,12 @@ class Record:
     machine: dict[str, Any]
     data_sha256: dict[str, Any]
     data: dict[str, Any] = field(default_factory=dict)  # dataset, name, and paths of files
-    tokenizer_sha256: str = ""
+    tokenizer_sha256: str = ""  # empty if the data has no text
     id: str = ""
     begun: bool = True  # False while `begin` deletes the files of an earlier run
     history: list[Any] = field(default_factory=list)  # changes of settings, with their steps
     labels: list[str] = field(default_factory=list)  # the names of the classes
-    reading: dict[str, Any] | None = None  # see `Task.reading`; None in runs of older versions
+    reading: dict[str, Any] = field(default_factory=dict)  # how the training data was read (`Task.reading`)
     init_from: dict[str, Any] = field(default_factory=dict)  # the run that the initial weights come from
     command: str = ""  # that started the run
     data_lines: list[str] = field(default_factory=list)  # lines that were printed about its data
@@ -75,14 +75,9 @@ class Record:
     imported: dict[str, Any] = field(default_factory=dict)  # the folder of a pretrained model (`import`)
 
     @property
-    def has_tokenizer(self) -> bool:
-        """Whether there is a tokenizer.json: data without text has none."""
-        return bool(self.tokenizer_sha256) or not self.id
-
-    @property
     def identity(self) -> dict[str, str]:
         """The entries that identify the run in each of its checkpoints."""
-        return {"run": self.id, "tokenizer_sha256": self.tokenizer_sha256} if self.id else {}
+        return {"run": self.id, "tokenizer_sha256": self.tokenizer_sha256}
 
     @property
     def generation(self) -> dict[str, Any]:
@@ -108,49 +103,23 @@ class Record:
         return Sources.from_json(self.data)
 
 
-_TYPES = {
-    "recipe": str, "seed": int, "versions": dict, "machine": dict, "data_sha256": dict, "data": dict,
-    "tokenizer_sha256": str, "id": str, "begun": bool, "history": list,
-    "labels": list, "reading": dict, "init_from": dict, "command": str, "data_lines": list, "examples": list,
-    "imported": dict,
-}  # fmt: skip
-_LATER = {  # added since: runs of older versions do not have them
-    "labels", "reading", "init_from", "command", "data_lines", "examples", "imported",
-}  # fmt: skip
-_REQUIRED = {"recipe", "seed", "versions", "machine", "data_sha256"}
-# The first versions, without checksums, wrote none of these keys. Any of them shows that the record has a
-# checksum, so that damage to one key does not turn the check off.
-_CHECKED = {"id", "sha256", "tokenizer_sha256", "begun", "history"}
-
-
 def read_record(folder: Path) -> Record | None:
     """Read the record of a run; None if the folder has no run.json, or one that no training wrote."""
-    path = folder / "run.json"
-    if not os.path.lexists(path):
+    path = folder / RECORD
+    if not path.exists():
         return None
-    content = _read_record(path)
-    ours = isinstance(content, dict) and content.keys() >= _REQUIRED
-    if not (ours and isinstance(content["versions"], dict) and "minitransformer" in content["versions"]):
-        return None
-    is_checked = not _CHECKED.isdisjoint(content)
-    if is_checked and content.pop("sha256", "") != _sum(content):
-        raise _unreadable(f"{printable(path)} is damaged or was changed: it does not match its checksum.")
-    known = {
-        name: kind for name, kind in _TYPES.items() if name in content or (is_checked and name not in _LATER)
-    }
-    _read_record(path, known)
-    for entry in content.get("history", []):
-        kinds = [type(entry.get(key)) for key in ("step", "config_sha256")] if isinstance(entry, dict) else []
-        if kinds != [int, str]:
-            raise _unreadable(f"{printable(path)} is damaged: an entry of its history is incomplete.")
-    return Record(**{name: content[name] for name in known})
-
-
-def _read_record(path: Path, known: Mapping[str, Any] | None = None) -> Any:
     try:
-        return read_json(path, known)
+        content = read_json(path)
     except UserError as error:
         raise _unreadable(str(error).splitlines()[0]) from None
+    if not isinstance(content, dict) or "sha256" not in content:
+        return None
+    if content.pop("sha256") != _sum(content):
+        raise _unreadable(f"{path} is damaged or was changed: it does not match its checksum.")
+    try:
+        return Record(**content)
+    except (TypeError, UserError) as error:
+        raise _unreadable(f"{path} is not a record of this version: {str(error).splitlines()[0]}") from None
 
 
 def _unreadable(problem: str) -> RunError:
@@ -201,7 +170,7 @@ def _config(recipe: Recipe) -> bytes:
 
 
 def _write_record(folder: Path, record: Record) -> None:
-    content = {name: value for name, value in asdict(record).items() if value is not None}
+    content = asdict(record)
     write_json(folder / RECORD, {**content, "sha256": _sum(content)})
 
 
@@ -267,40 +236,30 @@ def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer | N
 def read_config(folder: Path, record: Record) -> Recipe:
     """Read the settings of a run, checked against their checksum."""
     path = folder / "config.toml"
-    if record.id:
-        try:
-            _check_sum(path, _config_sums(record))
-        except RunError:
-            now = read_record(folder)  # --resume may just have changed both files
-            if now is None or now.id != record.id or now.history == record.history:
-                raise
-            _check_sum(path, _config_sums(now))
+    try:
+        _check_sum(path, _config_sums(record))
+    except RunError:
+        now = read_record(folder)  # --resume may just have changed both files
+        if now is None or now.id != record.id or now.history == record.history:
+            raise
+        _check_sum(path, _config_sums(now))
     recipe = recipes.load_recipe(str(path))
     try:
-        return replace(recipe, name=record.recipe, data=_with_former_format(recipe.data, path))
-    except UserError as error:  # somebody has edited the recipe's name
-        raise _unreadable(f"{printable(folder / 'run.json')}: {str(error).splitlines()[0]}") from None
+        return replace(recipe, name=record.recipe)
+    except UserError as error:  # a stranger's name may be a path
+        raise _unreadable(f"{folder / RECORD}: {str(error).splitlines()[0]}") from None
 
 
 def _config_sums(record: Record) -> list[str]:
     return [entry["config_sha256"] for entry in record.history]
 
 
-def _with_former_format(data: Any, path: Path) -> Any:
-    """The [data] section, with format "plain" for runs of versions that knew no headers and formats."""
-    if getattr(data, "dataset", "") != "file" or not hasattr(data, "format"):
-        return data
-    written = tomllib.loads(read_text(path)).get("data", {})
-    return data if "format" in written else replace(data, format="plain")
-
-
 def read_tokenizer(folder: Path, record: Record) -> Tokenizer | None:
     """Read the tokenizer of a run, checked against its checksum; None if its data has no text."""
-    if not record.has_tokenizer:
+    if not record.tokenizer_sha256:
         return None
     path = folder / "tokenizer.json"
-    if record.id:
-        _check_sum(path, [record.tokenizer_sha256])
+    _check_sum(path, [record.tokenizer_sha256])
     return load_tokenizer(path)
 
 

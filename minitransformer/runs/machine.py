@@ -58,6 +58,6 @@ def kernels_of(device: str) -> str:
 
 
 def rounding_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Changes that affect rounding, as [old, new]. What older versions did not store is skipped."""
+    """Changes that affect rounding, as [old, new]. What only one of them has is skipped."""
     known = [key for key in ROUNDING if key in before and key in now]
     return {key: [before[key], now[key]] for key in known if before[key] != now[key]}

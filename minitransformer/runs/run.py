@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -114,29 +112,10 @@ class Run:
         """Options of `generate` that the model needs (`Record.generation`)."""
         return self.record.generation
 
-    @cached_property
+    @property
     def reading(self) -> dict[str, Any]:
-        """How the training data was read (`Task.reading`), which other inputs must match.
-
-        For runs of older versions, which did not store it, the data is read again; if that fails, a warning
-        is printed.
-        """
-        if self.record.reading is not None:
-            return self.record.reading
-        try:
-            splits = load_splits(self.recipe, sources=self.record.sources.updated(Sources()))
-            if checksums({"train": splits["train"]})["train"] != self.record.data_sha256.get("train"):
-                check_same_data(self.folder, self.record, splits)
-            return self.task.reading(splits)
-        except (UserError, OSError) as error:
-            problem = str(error).splitlines()[0]
-            unknown, fix = self.task.not_recorded
-            print(
-                f"warning: {self.folder} does not say {unknown}, and its data cannot be read: "
-                f"{problem} {fix}",
-                file=sys.stderr,
-            )
-            return {}
+        """How the training data was read (`Task.reading`), which other inputs must match."""
+        return self.record.reading
 
     def splits(self, data: Path | None = None, data_dir: Path | None = None) -> Splits:
         """The splits of the run's training, read from the original paths, or from `data` or `data_dir`."""
@@ -167,7 +146,7 @@ def record_of(folder: Path) -> Record:
     record = read_record(folder)
     if record is None:
         raise _not_a_run(folder, "its run.json was not written by a training")
-    if record.has_tokenizer and not (folder / "tokenizer.json").exists():
+    if record.tokenizer_sha256 and not (folder / "tokenizer.json").exists():
         raise _not_a_run(folder, "it has no tokenizer.json")
     return record
 
@@ -177,9 +156,9 @@ def is_finished(folder: Path) -> bool:
 
     Scores alone are not enough: a run can be evaluated while it is in training.
     """
-    with suppress(UserError, OSError, LookupError, TypeError, AttributeError):  # of edited files
-        record = read_record(folder)
-        if record is None or not record.begun or not (folder / evaluations.METRICS).is_file():
+    with suppress(UserError, OSError, LookupError):
+        record, scored = read_record(folder), evaluations.read(folder)
+        if record is None or not record.begun or scored is None:
             return False
         names = Checkpoints(folder / "checkpoints", identity=record.identity).index
         settings = read_config(folder, record).training
@@ -187,8 +166,7 @@ def is_finished(folder: Path) -> bool:
         steps = state["steps"] if settings.epochs else settings.steps
         waited = state["best_score"]["waited"] if settings.patience else -1
         is_at_end = state["step"] >= steps or 0 < settings.patience <= waited
-        scored = evaluations.read(folder)  # None for versions that wrote no statistics
-        return is_at_end and (scored is None or scored.about.checkpoint == names["best"])
+        return is_at_end and scored.about.checkpoint == names["best"]
     return False
 
 
@@ -209,16 +187,7 @@ def _not_a_run(folder: Path, problem: str) -> RunError:
 
 def check_same_data(folder: Path, record: Record, splits: Mapping[str, Any]) -> None:
     """Raise a RunError for data that the run was not trained on, whose test split may be training data."""
-    if record.data_sha256 != (found := checksums(splits)):
-        if (
-            record.reading is None
-            and getattr(splits, "reading", None)
-            and record.data_sha256.get("train") == found["train"]
-        ):
-            raise RunError(
-                f"{folder} was trained on the same data, but its held-out files have changed, or this "
-                f"version reads them differently.\nRestore them, or start over with `train --overwrite`."
-            )
+    if record.data_sha256 != checksums(splits):
         raise RunError(
             f"{folder} was trained on other data.\n"
             f"Pass the same --data or --data-dir, or start over with `train --overwrite`."

@@ -64,7 +64,7 @@ def length_of(folder: Path, settings: TrainConfig) -> str:
     if not settings.epochs:
         return counted(settings.steps, "step")
     epochs = counted(settings.epochs, "epoch")
-    steps = last_state(folder).get("steps")  # older versions did not store it
+    steps = last_state(folder).get("steps")
     return epochs if steps is None else f"{counted(steps, 'step')} ({epochs})"
 
 

@@ -190,7 +190,6 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
     inputs: ClassVar[tuple[str, ...]] = ("a text",)
     marks: ClassVar[tuple[str, ...]] = ()
     reads_words = False
-    not_recorded = ("", "")
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:

@@ -177,10 +177,6 @@ class ImageClassification(ExampleTask):
     # ------------------------------------------------------------ predicting
 
     inputs = ("the path of an image, or test:NUMBER",)
-    not_recorded = (
-        "what its integer pixels were divided by",
-        "Pixels of other files are divided by their own maximum; save floats to avoid that.",
-    )
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Example:

@@ -221,7 +221,6 @@ class ReadsTexts(Protocol):
     inputs: ClassVar[tuple[str, ...]]  # names of an input's texts: ("a question", "a context")
     marks: ClassVar[tuple[str, ...]]  # special tokens that a user may write in a text
     reads_words: ClassVar[bool]  # whether a text may be a list of words
-    not_recorded: ClassVar[tuple[str, str]]  # what is unknown of a run without `reading`; a remedy
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:

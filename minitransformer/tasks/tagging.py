@@ -135,10 +135,6 @@ class Tagging(EncoderTask):
     # ------------------------------------------------------------ predicting
 
     reads_words = True
-    not_recorded = (
-        "which marks are part of a word (U.S., don't)",
-        "Pass words separated by spaces, with --words.",
-    )
 
     def prediction(self, logits: np.ndarray, example: TaggedSentence, top: int) -> Prediction:
         """A word and its tag on each line, then a blank line, in the format of `read_tagged`."""

@@ -11,8 +11,6 @@ import numpy as np
 from minigrad import Tensor, nn, no_grad
 from minigrad.core.devices import on_device
 
-from ..errors import UserError
-
 
 class MovingAverage:
     """An exponential moving average of a model's parameters (Polyak and Juditsky 1992).
@@ -65,27 +63,11 @@ class MovingAverage:
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Load a `state_dict`. Raises a UserError, and changes nothing, if it is another model's."""
-        averages = {}
-        for name, p in self.parameters.items():
-            found = state.get(name) if isinstance(state, Mapping) else None
-            if not isinstance(found, Tensor) or found.shape != p.shape or not found.is_floating_point():
-                raise UserError(
-                    f"this is not an average of this model: {name} is {_described(found)}, "
-                    f"expected {p.dtype}{list(p.shape)}.\nLoad the state_dict() of this model's average."
-                )
-            averages[name] = on_device(np.array(found.numpy(), p.array.dtype), p.device)
-        if unknown := state.keys() - self.model.state_dict().keys():
-            raise UserError(
-                f"this is not an average of this model, which has no {min(map(str, unknown))}.\n"
-                f"Load the state_dict() of this model's average."
-            )
-        self.averages = averages
-
-
-def _described(found: Any) -> str:
-    """A tensor's dtype and shape, for error messages."""
-    return f"{found.dtype}{list(found.shape)}" if isinstance(found, Tensor) else "missing"
+        """Load a `state_dict` of the same model's average."""
+        self.averages = {
+            name: on_device(np.array(state[name].numpy(), p.array.dtype), p.device)
+            for name, p in self.parameters.items()
+        }
 
 
 def mean_of(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

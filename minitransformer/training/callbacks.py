@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError, did_you_mean
+from ..errors import UserError, check_choice, truncated_repr
 
 
 class Callback:
@@ -62,18 +62,12 @@ class Callbacks:
             method(*arguments)
 
     def _check(self, callback: Any) -> None:
-        """Raise a UserError for an object without callback methods, or with an unknown one."""
+        """Raise a UserError for a class, an object without callback methods, or an unknown method."""
         named = [name for name in dir(callback) if name.startswith("on_")]
-        unknown = [name for name in named if name not in EVENTS]
-        if isinstance(callback, type) or unknown or not named:
-            problem = (
-                f"{callback.__name__} is a class"
-                if isinstance(callback, type)
-                else f"{type(callback).__name__} has {unknown[0]}.{did_you_mean(unknown[0], EVENTS)}"
-                if unknown
-                else f"{type(callback).__name__} has no callback method"
-            )
+        if isinstance(callback, type) or not named:
             raise UserError(
-                f"callbacks must be objects with methods among {', '.join(EVENTS)}; {problem.rstrip('.')}.\n"
-                f"Pass such objects, as in callbacks=[Printer()]."
+                f"{truncated_repr(callback)} is not an object with callback methods.\n"
+                f"Pass objects with some of {', '.join(EVENTS)}, as in callbacks=[Printer()]."
             )
+        for name in named:
+            check_choice(f"callback method of {type(callback).__name__}", name, EVENTS)

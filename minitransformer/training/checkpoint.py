@@ -158,7 +158,7 @@ class Checkpoints:
             content = to_bytes(tensors)
             write_new(partial / file, content)
             sums += _sum(file, content)
-        content = json_bytes({**state, "best": best_name, "run": None, **self.identity})
+        content = json_bytes({**state, "best": best_name, **self.identity})
         write_new(partial / STATE, content)
         write_new(partial / SUMS, (sums + _sum(STATE, content)).encode())
         sync_folder(partial)
@@ -350,8 +350,6 @@ class Checkpoints:
             state = read_json(path / STATE, STATE_TYPES)
         except UserError as error:
             raise self._unusable(path, error) from None
-        if not _NAME.fullmatch(state["best"]):
-            raise self._unusable(path, f"{STATE} does not name a best checkpoint")
         for key, value in self.identity.items():
             if state.get(key) != value:
                 raise self._unusable(path, f"it belongs to another {'run' if key == 'run' else 'tokenizer'}")

@@ -27,7 +27,6 @@ from ..errors import UserError, counted
 T = TypeVar("T")
 
 NOT_GIVEN = "not given"
-DATA = ("--data", "--validation-data", "--test-data", "--data-dir")  # compared by content, not by path
 
 
 class RanksError(UserError):
@@ -225,20 +224,6 @@ def _truncate(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:40]}...{text[-40:]}"
 
 
-def words_by_flag(verb: str, argv: Sequence[str]) -> dict[str, str]:
-    """A command line as settings to compare between ranks: the recipe, and the values of each flag."""
-    found = {"verb": verb}
-    name = "recipe"
-    for word in argv:
-        if word.startswith("--"):
-            name, _, value = word.partition("=")
-            name = name.replace("_", "-")
-            found[name] = f"{found.get(name, '')} {value}".strip()
-        elif name not in DATA:
-            found[name] = f"{found.get(name, '')} {word}".strip()
-    return {name: "given" if name in DATA or not value else value for name, value in found.items()}
-
-
 def code_sha256() -> str:
     """The checksum of our source code, since two checkouts may have the same version number."""
     digest = hashlib.sha256()
@@ -262,17 +247,14 @@ def current_ranks() -> Ranks:
     return _current
 
 
-def join(device: str = "cpu", command: Mapping[str, str] | None = None) -> Ranks:
-    """Join the ranks started by `mpiexec`; without it, a single process. "cuda" is one GPU per rank.
-
-    All ranks must have been started with the same `command` (see `words_by_flag`).
-    """
+def join(device: str = "cpu") -> Ranks:
+    """Join the ranks started by `mpiexec`; without it, a single process. "cuda" is one GPU per rank."""
     global _current
     started = max(int(os.environ.get(name) or 1) for name in SIZES)
     if started > 1 and _current.size == 1:
         comm = _world(started)
         _current = MPIRanks(comm)
-        _current.check_same({**(command or {}), "device": device})
+        _current.check_same({"device": device})
         _divide_cores(comm)
         if device.startswith("cuda:"):
             raise RanksError(

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from types import NoneType
 from typing import Any
-
-from minigrad.core.error_context import describe
 
 from ..errors import UserError, did_you_mean
 from ..tasks.metrics import Metric
@@ -56,12 +53,5 @@ class BestScore:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load a `state_dict`. One of another score, or without a best value, is ignored."""
-        fits = isinstance(state, Mapping) and state.keys() >= self.state_dict().keys()
-        fits = fits and type(state["waited"]) is int and state["waited"] >= 0
-        if not fits or type(state["value"]) not in (int, float, NoneType) or state["value"] != state["value"]:
-            raise UserError(
-                f"this is not a state dict of BestScore: {describe(state)}.\nPass what state_dict() returned."
-            )
         if state["monitor"] == self.monitor and state["value"] is not None:
-            self.value = float(state["value"])
-            self.waited = state["waited"]
+            self.value, self.waited = state["value"], state["waited"]

@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 from minigrad.io import LEFTOVER, make_folder, replace, sync_folder, write_temporary
 
 from ..errors import UserError
-from ..files import printable, read_json, write_json
+from ..files import read_json, write_json
 
 LOCK = ".lock"
 EVALUATION_LOCK = ".evaluation.lock"
@@ -75,13 +75,13 @@ def lock(folder: Path) -> Iterator[None]:
                 delete_leftovers(folder, WRITTEN)
     except Timeout:
         raise RunError(
-            f"{printable(folder)} is in use by {_describe_owner(folder)}.\n"
+            f"{folder} is in use by {_describe_owner(folder)}.\n"
             f"Wait until it ends, stop it, or choose another folder with --run-dir DIR."
         ) from None
     except OSError as error:
         held.release()
         raise RunError(
-            f"cannot write to {printable(folder)}: {error.strerror}.\nChoose another with --run-dir DIR."
+            f"cannot write to {folder}: {error.strerror}.\nChoose another with --run-dir DIR."
         ) from None
     try:
         yield
@@ -101,7 +101,7 @@ def check_owner(folder: Path) -> None:
     """
     if _lock_of(folder).is_locked and not _is_owner(folder):
         raise FolderLostError(
-            f"{printable(folder)} no longer belongs to this training: it was deleted, moved or replaced. "
+            f"{folder} no longer belongs to this training: it was deleted, moved or replaced. "
             f"The training stops, and changes nothing there.\n"
             f"Train in a folder that nobody else changes; --resume continues one that was moved."
         )
@@ -163,7 +163,7 @@ def check_links(folder: Path) -> None:
     for path in (*(folder / name for name in names), *inner):
         if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
             raise RunError(
-                f"{printable(path)} is a link, a pipe or a device; nothing was changed.\n"
+                f"{path} is a link, a pipe or a device; nothing was changed.\n"
                 f"Replace it with a file or folder, or choose another folder with --run-dir DIR."
             )
 

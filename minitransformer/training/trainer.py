@@ -402,7 +402,7 @@ class Trainer:
             self.step, self.seconds = state["step"], state["seconds"]
             self.best.load_state_dict(state["best_score"])
             self.task.restore(state["task"])
-            self.scaler.load_state_dict(state.get("scaler") or self.scaler.state_dict())
+            self.scaler.load_state_dict(state["scaler"])
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"the state of step {state['step']} does not fit this training: {error!r}.\n"

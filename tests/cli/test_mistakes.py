@@ -2,12 +2,14 @@
 
 import gzip
 import io
-import json
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 
+from minitransformer.files import sha256
+from minitransformer.runs.folder import _write_record, read_record
 from minitransformer.tasks import Translation
 from tests.tiny import TINY
 
@@ -79,7 +81,6 @@ OF_GRAPHS = [
         (f"train phrasebook --vocab-size {10**20}", ["vocab_size = 10", f"< {2**63}"]),
         (f"train phrasebook --max-tokens {10**20}", ["max_tokens = 10", f"< {2**63}"]),
         (f"train phrasebook --pad-token-id {10**20}", ["pad_token_id = 10", f"< {2**63}"]),
-        ("train phrasebook --monitor \udcff", [r"monitor = '\udcff'", "not text"]),  # the byte 0xff
         (f"train phrasebook --head-dim {10**400}", ["head_dim = 10", f"< {2**63}"]),
         (f"train shakespeare-char-cpu --head-dim {10**400}", ["head_dim = 10", f"< {2**63}"]),
         (f"translate run --num-beams {10**12}", ["num_beams = 10", "< 1001"]),
@@ -281,9 +282,9 @@ def test_weights_of_another_model_are_refused(refused, here):
     config = here / "mine" / "config.toml"
     config.write_text(config.read_text().replace("d_model = 16", "d_model = 32"))
     refused("translate", "mine", "I love you", words=["config.toml is damaged or was changed"])
-    old = {key: {"minitransformer": ""} if key == "versions" else {} for key in ("versions", "machine")}
-    content = {"recipe": "phrasebook", "seed": 0, "data_sha256": {}, **old}  # of a version without checksums
-    (here / "mine" / "run.json").write_text(json.dumps(content))
+    record = read_record(here / "mine")  # a stranger's checksums may be right
+    entry = {**record.history[0], "config_sha256": sha256(config.read_bytes())}
+    _write_record(here / "mine", replace(record, history=[entry]))
     refused(
         "translate", "mine", "I love you", words=["step-00000004 cannot be loaded", "[295, 16]", "[295, 32]"]
     )

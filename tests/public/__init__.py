@@ -1,1 +1,1 @@
-"""minigrad's other public modules (amp, func, io, utils), public names, older versions."""
+"""minigrad's other public modules (amp, func, io, utils), public names."""

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 from dataclasses import replace
 
@@ -35,38 +34,47 @@ LANGUAGE = 'task = "language-modelling"\n'
     ("text", "problem"),
     [
         ("x = " + "[" * 10_000, "is not valid TOML"),
-        ("x = " + "{a=" * 10_000, "is not valid TOML"),
-        ("x = " + "9" * 5_000, "is not valid TOML"),
-        ("x" * 10**6 + " = 1", "characters; the limit is 32,768"),
-        (".".join("a" * 20_000) + " = 1", "the limit is"),  # it would take 10 s to read
-        ("task = " + "[" * 50 + "]" * 50, "unknown task"),
-        ("x" * 10_000 + " = 1", "unknown key"),
-        (f"{TRANSLATION}[model]\nd_model = {10**400}", "d_model is out of range"),
-        (f"{TRANSLATION}[model]\nd_model = 0x{'f' * 10_000}", "d_model is out of range"),
-        (f"{TRANSLATION}[training]\nlr = {10**400}", "lr is out of range"),
-        (f"{TRANSLATION}[training]\nlr = nan", "lr = nan"),
-        (f"{TRANSLATION}[training]\nlr = inf", "lr = inf"),
-        (f"{TRANSLATION}[training]\nbetas = [0x{'f' * 10_000}, 0]", "betas = .* is not 2 numbers"),
-        (f"{TRANSLATION}model = {'[' * 100}{']' * 100}", "is not a table"),
-        (f'{TRANSLATION}[data]\nsource_language = "/../../x"', "is not a language"),
-        (f'{TRANSLATION}[data]\nsource_language = ""', "'' is not a language"),
-        (f'{TRANSLATION}[data]\ndataset = "tinyshakespeare"', "unknown dataset 'tinyshakespeare'"),
+        ("x = [1", "is not valid TOML"),
+        ("task = 3", "unknown task 3"),
+        ("modle = 1", "mine.toml: unknown key 'modle'. Did you mean model"),
+        ("name = 1", "mine.toml: name must be a string, got 1"),
+        ('name = ""', "mine.toml: name is ''"),
+        ("model = []", "model = .* is not a table"),
+        (
+            "[model]\nd_modle = 8",
+            r"mine.toml \[model\]: TransformerConfig has no field 'd_modle'. Did you mean",
+        ),
+        ("[model]\nd_model = 8.0", r"mine.toml \[model\]: d_model must be an integer, got 8.0"),
+        (f"[model]\nd_model = {2**63}", "d_model = .* is out of range"),
+        (f"[training]\nlr = {10**400}", "lr = .* is out of range"),
+        ("[training]\nlr = nan", "lr = nan"),
+        ("[training]\nlr = inf", "lr = inf"),
+        ("[training]\nbetas = [0.9]", r"mine.toml \[training\]: betas must be \(a number, a number\)"),
+        ('[data]\nmax_length = "8"', r"mine.toml \[data\]: max_length must be an integer, got '8'"),
+        ('[data]\nsource_language = "/../../x"', "is not a language"),
+        ('[data]\nsource_language = ""', "'' is not a language"),
+        ('[data]\ndataset = "tinyshakespeare"', "unknown dataset 'tinyshakespeare'"),
         (f'{LANGUAGE}[data]\ndataset = "multi30k"', "unknown dataset 'multi30k'"),
-        (f"{TRANSLATION}expect = 1", "expect = 1 is not a table"),
-        (f"{TRANSLATION}[expect]\nbleu = 30.0", "bleu = 30.0 is not a range"),
-        (f'{TRANSLATION}[expect."num_beams=5"]\nbleu = [true, 30]', "bleu = .* is not a range"),
-        (f"{TRANSLATION}[expect]\nbleu = [40, 30]", "bleu = .* is an empty range"),
-        (f"{TRANSLATION}[expect]\nbleu = [nan, 30]", "bleu = .* is an empty range"),
+        ("expect = 1", "expect = 1 is not a table"),
+        ("[expect]\nbleu = 30.0", "bleu = 30.0 is not a range"),
+        ('[expect."num_beams=5"]\nbleu = [true, 30]', "bleu = .* is not a range"),
+        ("[expect]\nbleu = [40, 30]", "bleu = .* is an empty range"),
+        ("[expect]\nbleu = [nan, 30]", "bleu = .* is an empty range"),
     ],
     ids=lambda text: text[:20].replace("\n", " "),
 )
-def test_an_absurd_recipe_is_a_short_error(text, problem):
+def test_a_mistake_in_a_recipe_is_named_with_its_file_and_section(text, problem):
     if not text.startswith("task"):
         text = TRANSLATION + text
     with pytest.raises(RecipeError, match=problem) as caught:
         parse_recipe(text, "mine", "mine.toml")
-    assert "mine.toml" in str(caught.value)
-    assert len(str(caught.value)) < 500
+    assert str(caught.value).startswith("mine.toml")
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_a_whole_number_is_a_float_and_a_list_a_tuple():
+    recipe = parse_recipe(f"{TRANSLATION}[training]\nlr = 1\nbetas = [0, 0.5]", "mine", "mine.toml")
+    assert (type(recipe.training.lr), recipe.training.betas) == (float, (0, 0.5))
 
 
 @pytest.mark.parametrize("suffix", FOR_FILES)
@@ -79,9 +87,9 @@ def test_for_a_data_file_the_error_says_what_to_type(suffix):
         load_recipe(f"mine{suffix}")
 
 
-def test_a_recipe_is_a_regular_file(tmp_path):
-    os.mkfifo(tmp_path / "mine.toml")
-    with pytest.raises(UserError, match="is not a regular file"):
+def test_a_large_recipe_is_not_read(tmp_path):
+    (tmp_path / "mine.toml").write_text(".".join("a" * 20_000) + " = 1")  # it would take 10 s
+    with pytest.raises(UserError, match="the limit is"):
         load_recipe(str(tmp_path / "mine.toml"))
 
 

@@ -335,11 +335,12 @@ HUGE = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000)}"
         (npy("{'descr': '<f8', 'fortran_order': False, 'shape': (0,)}"), "is not an .npz"),
         (zipped(npy(HUGE)), "images has 8,000,000,000,000 bytes as floats, the limit is"),
         (zipped(npy("{'descr': (")), "is not an .npz"),
+        (zipped(b"\x93NUMPY\x02\x00" + b"\xff" * 4), "is not an .npz"),  # a header of 4 GB
         (zipped(NO_IMAGES), "images and labels: no array labels, found images"),
         (zipped(npy(HUGE), compression=77), "compression method"),
         (zipped(npy(HUGE), flags=1), "encrypted"),
     ],
-    ids=["damaged", "npy", "huge", "header", "labels", "compression", "encrypted"],
+    ids=["damaged", "npy", "huge", "header", "long header", "labels", "compression", "encrypted"],
 )
 def test_a_file_without_images_is_refused(tmp_path, content, message):
     path = tmp_path / "mine.npz"

@@ -533,7 +533,7 @@ def test_a_callback_sees_gradients_and_adds_to_the_log(tmp_path):
     "wrong", [object(), Callback, type("Typo", (), {"on_step_ended": None})()], ids=["none", "class", "typo"]
 )
 def test_what_is_no_callback_is_refused(wrong, tmp_path):
-    with pytest.raises(UserError, match="callbacks must be objects with methods among on_train_begin"):
+    with pytest.raises(UserError, match=r"on_train_begin, on_step_end"):
         arrays(tmp_path, callbacks=[wrong])
 
 

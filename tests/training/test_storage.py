@@ -310,6 +310,19 @@ def test_a_best_checkpoint_that_is_missing_is_replaced_by_resume(tmp_path, four_
     assert len({line.split()[1] for line in sums}) == len(sums)
 
 
+def test_a_newest_checkpoint_that_was_the_best_and_is_missing_is_replaced_by_resume(tmp_path):
+    trainer = translation(tmp_path, steps=4, checkpoint_every=1, validate_every=1, keep=2)
+    losses = iter([3.0, 2.0, 2.5, 1.0])
+    trainer.task.validate = lambda model: {"loss": next(losses)}
+    trainer.train()
+    shutil.rmtree(trainer.checkpoints.path("last"))
+    trainer, said = resumed(tmp_path)
+    assert trainer.step == 3
+    assert "step-00000002, is missing: step-00000003 takes its place" in said[0]
+    assert trainer.train()
+    assert trainer.checkpoints.index == {"last": "step-00000004", "best": "step-00000004"}
+
+
 @pytest.mark.parametrize("crash_at", range(9))
 def test_a_crash_while_the_last_checkpoint_becomes_the_best_loses_nothing(
     tmp_path, four_steps, monkeypatch, crash_at

@@ -1,4 +1,4 @@
-"""Runs commands of `minitransformer` in forked children, with limits on time and memory.
+"""Runs commands of `minitransformer` in forked children, with a limit on their time.
 
 A new interpreter takes seconds to import everything; a fork of one that has done so takes milliseconds.
 That is what makes hundreds of attacks possible.
@@ -32,7 +32,6 @@ from minitransformer.data.phrasebook.patterns import PATTERNS, BalancedSampler
 
 # what a command may take to end; tests, which run beside others, give it more time
 SECONDS = float(os.environ.get("ATTACK_SECONDS", 10.0))
-GIGABYTES = 2.0
 TINY = shlex.split(
     "--d-model 16 --num-heads 2 --d-ff 32 --num-encoder-layers 1 --num-decoder-layers 1 "
     "--schedule constant --steps 4 --log-every 1 --validate-every 2 --checkpoint-every 1"
@@ -54,7 +53,6 @@ class Outcome:
     out: str
     err: str
     seconds: float
-    gigabytes: float
     limit: str = ""  # the limit that it exceeded, for which it was killed
 
     @property
@@ -85,21 +83,18 @@ class Command:
         self,
         argv: Iterable[Any],
         cwd: Path,
-        stdin: bytes = b"",
         prepare: Callable[[], object] = lambda: None,
     ) -> None:
         _warm_up()
         self.argv = [str(word) for word in argv]
         self._out, self._err = _scratch(), _scratch()
-        with _scratch() as source:
-            source.write(stdin)
-            source.seek(0)
+        with open(os.devnull) as empty:
             sys.stdout.flush()
             sys.stderr.flush()
             self._start = time.monotonic()
             self.pid = os.fork()
             if not self.pid:
-                self._run(cwd, source.fileno(), prepare)
+                self._run(cwd, empty.fileno(), prepare)
 
     def _run(self, cwd: Path, stdin: int, prepare: Callable[[], object]) -> None:
         """The child's life."""
@@ -121,10 +116,6 @@ class Command:
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
-    def errors(self) -> str:
-        """What it has written to standard error so far."""
-        return _content(self._err)
-
     def running(self) -> bool:
         """Whether it has not ended yet."""
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
@@ -138,27 +129,22 @@ class Command:
             time.sleep(0.01)
         return False
 
-    def wait(self, seconds: float = SECONDS, gigabytes: float = GIGABYTES) -> Outcome:
-        """Wait for its end, which comes by force if it exceeds a limit."""
+    def wait(self, seconds: float = SECONDS) -> Outcome:
+        """Wait for its end, which comes by force after `seconds`."""
         limit = ""
         while True:
-            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 break
             if time.monotonic() - self._start > seconds:
                 limit = f"more than {seconds:g} s"
-            elif _resident(self.pid) > gigabytes:
-                limit = f"more than {gigabytes:g} GB"
-            if limit:
                 os.kill(self.pid, signal.SIGKILL)
             time.sleep(0.005)
-        unit = 1 if sys.platform == "darwin" else 1024
-        peak = usage.ru_maxrss * unit / 1e9
         took = time.monotonic() - self._start
         out, err = _content(self._out), _content(self._err)
         self._out.close()
         self._err.close()
-        return Outcome(os.waitstatus_to_exitcode(status), out, err, took, peak, limit)
+        return Outcome(os.waitstatus_to_exitcode(status), out, err, took, limit)
 
 
 def run(argv: Iterable[Any], cwd: Path, **options: Any) -> Outcome:
@@ -172,14 +158,6 @@ def _scratch() -> Any:
 
 def _content(file: Any) -> str:
     return os.pread(file.fileno(), 2**24, 0).decode(errors="replace")
-
-
-def _resident(pid: int) -> float:
-    """The gigabytes of memory of a process; 0 where there is no /proc."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e9
-    except (OSError, IndexError):
-        return 0.0
 
 
 # ---------------------------------------------------------------- folders

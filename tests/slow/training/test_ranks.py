@@ -22,7 +22,7 @@ from minitransformer.cli import main
 from minitransformer.runs.run import Run
 from minitransformer.training.checkpoint import Checkpoints
 from minitransformer.training.log import read_log
-from minitransformer.training.ranks import RanksError, join, words_by_flag
+from minitransformer.training.ranks import RanksError, join
 from minitransformer.training.trainer import Trainer
 from tests.tiny import TEXT, TINY, TINY_GPT
 from tests.training.test_trainer import language, translation
@@ -342,17 +342,6 @@ def test_ranks_with_different_settings_say_which_and_train_nothing(tmp_path):
     assert (tmp_path / "nothing" / "checkpoints").is_dir()
 
 
-def test_a_command_line_is_compared_by_flag():
-    words = words_by_flag(
-        "train", ["mine.toml", "--lr", "1e-3", "--data=a.tsv", "--keep_all", "--betas", "0", "1"]
-    )
-    assert words == {
-        "verb": "train", "recipe": "mine.toml", "--lr": "1e-3", "--data": "given", "--keep-all": "given",
-        "--betas": "0 1",
-    }  # fmt: skip
-    assert words_by_flag("train", ["x", "--data", "a"]) == words_by_flag("train", ["x", "--data", "/b/c"])
-
-
 @needs_mpi
 def test_what_all_ranks_refuse_is_said_once(here):
     for arguments, message in (
@@ -409,7 +398,9 @@ def test_ranks_that_do_not_train_the_same_are_found_out(here):
     one, two = (command("train", "phrasebook", "--data", "pairs.tsv", *TINY, "--seed", i) for i in (1, 2))
     code, _, err = run([MPIEXEC, "-n", "1", *one, ":", "-n", "1", *two])
     assert code == 2
-    assert "rank 0: error: the ranks were started differently: --seed is 1 on rank 0, 2 on rank 1" in err
+    assert (
+        "rank 0: error: the ranks were started differently: training.seed is 1 on rank 0, 2 on rank 1" in err
+    )
     assert not (here / "runs/phrasebook/checkpoints").exists()
 
 

@@ -1,6 +1,5 @@
 """Run folders: nobody else's files are touched, one training at a time, and the record says what happened."""
 
-import contextlib
 import json
 import os
 import re
@@ -16,7 +15,6 @@ import pytest
 import tomli_w
 
 from minigrad.kernels import use
-from minitransformer.cli import main
 from minitransformer.errors import UserError
 from minitransformer.files import check_name, read_json, sha256, to_json
 from minitransformer.runs import evaluations
@@ -42,8 +40,7 @@ def final_weights(folder):
 # --- Where a run folder is ---
 
 NOT_NAMES = [
-    "", ".", "..", "...", " ", "../../escaped", "a/b", "/escaped", "a\\b", r"\\host\x", "C:escaped",
-    "a\0b", "a\nb", "\x1b[31m", "\u202e",
+    "", "..", " ", "../../escaped", "/escaped", "a\\b", "C:escaped", "a\0b",
 ]  # fmt: skip
 
 
@@ -119,29 +116,19 @@ def test_a_record_that_was_changed_is_refused(cli, here):
     assert "mine/run.json is damaged or was changed: it does not match its checksum" in err
 
 
-@pytest.mark.parametrize("key", ["id", "sha256", "begun", "history", "tokenizer_sha256", "labels"])
-def test_no_key_of_a_record_turns_its_check_off(cli, here, key):
-    path = here / "mine" / "run.json"
-    for other in (f"{key[:-1]}~", f"{key}x"):
-        changed = path.read_text().replace(f'"{key}":', f'"{other}":')
-        shutil.copytree(here / "mine", here / "copy", dirs_exist_ok=True)
-        (here / "copy" / "run.json").write_text(changed)
-        for command in (["evaluate", "copy"], [*TRAIN, "--run-dir", "copy", "--resume"]):
-            code, out, err = cli(*command)
-            assert (code, out) == (2, "")
-            assert "it does not match its checksum" in err
-
-
 def test_overwrite_deletes_what_a_run_writes_and_nothing_else(cli, here):
-    kept = ["notes.txt", "checkpoints/model.pt", "checkpoints/step-00000004/mine.txt", "checkpoints/old/a"]
-    for name in kept:
-        (here / "mine" / name).parent.mkdir(exist_ok=True)
-        (here / "mine" / name).write_text("precious")
-    assert cli(*TRAIN, "--run-dir", "mine", "--overwrite")[0] == 0
-    found = [
-        path for path in (here / "mine").rglob("*") if path.is_file() and path.read_bytes() == b"precious"
-    ]
-    assert {path.name for path in found} == {"notes.txt", "model.pt", "mine.txt", "a"}
+    names = [
+        "notes.txt", ".config.toml.original1", ".run.json.20240101", "checkpoints/model.pt",
+        "checkpoints/step-00000004/mine.txt", "checkpoints/step-000000004/model.safetensors",
+        "evaluations/of-mine/metrics.json", "tensorboard/events.out.tfevents.1700000000.of-mine",
+    ]  # fmt: skip
+    for flags in (("--resume", "--steps", 7), ("--overwrite",)):
+        for name in names:
+            (here / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
+            (here / "mine" / name).write_text(name)
+        assert cli(*TRAIN, "--run-dir", "mine", *flags)[0] == 0
+        found = [path.read_bytes() for path in (here / "mine").rglob("*") if path.is_file()]
+        assert [name for name in names if name.encode() not in found] == []
     assert cli("translate", "mine", "I love you")[0] == 0
 
 
@@ -187,22 +174,6 @@ def test_a_folder_of_a_training_killed_in_its_first_moments_is_new(cli, here):
         assert sorted(path.name for path in (here / "new").glob(".*")) == [".evaluation.lock", ".lock"]
 
 
-def test_a_run_without_checkpoints_whose_settings_were_changed_is_left_as_it_is(cli, here):
-    shutil.rmtree(here / "mine" / "checkpoints")
-    config = here / "mine" / "config.toml"
-    config.write_text(config.read_text().replace("lr = 0.006", "lr = 0.003"))
-    before = contents("mine")
-    config_before = config.read_text()
-    code, _, err = cli("train", "phrasebook", "--run-dir", "mine", "--resume")
-    assert code == 2
-    assert "config.toml is damaged or was changed" in err
-    config.unlink()
-    code, _, err = cli("train", "phrasebook", "--run-dir", "mine", "--resume")
-    assert (code, "config.toml is missing" in err, "Restore the file" in err) == (2, True, True)
-    config.write_text(config_before)
-    assert contents("mine") == before
-
-
 def test_an_old_run_stays_if_the_new_one_cannot_start(cli, here):
     (here / "long.tsv").write_text("a " * 99 + "\t" + "b " * 99 + "\n")
     (here / "letter.txt").write_text("R" * 200)
@@ -216,46 +187,6 @@ def test_an_old_run_stays_if_the_new_one_cannot_start(cli, here):
     assert (contents("mine"), contents("play")) == before
 
 
-GO_ON = ("train", "phrasebook", "--run-dir", "mine", "--resume")
-
-
-@pytest.fixture(scope="module")
-def six_steps(place, tmp_path_factory):
-    """The run `mine` after two steps more, each with a checkpoint."""
-    folder = tmp_path_factory.mktemp("six") / "place"
-    shutil.copytree(place, folder)
-    with contextlib.chdir(folder):
-        assert main([*GO_ON, "--checkpoint-every", "1", "--steps", "6"]) == 0
-    return folder / "mine"
-
-
-@pytest.fixture
-def mine(here, six_steps):
-    """A copy of it, in the place of `mine`."""
-    shutil.rmtree(here / "mine")
-    shutil.copytree(six_steps, here / "mine")
-
-
-@pytest.mark.usefixtures("mine")
-@pytest.mark.parametrize("name", ["state.json", "SHA256SUMS", "model.safetensors", "optimizer.safetensors"])
-@pytest.mark.parametrize("how", ["missing", "folder", "empty"])
-def test_a_checkpoint_with_a_file_that_is_lost_is_moved_aside(cli, here, name, how):
-    expected = final_weights("mine")
-    path = here / "mine" / "checkpoints" / "step-00000006" / name
-    path.unlink()
-    if how != "missing":
-        path.mkdir() if how == "folder" else path.touch()
-    if name != "optimizer.safetensors":  # which only training reads
-        code, _, err = cli("evaluate", "mine")
-        assert code == 2
-        assert "--checkpoint step-00000005" in err
-    code, _, err = cli(*GO_ON)
-    assert code == 0
-    assert "continuing from step 5" in err
-    assert final_weights("mine") == expected
-    assert cli("evaluate", "mine")[0] == 0
-
-
 def test_overwrite_deletes_nothing_if_it_may_not_delete_all(cli, here, monkeypatch):
     before = contents("mine")
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "checkpoints")
@@ -263,17 +194,6 @@ def test_overwrite_deletes_nothing_if_it_may_not_delete_all(cli, here, monkeypat
     assert code == 2
     assert "cannot write to mine/checkpoints; nothing was changed" in err
     assert contents("mine") == before
-
-
-def test_a_best_checkpoint_that_is_missing_is_said(cli, here):
-    run = ("train", "phrasebook", "--run-dir", "mine", "--resume")
-    assert cli(*run, "--steps", 5, "--lr", 100, "--schedule", "constant", "--warmup-steps", 0)[0] == 0
-    shutil.rmtree(here / "mine" / "checkpoints" / "step-00000004")
-    code, out, err = cli("evaluate", "mine")
-    assert (code, out) == (2, "")
-    assert "the best checkpoint of mine/checkpoints, step-00000004, is missing" in err
-    assert cli(*run)[0] == 0  # the last takes its place
-    assert cli("evaluate", "mine")[0] == 0
 
 
 @pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
@@ -295,16 +215,6 @@ def test_a_run_killed_while_it_overwrote_another_is_the_new_run(cli, here, monke
     assert read_json(here / "mine" / "run.json")["seed"] == 5
     assert cli(*TRAIN, "--run-dir", "other", "--seed", 5)[0] == 0
     assert final_weights("mine") == final_weights("other")
-
-
-def test_checkpoints_of_another_run_are_not_deleted_by_resume(cli, here):
-    assert cli(*TRAIN, "--run-dir", "other", "--seed", 5)[0] == 0
-    shutil.copy(here / "other" / "run.json", here / "mine" / "run.json")
-    before = contents("mine")
-    code, _, err = cli(*TRAIN, "--run-dir", "mine", "--resume", "--steps", 6)
-    assert code == 2
-    assert "does not match the checksum in run.json" in err
-    assert contents("mine") == before
 
 
 def test_a_reader_looks_again_if_checkpoints_are_replaced_meanwhile(here):
@@ -336,26 +246,6 @@ def test_a_reader_of_a_run_whose_settings_are_being_changed_reads_the_new_ones(c
         read_config(here / "mine", before)
 
 
-def test_a_users_files_that_look_like_those_of_a_run_stay(cli, here):
-    names = [
-        ".config.toml.original1", ".run.json.20240101", ".config.toml.0123abcd",
-        ".log.jsonl.0123abcd.minigrad.bak",
-        "checkpoints/.index.json.20240101", "checkpoints/step-00000004/.model.safetensors.20240101",
-        "checkpoints/step-00000004/.state.json.original1", "checkpoints/.step-00000008.partial/notes.txt",
-        "checkpoints/step-000000004/model.safetensors", "evaluations/of-mine/metrics.json",
-        "evaluations/of-mine/.metrics.json.20240101",
-        "evaluations/step-00000004-greedy/.metrics.json.20240101",
-        "tensorboard/events.out.tfevents.1700000000.of-mine",
-    ]  # fmt: skip
-    for command in (("--resume", "--steps", 7), ("--overwrite",)):
-        for name in names:
-            (here / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
-            (here / "mine" / name).write_text(name)
-        assert cli(*TRAIN, "--run-dir", "mine", *command)[0] == 0
-        found = [p.read_bytes() for p in (here / "mine").rglob("*") if p.is_file()]
-        assert [name for name in names if name.encode() not in found] == []
-
-
 @pytest.mark.parametrize("lost", ["checkpoints", "all but the folder"])
 def test_a_run_that_has_lost_all_checkpoints_does_not_start_over(cli, here, lost):
     shutil.rmtree(here / "mine" / "checkpoints")
@@ -366,18 +256,6 @@ def test_a_run_that_has_lost_all_checkpoints_does_not_start_over(cli, here, lost
     assert (code, len(err.splitlines())) == (2, 2)
     assert "mine has metrics.json, the scores of a trained model, but no checkpoint" in err
     assert (here / "mine" / "metrics.json").read_bytes() == before
-
-
-def test_flipped_bits_in_a_log_lose_lines_not_the_run(cli, here):
-    log = here / "mine" / "log.jsonl"
-    lines = log.read_bytes().splitlines(keepends=True)
-    huge = b'{"step": 2, "loss": ' + b"9" * 30 + b"}\n"
-    log.write_bytes(lines[0].replace(b"loss", b"lo\xf3s") + huge + b"".join(lines[1:]))
-    assert cli("show", "mine")[0] == 0
-    train = ["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine"]
-    code, _, err = cli(*train, "--resume", "--steps", 6)
-    assert code == 0, err
-    assert max(json.loads(line)["step"] for line in log.read_text().splitlines()) == 6
 
 
 def test_leftovers_are_removed_by_the_next_training(cli, here):
@@ -556,41 +434,6 @@ def test_data_that_has_moved_is_asked_for(cli, here):
         )
         assert cli(*command, "--data", "pairs.tsv")[0] == 0
     assert cli("evaluate", "new")[0] == 0  # resumed with its new place, which is remembered
-
-
-def test_files_are_readable_as_the_umask_says(cli, here):
-    before = os.umask(0o027)
-    try:
-        assert cli(*TRAIN, "--run-dir", "new")[0] == 0
-    finally:
-        os.umask(before)
-    modes = {path.stat().st_mode & 0o777 for path in (here / "new").rglob("*") if path.is_file()}
-    assert modes <= {0o640, 0o600}  # the lock file may be for its owner only
-
-
-# --- Checkpoints of another run ---
-
-
-@pytest.mark.parametrize("what", ["step", "weights", "tokenizer"])
-def test_files_of_another_run_are_refused(cli, here, what):
-    assert cli(*TRAIN, "--run-dir", "other", "--seed", 1)[0] == 0
-    name = {"step": "", "weights": "model.safetensors", "tokenizer": ""}[what]
-    if what == "tokenizer":
-        path = here / "mine" / "tokenizer.json"
-        content = path.read_text()
-        path.write_text(content.replace('"love"', '"LOVE"').replace('"aime"', '"love"'))
-    else:
-        for path in (here / "other/checkpoints/step-00000004" / name).rglob("*") if not name else [None]:
-            source = path or here / "other/checkpoints/step-00000004" / name
-            shutil.copy(source, here / "mine/checkpoints/step-00000004" / source.name)
-    code, out, err = cli("translate", "mine", "I love you")
-    assert (code, out) == (2, "")
-    expected = {
-        "step": "belongs to another run",
-        "weights": "checksum",
-        "tokenizer": "tokenizer.json is damaged",
-    }
-    assert expected[what] in err
 
 
 # --- Splits ---
