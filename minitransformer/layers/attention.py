@@ -33,8 +33,8 @@ def attention_weights(
     """
     scores = q @ k.transpose(-1, -2) * (scale or 1 / math.sqrt(q.shape[-1]))
     if is_causal:
-        later = ~np.tri(*scores.shape[-2:], dtype=bool)  # keys after the query
-        scores = scores.masked_fill(constant(later, scores), -math.inf)
+        earlier = constant(np.tri(*scores.shape[-2:], dtype=np.bool_), scores)
+        scores = scores.masked_fill(~earlier, -math.inf)
     if mask is None:
         return scores.softmax(-1)
     scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == bool else scores + mask
@@ -177,11 +177,10 @@ class MultiHeadAttention(nn.Module):
 
     def in_projection(self, x: Float[Tensor, "B T D"], rows: slice) -> Float[Tensor, "B T _"]:
         """x Wᵀ + b, with these rows of `in_proj_weight` and `in_proj_bias`."""
-        weight, bias = self.in_proj_weight, self.in_proj_bias
-        if rows.stop - rows.start < len(weight.array):
-            weight = weight[rows]
-            bias = None if bias is None else bias[rows]
-        return F.linear(x, weight, bias)
+        if rows.stop - rows.start == len(self.in_proj_weight.array):
+            return F.linear(x, self.in_proj_weight, self.in_proj_bias)
+        bias = None if self.in_proj_bias is None else self.in_proj_bias[rows]
+        return F.linear(x, self.in_proj_weight[rows], bias)
 
     @no_grad()
     def weights(
