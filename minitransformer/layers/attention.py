@@ -167,7 +167,8 @@ class MultiHeadAttention(nn.Module):
                 x = rotary(x, heads, self.head_dim, self.rope_theta, past, self.rope_scaling)
             if cache is None:
                 return x, None
-            return x[..., :width], cache.append(x[..., width:], self.num_kv_heads)
+            q, kv = Tensor(x.array[..., :width]), Tensor(x.array[..., width:])  # a cache has no gradients
+            return q, cache.append(kv, self.num_kv_heads)
         check_same_batch(query, memory)
         q = self.in_projection(query, slice(0, width))
         if cache is not None and cache.length:
