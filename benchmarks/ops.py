@@ -10,7 +10,7 @@ import numpy as np
 import minigrad as mg
 from minigrad.nn import functional
 from minigrad.ops import recurrent
-from minitransformer.layers.attention_op import multi_head_attention
+from minitransformer.layers.attention import multi_head_attention
 from minitransformer.layers.relative_positions import rotary
 
 from .children import in_child

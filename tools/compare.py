@@ -4,8 +4,9 @@
     python -m tools.compare ../before                    # every row of `benchmarks steps`, one thread
     python -m tools.compare ../before overhead nano generate --turns 30
 
-`overhead` is a chain of operations on 4x4 arrays. Times are of the processor, on one core. A ratio is this
-checkout / the other, turn by turn: median [quartiles].
+`overhead` is a chain of operations on 4x4 arrays, `generate` one text with a cache, `translate` and `beams`
+20 sentences. Times are of the processor, on one core. A ratio is this checkout / the other, turn by turn:
+median [quartiles].
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 HERE = Path(__file__).parents[1]
 STEPS = {"overhead": 2, "mlp": 40, "micro": 60, "tiny": 6, "nano": 3, "phrasebook": 3, "base": 1, "lstm": 1,
-         "generate": 1}  # fmt: skip
+         "generate": 1, "translate": 1, "beams": 1}  # fmt: skip
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 
 
@@ -68,6 +69,7 @@ def serve(kernels: str) -> None:
 
 
 def step_of(name: str) -> Callable[[], Any]:
+    from benchmarks import beams
     from benchmarks.overhead import mixed
     from benchmarks.peers import ours
     from benchmarks.works import work_of
@@ -75,6 +77,9 @@ def step_of(name: str) -> Callable[[], Any]:
 
     if name == "overhead":
         return ours.chain(mixed)
+    if name in ("translate", "beams"):
+        translator, texts = beams.model(), beams.sources()[:20]
+        return lambda: generate(translator, texts, beams.LIMIT, num_beams=4 if name == "beams" else 1)
     work: Any = work_of("nano" if name == "generate" else name)
     model = work.model()
     if name == "generate":

@@ -314,7 +314,7 @@ show(figure, "10-quality", settings)
 #
 # ## Read next
 #
-# - `minitransformer/layers/attention_op.py`, `multi_head_attention`: split, attend, merge, as one op.
+# - `minitransformer/layers/attention.py`, `multi_head_attention`: split, attend, merge, as one op.
 # - `minitransformer/layers/attention.py`, `MultiHeadAttention`: the four matrices, three of them in
 #   one.
 # - `minitransformer/inspection/heads.py`, `score_heads`: the scores, compared with chance.

@@ -4,8 +4,8 @@
         logits = model(source, target)
     maps["decoder.layers.0.cross_attention"]        # (B, H, T, S)
 
-The fused attention kernels do not keep their weights. An observer sees what a kernel gets, queries, keys and
-mask, and computes the weights from them separately, so that the model's own results keep every bit.
+The fused kernels do not keep the weights, so each attention layer computes them once more by
+`attention_weights`: the model's own results keep every bit.
 """
 
 from __future__ import annotations
@@ -20,15 +20,10 @@ import numpy as np
 from jaxtyping import Float
 
 from minigrad import Tensor, nn, no_grad
-from minigrad.core.devices import array_module
-from minigrad.core.dtypes import HALF
-from minigrad.core.modes import BACKWARD, modes
-from minigrad.core.observers import Observer, observe
 from minigrad.core.tensor import constant
 
 from ..errors import UserError, check_integer, counted, counted_units, did_you_mean, truncated_repr
 from ..layers.attention import MultiHeadAttention
-from ..layers.attention_op import split_heads
 from ..layers.encoder_decoder import Decoder, Encoder
 
 
@@ -40,16 +35,9 @@ class Calls:
         self.calls: dict[str, list[Any]] = {}
 
     def add(self, path: str, value: Any) -> None:
-        self.calls.setdefault(path, []).append(value)
-        self._show(path)
-
-    def change_last(self, path: str, change: Callable[[Any], Any]) -> None:
-        self.calls[path][-1] = change(self.calls[path][-1])
-        self._show(path)
-
-    def _show(self, path: str) -> None:
-        calls = self.calls[path]
-        self.found[path] = calls if len(calls) > 1 else calls[0]
+        calls = self.calls.setdefault(path, [])
+        calls.append(value)
+        self.found[path] = calls if len(calls) > 1 else value
 
 
 # ---------------------------------------------------------------- attention
@@ -61,9 +49,9 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
 
     The weights are (B, H, T, S), of T queries and S keys, on the model's device, and those before dropout;
     they have no gradient. A module that is called several times, as in generation, has a list of them. With a
-    cache, the queries are the new tokens of each call. The attention of a `Seq2Seq` has one head. Attention
-    of your own is recorded, too, if it calls `F.scaled_dot_product_attention`. A step that `mg.capture`
-    replays runs no Python, and records nothing.
+    cache, the queries are the new tokens of each call. The attention of a `Seq2Seq` has one head. Recorded
+    are the model's `MultiHeadAttention` modules, and subclasses of your own. A step that `mg.capture` replays
+    runs no Python, and records nothing.
 
     The model's outputs, gradients and random draws stay the same, bit for bit.
 
@@ -76,140 +64,25 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
     """
     calls = Calls()
     modules = _named_modules(model)
-    observer = AttentionObserver(modules, calls)
-    # if all modules are the library's, only their attention is observed, which costs less
-    packages = {kind.__module__.partition(".")[0] for kind in {type(module) for _, module in modules}}
-    is_ours = packages <= {"minigrad", "minitransformer"}
+    is_ours = {type(m).__module__.partition(".")[0] for _, m in modules} <= {"minigrad", "minitransformer"}
+    if not is_ours and not any(isinstance(m, MultiHeadAttention) for _, m in modules):
+        raise UserError(
+            f"{type(model).__name__} has no attention layer whose weights could be recorded.\n"
+            f"Attend with MultiHeadAttention, or return the weights of your own attention."
+        )
     with ExitStack() as stack:
-        stack.enter_context(restore_observers() if is_ours else observe(observer))
         for path, module in modules:
             if isinstance(module, MultiHeadAttention):
-                _hook(stack, module, partial(_separate_beams, calls, path))
-                if is_ours:
-                    stack.callback(module.register_forward_pre_hook(observer.begin).remove)
+                stack.callback(setattr, module, "record", module.record)
+                module.record = partial(calls.add, path)
             elif getattr(module, "attends", False):
                 _hook(stack, module, partial(_add_recurrent, calls, path))
         yield calls.found
 
 
-@contextmanager
-def restore_observers() -> Iterator[None]:
-    """A context after which the observers are those from before it."""
-    before = modes.observers
-    try:
-        yield
-    finally:
-        modes.observers = before
-
-
 def _add_recurrent(calls: Calls, path: str, module: nn.Module, args: tuple, output: Any) -> None:
     """A recurrent decoder's attention returns its weights (B, T, S) third."""
     calls.add(path, output[2].detach()[:, None])
-
-
-def _separate_beams(calls: Calls, path: str, module: nn.Module, args: tuple, output: Tensor) -> None:
-    """The beams of a sentence attend to its memory as queries of one row: give each a row of its own."""
-    found = calls.calls.get(path)
-    if not found or len(found[-1].array) == len(output.array):
-        return
-
-    def separate(weights: Float[Tensor, "B H _ S"]) -> Float[Tensor, "_ H T S"]:
-        batch, heads, _, keys = weights.shape
-        beams = weights.reshape(batch, heads, len(output) // batch, -1, keys)
-        return beams.transpose(1, 2).reshape(len(output), heads, -1, keys)
-
-    calls.change_last(path, separate)
-
-
-class AttentionObserver(Observer):
-    """Adds the weights of each attention that a module of the model computes."""
-
-    def __init__(self, modules: Sequence[tuple[str, nn.Module]], calls: Calls) -> None:
-        self.paths = {module: path for path, module in modules}
-        self.calls = calls
-        self.is_brief = False
-
-    def begin(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        """Observe until the weights are found: a module computes them once."""
-        if self not in modes.observers:
-            self.is_brief = True
-            modes.observers = (*modes.observers, self)
-
-    def on_result(
-        self, op: Any, arrays: Sequence[Any], settings: dict[str, Any], value: Any, gradients: Any
-    ) -> None:
-        if (weights_of := WEIGHTS.get(op.name)) is None or (path := self.path()) is None:
-            return
-        if (weights := weights_of(arrays, settings, value)) is not None:
-            self.calls.add(path, Tensor(weights))
-            if self.is_brief:
-                modes.observers = tuple([each for each in modes.observers if each is not self])
-
-    def path(self) -> str | None:
-        """The path of the running module; None if it is another model's, or runs in a backward pass."""
-        module = None
-        scope = modes.scope
-        while scope is not None:
-            if scope.part is BACKWARD:
-                return None
-            if module is None and not isinstance(scope.part, str):
-                module = scope.part()
-            scope = scope.parent
-        return None if module is None else self.paths.get(module)
-
-
-def attention_weights(
-    q: Float[Any, "... T D"], k: Float[Any, "... S D"], mask: Any, is_causal: bool, scale: float
-) -> Float[Any, "... T S"]:
-    """softmax(scale Q Kᵀ + mask) of arrays: equation 1 of the paper, before its last product.
-
-    The mask is that of `F.scaled_dot_product_attention`. A query that may attend to nothing has zeros.
-    """
-    xp = array_module(q)
-    if q.dtype in HALF:
-        q = q.astype(xp.float32)
-        k = k.astype(xp.float32)
-    scores = (q * scale) @ k.swapaxes(-1, -2)
-    if mask is not None:
-        bias = xp.where(mask, 0, -xp.inf) if mask.dtype == bool else mask
-        scores = scores + bias.astype(scores.dtype)
-    if not scores.size:
-        return scores
-    if is_causal:
-        scores += xp.where(xp.tri(*scores.shape[-2:], dtype=bool), 0, -xp.inf).astype(scores.dtype)
-    largest = scores.max(-1, keepdims=True)
-    scores -= largest if mask is None else xp.maximum(largest, xp.finfo(scores.dtype).min)
-    xp.exp(scores, out=scores)
-    total = scores.sum(-1, keepdims=True)  # below 1 only where there is nothing to attend to
-    scores /= total if mask is None else xp.maximum(total, 1)
-    return scores
-
-
-def _from_multi_head_attention(arrays: Sequence[Any], settings: dict[str, Any], value: Any) -> Any:
-    x, kv, mask = arrays
-    heads = settings["num_heads"]
-    q, k, _ = split_heads(x, kv, heads, settings.get("num_kv_heads"))
-    k = k if k.shape[1] == heads else k.repeat(heads // k.shape[1], 1)
-    scale = settings.get("scale") or q.shape[-1] ** -0.5
-    return attention_weights(q, k, mask, settings.get("is_causal", False), scale)
-
-
-def _from_one_head(arrays: Sequence[Any], settings: dict[str, Any], value: Any) -> Any:
-    q, k, _, mask = arrays
-    return attention_weights(q, k, mask, settings["is_causal"], settings["scale"])
-
-
-def _from_definition(arrays: Sequence[Any], settings: dict[str, Any], value: Any) -> Any:
-    """Under `fused(False)` the definition runs, and divides by the sums of rows to get the weights."""
-    is_attention = modes.scope is not None and modes.scope.part == "scaled_dot_product_attention"
-    return value if is_attention else None
-
-
-WEIGHTS = {
-    "multi_head_attention": _from_multi_head_attention,
-    "scaled_dot_product_attention": _from_one_head,
-    "true_divide": _from_definition,
-}
 
 
 def attention_entropy(weights: Any, mask: Any = None) -> Float[np.ndarray, " H"]:

@@ -1,21 +1,83 @@
-"""Multi-head attention ("Attention Is All You Need", section 3.2.2)."""
+"""Multi-head attention ("Attention Is All You Need", section 3.2)."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
 
-import minigrad as mg
-from minigrad import Tensor, nn
+from minigrad import Tensor, autocast, nn, no_grad
 from minigrad.core import random
+from minigrad.core.observers import unobserved
+from minigrad.core.tensor import constant
+from minigrad.kernels.heads import attention_of_heads
 from minigrad.nn import functional as F
+from minigrad.ops.activations import dropout
 
-from . import attention_kernel  # noqa: F401 (registers a kernel: what multi_head_attention computes, faster)
-from .attention_op import multi_head_attention, split_heads
-from .cache import KeyValueCache, beams_as_queries, queries_as_beams
+from .cache import KeyValueCache
 from .head_sizes import head_sizes
 from .masks import check_same_batch, resolve_mask
 from .relative_positions import RotaryScaling, rotary
+
+
+def attention_weights(
+    q: Float[Tensor, "... T d"], k: Float[Tensor, "... S d"], mask: Tensor | None = None,
+    scale: float | None = None, is_causal: bool = False,
+) -> Float[Tensor, "... T S"]:  # fmt: skip
+    """softmax(Q Kᵀ / sqrt(d_k)), equation 1 without V: how much each query attends to each key.
+
+    A boolean mask is True where a query may attend; numbers, such as ALiBi's, are added to the scores. A
+    query that may attend to nothing has zeros.
+    """
+    scores = q @ k.transpose(-1, -2) * (scale or 1 / math.sqrt(q.shape[-1]))
+    if is_causal:
+        earlier = constant(np.tri(*scores.shape[-2:], dtype=np.bool_), scores)
+        scores = scores.masked_fill(~earlier, -math.inf)
+    if mask is None:
+        return scores.softmax(-1)
+    scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == bool else scores + mask
+    nothing = (scores == -math.inf).all(-1, keepdim=True)
+    return scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
+
+
+@attention_of_heads  # a kernel computes the same in tiles, without keeping the weights
+def multi_head_attention(
+    x, kv, mask, /, num_heads, is_causal=False, dropout_p=0.0, key=None, num_kv_heads=None, scale=None
+):
+    """softmax(Q Kᵀ / sqrt(d_k)) V of each head (equation 1), and Concat(head_1, ..., head_h).
+
+    x (B, T, D) has the queries of all heads side by side, kv (B, S, 2 D) the keys and values, which may have
+    fewer heads; or x (B, T, 3 D) has all three, and kv is None. Rows of x may share a row of kv, as the beams
+    of a sentence do. The mask broadcasts to (B, heads, T, S). Returns (B, T, D).
+    """
+    q, k, v = split_heads(x, kv, num_heads, num_kv_heads or num_heads)
+    weights = attention_weights(q, k, mask, scale, is_causal)
+    if dropout_p:
+        weights = dropout(weights, dropout_p, key)
+    return merge_heads(weights @ v)
+
+
+def split_heads(
+    x: Float[Tensor, "B T _"], kv: Float[Tensor, "_ S _"] | None, num_heads: int, num_kv_heads: int
+) -> tuple[Float[Tensor, "B H T d"], Float[Tensor, "B H S d"], Float[Tensor, "B H S d"]]:
+    """The queries, keys and values of each head."""
+    if kv is None:
+        width = x.shape[-1] // (num_heads + 2 * num_kv_heads) * num_heads  # of the queries
+        x, kv = x.split([width, x.shape[-1] - width], -1)
+    heads = lambda x, n: x.unflatten(-1, (n, -1)).transpose(1, 2)  # (B, T, n d) -> (B, n, T, d)
+    k, v = (
+        heads(part, num_kv_heads)
+        .repeat_interleave(num_heads // num_kv_heads, 1)  # groups of heads share keys and values
+        .repeat_interleave(len(x) // len(kv), 0)
+        for part in kv.chunk(2, -1)
+    )
+    return heads(x, num_heads), k, v
+
+
+def merge_heads(heads: Float[Tensor, "B H T d"]) -> Float[Tensor, "B T D"]:
+    return heads.transpose(1, 2).flatten(-2)
 
 
 class MultiHeadAttention(nn.Module):
@@ -55,6 +117,7 @@ class MultiHeadAttention(nn.Module):
         in_proj_bias = nn.Parameter(np.zeros(q + 2 * k, np.float32)) if bias and qkv_bias else None
         self.register_parameter("in_proj_bias", in_proj_bias)
         self.out_proj = nn.Linear(q, d_model, bias)
+        self.record: Callable[[Tensor], None] | None = None  # is called with the weights of each call
         for matrix in (*np.split(self.in_proj_weight.array, [q, q + k]), self.out_proj.weight.array):
             nn.init.xavier_uniform_(Tensor(matrix))
         if self.out_proj.bias is not None:
@@ -76,48 +139,56 @@ class MultiHeadAttention(nn.Module):
         With a `cache`, queries also attend to tokens of earlier calls; a `memory` is projected once.
         """
         past = 0 if cache is None else cache.length
-        q, kv = self.project(query, memory, cache)
-        q, mask = beams_as_queries(q, kv, mask)
+        x, kv = self.project(query, memory, cache)
         if mask is not None or past:
-            mask, is_causal = resolve_mask(mask, is_causal, past, q, kv, self.num_heads)
+            mask, is_causal = resolve_mask(mask, is_causal, past, x, kv, self.num_heads)
+        if self.record is not None:
+            self.record(self.weights(x, kv, mask, is_causal))
         dropout = self.dropout if self.training else 0.0
         key = random.next_key("dropout") if dropout else None
         heads = multi_head_attention(
-            q, kv, mask, self.num_heads, is_causal, dropout, key, self.num_kv_heads, self.scale
+            x, kv, mask, self.num_heads, is_causal, dropout, key, self.num_kv_heads, self.scale
         )
-        return self.out_proj(queries_as_beams(heads, query))
-
-    def attention_weights(
-        self, query: Tensor, memory: Tensor | None = None, mask: Tensor | None = None, is_causal: bool = False
-    ) -> Float[Tensor, "B H T S"]:
-        """How much each query attends to each key, computed as attention with unit vectors as values."""
-        q, k, _ = split_heads(*self.project(query, memory), self.num_heads, self.num_kv_heads)
-        k = k.repeat_interleave(self.num_heads // self.num_kv_heads, 1)
-        unit = mg.eye(k.shape[-2], dtype=k.dtype, device=k.device)
-        return F.scaled_dot_product_attention(q, k, unit, mask, is_causal=is_causal, scale=self.scale)
+        return self.out_proj(heads)
 
     def project(
         self, query: Tensor, memory: Tensor | None = None, cache: KeyValueCache | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """x Wᵀ + b of all heads: q (B, T, D) and kv (B, S, 2 D), the keys and values side by side.
+        """The queries (B, T, D) of all heads, and their keys and values (B, S, 2 D).
 
         Self-attention without a cache returns all three packed, (B, T, 3 D), and None: one matmul, no copies.
         """
+        width, both = self.widths  # of queries; of keys and values
         if memory is None:
-            qkv = F.linear(query, self.in_proj_weight, self.in_proj_bias)
+            x = self.in_projection(query, slice(0, width + both))
             if self.rope_theta is not None:
                 past = 0 if cache is None else cache.length
                 heads = self.num_heads + self.num_kv_heads
-                qkv = rotary(qkv, heads, self.head_dim, self.rope_theta, past, self.rope_scaling)
+                x = rotary(x, heads, self.head_dim, self.rope_theta, past, self.rope_scaling)
             if cache is None:
-                return qkv, None
-            return cache.append_packed(qkv, self.widths[0], self.num_kv_heads)
+                return x, None
+            q, kv = Tensor(x.array[..., :width]), Tensor(x.array[..., width:])  # a cache has no gradients
+            return q, cache.append(kv, self.num_kv_heads)
         check_same_batch(query, memory)
-        q_weight, kv_weight = self.in_proj_weight.split(self.widths)
-        q_bias, kv_bias = (None, None) if self.in_proj_bias is None else self.in_proj_bias.split(self.widths)
-        q = F.linear(query, q_weight, q_bias)
-        if cache is None:
-            return q, F.linear(memory, kv_weight, kv_bias)
-        if cache.length:
+        q = self.in_projection(query, slice(0, width))
+        if cache is not None and cache.length:
             return q, cache.read(q, self.num_kv_heads, self.head_dim)
-        return q, cache.append(F.linear(memory, kv_weight, kv_bias), self.num_kv_heads)
+        kv = self.in_projection(memory, slice(width, width + both))
+        return q, kv if cache is None else cache.append(kv, self.num_kv_heads)
+
+    def in_projection(self, x: Float[Tensor, "B T D"], rows: slice) -> Float[Tensor, "B T _"]:
+        """x Wᵀ + b, with these rows of `in_proj_weight` and `in_proj_bias`."""
+        if rows.stop - rows.start == len(self.in_proj_weight.array):
+            return F.linear(x, self.in_proj_weight, self.in_proj_bias)
+        bias = None if self.in_proj_bias is None else self.in_proj_bias[rows]
+        return F.linear(x, self.in_proj_weight[rows], bias)
+
+    @no_grad()
+    def weights(
+        self, x: Tensor, kv: Tensor | None, mask: Tensor | None, is_causal: bool
+    ) -> Float[Tensor, "B H T S"]:
+        """The weights of all heads, given what `project` returns: in float32 at least, without a gradient."""
+        with autocast(enabled=False), unobserved():
+            q, k, _ = split_heads(x, kv, self.num_heads, self.num_kv_heads)
+            q, k = (heads if heads.dtype.itemsize >= 4 else heads.float() for heads in (q, k))
+            return attention_weights(q, k, mask, self.scale, is_causal)

@@ -29,7 +29,7 @@ class KeyValueCache:
         self.max_length = max_length
         self.buffer: Any = np.empty((0, 0, 0), np.float32)
         self.layout: tuple = ()  # batch, heads, width of a head, dtype
-        self.beams = 1  # rows of queries that share a row of keys and values: the beams of a sentence
+        self.beams = 1  # rows of queries for each row of keys and values: the beams of a sentence
 
     @property
     def keys(self) -> Float[Any, "B H S Dh"]:
@@ -63,14 +63,6 @@ class KeyValueCache:
         self.length = end
         self.layout = layout
         return Tensor(self.buffer[:, :end])
-
-    def append_packed(
-        self, qkv: Float[Tensor, "B T W"], width: int, num_heads: int
-    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B S 2*Dk"]]:
-        """The queries, the first `width` of qkv; and all keys and values, after storing the new ones."""
-        array = qkv.array
-        kv = self.append(Tensor(array[..., width:]), num_heads)
-        return Tensor(array[..., :width]), kv
 
     def read(self, q: Float[Tensor, "B T D"], num_heads: int, head_dim: int) -> Float[Tensor, "N S 2*Dk"]:
         """All keys and values (`num_heads` of each), without a copy, for the queries q.
@@ -112,28 +104,6 @@ class KeyValueCache:
         if self.length:
             grown[:, : self.length] = self.buffer[:, : self.length]
         self.buffer = grown
-
-
-def beams_as_queries(q: Any, kv: Any, mask: Any) -> tuple[Any, Any]:
-    """Queries (B * beams, T, D) as (B, beams * T, D), and the mask of the B sentences.
-
-    In beam search, the beams of a sentence attend to one cached memory, the B rows of kv. Elsewhere q and kv
-    have the same batch, and nothing changes.
-    """
-    if kv is None or len(kv.array) == len(q.array):
-        return q, mask
-    batch = len(kv.array)
-    beams = len(q.array) // batch
-    if mask is not None and len(mask.array) == batch * beams:
-        mask = mask[::beams]
-    return q.reshape(batch, beams * q.shape[1], q.shape[2]), mask
-
-
-def queries_as_beams(heads: Any, query: Any) -> Any:
-    """What `beams_as_queries` folded, (B, beams * T, D), as (B * beams, T, D), like the queries."""
-    if len(heads.array) == len(query.array):
-        return heads
-    return heads.reshape(*query.shape[:2], -1)
 
 
 class LayerCache:

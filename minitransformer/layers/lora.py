@@ -24,8 +24,7 @@ from minigrad.ops.shaping import cat
 from ..errors import UserError, check_choice, check_integer
 from .attention import MultiHeadAttention
 from .encoder_decoder import FeedForward
-from .quantized import check_not_quantized
-from .replacing import ReplacedAttention, replace_layers
+from .quantized import check_not_quantized, copy_settings, replace_layers
 
 PROJECTIONS = ("q", "k", "v")  # parts of the stacked matrix of an attention
 TARGETS = (*PROJECTIONS, "in_proj", "out_proj", "linear1", "linear2", "linear3")
@@ -77,13 +76,14 @@ class LoRALinear(nn.Module):
         return linear
 
 
-class LoRAAttention(ReplacedAttention):
+class LoRAAttention(MultiHeadAttention):
     """Attention with adapters of "in_proj", the stacked matrix, or of its parts "q", "k" and "v"."""
 
     in_proj_bias: nn.Parameter | None
 
     def __init__(self, attention: MultiHeadAttention, targets: list[str], rank: int, alpha: float) -> None:
-        super().__init__(attention)
+        nn.Module.__init__(self)
+        copy_settings(attention, self)
         self.original = (attention,)  # in a tuple: not a layer of this one
         self.in_proj_weight = attention.in_proj_weight
         self.register_parameter("in_proj_bias", attention.in_proj_bias)
@@ -101,8 +101,7 @@ class LoRAAttention(ReplacedAttention):
         return getattr(self, f"{name}_adapter")
 
     def in_projection(self, x: Tensor, rows: slice) -> Tensor:
-        bias = None if self.in_proj_bias is None else self.in_proj_bias[rows]
-        y = F.linear(x, self.in_proj_weight[rows], bias)
+        y = super().in_projection(x, rows)
         for name in self.targets:
             y = y + self.padded(name, x, rows)
         return y

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
-from operator import and_
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from minigrad import Tensor, as_tensor
 from minigrad.core.devices import as_array
@@ -34,17 +32,6 @@ def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
     return Tensor(np.tri(length, past + length, past, dtype=bool))
 
 
-def is_not_padding(ids: Int[Any, "B S"], pad_token_id: int) -> Bool[Any, "B S"]:
-    """The padding mask of an array of ids: True for real tokens."""
-    return ids != pad_token_id
-
-
-def is_before_padding(ids: Int[Any, "B S"], pad_token_id: int) -> Bool[Any, "B S"]:
-    """False for the padding that ends each row. Elsewhere `pad_token_id` is a token like any other: files of
-    pretrained models may give the id of <s>."""
-    return is_not_padding(ids, pad_token_id)[:, ::-1].cumsum(1)[:, ::-1] > 0
-
-
 def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     """Every query may attend to every token that is not padding. ids: (B, S).
 
@@ -53,18 +40,22 @@ def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     tensor([[[[ True,  True, False]]]])
     """
     array = as_array(ids.array if isinstance(ids, Tensor) else ids)
-    return Tensor(is_not_padding(array, pad_token_id)[:, None, None, :])
+    return Tensor((array != pad_token_id)[:, None, None, :])
 
 
-def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) -> Bool[Tensor, "B _"] | None:
-    """The padding mask (B, past + T) of tokens x (B, T, D), checked: True = a real token.
+def key_mask(
+    mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False
+) -> Bool[Tensor, "B 1 1 S"] | Tensor | None:
+    """A padding mask (B, past + T) of tokens x (B, T, D) as a mask of scores, checked: True = a real token.
 
     Integers 0 and 1, as in Hugging Face's `attention_mask`, become booleans. With `allow_empty`, a row may be
-    all padding.
+    all padding. Other masks, of more dimensions, are returned.
     """
     if mask is None:
         return None
     mask = as_tensor_like(mask, x)
+    if mask.ndim > 2:
+        return mask
     expected = x.array.shape[0], past + x.array.shape[1]
     if mask.array.shape != expected:
         raise ShapeError(
@@ -83,7 +74,7 @@ def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) 
             "a row of the padding mask has no real token.\n"
             "True means a real token: if yours means padding, pass ~mask."
         )
-    return mask
+    return mask[:, None, None, :]
 
 
 def _from_integers(mask: Tensor) -> Bool[Tensor, "..."]:
@@ -96,25 +87,6 @@ def _from_integers(mask: Tensor) -> Bool[Tensor, "..."]:
             f"Pass ids != pad_token_id; if yours is an additive mask (0 for real tokens), pass mask == 0."
         )
     return mask.to("bool")
-
-
-def over_keys(mask: Tensor | None) -> Tensor | None:
-    """A padding mask (B, S) as the mask (B, 1, 1, S) of scores: no query attends to padding."""
-    return None if mask is None else mask[:, None, None, :]
-
-
-def key_mask(mask: Any, keys: Tensor) -> Tensor | None:
-    """A padding mask (B, S) of the `keys` (B, S, D) as a mask of scores; other masks are returned."""
-    if mask is None:
-        return None
-    mask = as_tensor_like(mask, keys)
-    return over_keys(real_tokens(mask, keys)) if mask.ndim == 2 else mask
-
-
-def combine(*masks: Tensor | None) -> Tensor | None:
-    """The logical and of the masks; None allows everything."""
-    tensors = [as_tensor(mask) for mask in masks if mask is not None]
-    return reduce(and_, tensors) if tensors else None
 
 
 def masked_bias(bias: Float[Tensor, "1 H T S"], mask: Tensor | None, batch: int) -> Float[Tensor, "_ H T S"]:
@@ -163,7 +135,7 @@ def resolve_mask(
             if mask is not None and mask.is_floating_point():
                 mask = mask.masked_fill(~visible, -math.inf)
             else:
-                mask = combine(mask, visible)
+                mask = visible if mask is None else mask & visible
     if mask is None:
         return None, is_causal
     mask = attention_mask(mask, q)

@@ -45,7 +45,7 @@ def positional_encoding(
 class Positions(nn.Module):
     """Adds a vector p for each position to x, or concatenates it (`concatenate`).
 
-    Positions count from `start`; with a padding `mask` (B, past + T), from the first real token of each row.
+    Positions count from `start`; with a padding `mask` (B, 1, 1, past + T), from each row's first real token.
     """
 
     def __init__(self, concatenate: bool = False) -> None:
@@ -57,8 +57,8 @@ class Positions(nn.Module):
     ) -> Float[Tensor, "B T E"]:
         end = start + x.array.shape[1]
         index: Any = slice(start, end)
-        if mask is not None:
-            index = row_positions(mask, start, end)
+        if mask is not None and mask.shape[1:3] == (1, 1):
+            index = row_positions(mask[:, 0, 0], start, end)
             end = int(index.max()) + 1 if index.size else 0  # CuPy's max has no initial
         p = self.vectors(x, index, end)  # (T, D) or (B, T, D)
         return cat([x, p.expand(*x.shape[:2], -1)], -1) if self.concatenate else x + p

@@ -6,6 +6,7 @@ positions stay as they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,11 @@ from minigrad.ops.quantized import quantize_rows, quantized_linear
 from ..errors import UserError
 from .attention import MultiHeadAttention
 from .embeddings import TokenEmbedding, token_ids
-from .replacing import ReplacedAttention, replace_layers
 
+SETTINGS = (
+    "d_model", "num_heads", "num_kv_heads", "head_dim", "widths", "scale", "dropout", "rope_theta",
+    "rope_scaling", "record",
+)  # fmt: skip
 FEW_ROWS = 256  # smaller embeddings, such as those of segments, are not quantized
 
 
@@ -48,11 +52,12 @@ class QuantizedLinear(nn.Module):
         return quantized_linear(x, self.weight[rows], self.scale[rows], bias)
 
 
-class QuantizedAttention(ReplacedAttention):
+class QuantizedAttention(MultiHeadAttention):
     """Multi-head attention with 8-bit projections."""
 
     def __init__(self, attention: MultiHeadAttention) -> None:
-        super().__init__(attention)
+        nn.Module.__init__(self)
+        copy_settings(attention, self)
         self.in_proj = QuantizedLinear(attention.in_proj_weight, attention.in_proj_bias)
         out_proj: Any = QuantizedLinear(attention.out_proj.weight, attention.out_proj.bias)
         self.out_proj = out_proj
@@ -83,6 +88,21 @@ class QuantizedEmbedding(TokenEmbedding):
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         return quantized_linear(x[..., : self.weight.shape[1]], self.weight, self.scale, self.output_bias)
+
+
+def copy_settings(attention: MultiHeadAttention, new: MultiHeadAttention) -> None:
+    """Give `new` the sizes and settings of `attention`, but no parameters."""
+    for name in SETTINGS:
+        setattr(new, name, getattr(attention, name))
+
+
+def replace_layers(model: nn.Module, replacement: Callable[[nn.Module], nn.Module | None]) -> None:
+    """Replace each layer by `replacement` of it, where that is not None."""
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            new = replacement(child)
+            if new is not None:
+                setattr(parent, name, new.train(child.training))
 
 
 def quantize(model: Any) -> Any:

@@ -17,7 +17,7 @@ from ..layers.config import ACTIVATIONS, GATED, MAX_LAYERS, LayerConfig
 from ..layers.embeddings import TokenEmbedding
 from ..layers.encoder_decoder import Decoder, Encoder
 from ..layers.head_sizes import check_heads
-from ..layers.masks import check_same_batch, key_mask, over_keys, real_tokens
+from ..layers.masks import check_same_batch, key_mask
 from ..layers.positions import LearnedPositions
 from .encoder_decoder import EncoderDecoderModel
 
@@ -127,11 +127,11 @@ class BART(EncoderDecoderModel):
         """
         past = 0 if cache is None else cache.length
         x = self.embedding(target)
-        real = real_tokens(target_mask, x, past)
-        x = self.decoder_positions(x, past, real)
+        mask = key_mask(target_mask, x, past)
+        x = self.decoder_positions(x, past, mask)
         x = self.dropout(self.decoder_norm(x))
         check_same_batch(x, memory)
-        return self.decoder(x, memory, key_mask(source_mask, memory), over_keys(real), cache)
+        return self.decoder(x, memory, key_mask(source_mask, memory), mask, cache)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Hidden states to logits of the next token."""

@@ -24,7 +24,7 @@ from ..layers.config import ACTIVATIONS, GATED, MAX_LAYERS, LayerConfig
 from ..layers.embeddings import TokenEmbedding, token_ids
 from ..layers.encoder_decoder import Encoder
 from ..layers.head_sizes import check_heads
-from ..layers.masks import is_before_padding, over_keys, real_tokens
+from ..layers.masks import key_mask
 from ..layers.positions import absolute_positions
 
 States = Float[Tensor, "B T D"]
@@ -136,24 +136,25 @@ class BERT(nn.Module):
 
     def states(self, ids: Any, mask: Any = None, token_type_ids: Any = None) -> Float[Tensor, "B T D"]:
         """The hidden state of each token of ids (B, T), computed from all real tokens."""
-        return self._encode(ids, self.real_tokens(ids, mask), token_type_ids)
+        return self.encoder(self.embed(ids, token_type_ids), self.padding_mask(ids, mask))
 
     def forward(self, ids: Any, mask: Any = None, token_type_ids: Any = None) -> Any:
         """The output of the head."""
-        mask = self.real_tokens(ids, mask)
-        return self.head(self._encode(ids, mask, token_type_ids), mask, self.embedding)
+        mask = self.padding_mask(ids, mask)
+        states = self.encoder(self.embed(ids, token_type_ids), mask)
+        return self.head(states, None if mask is None else mask[:, 0, 0], self.embedding)
 
-    def _encode(self, ids: Any, mask: Mask, token_type_ids: Any) -> States:
-        return self.encoder(self.embed(ids, token_type_ids), over_keys(mask))
+    def padding_mask(self, ids: Any, mask: Any = None) -> Tensor | None:
+        """The mask (B, 1, 1, T), checked; by default, False for padding at the end of rows.
 
-    def real_tokens(self, ids: Any, mask: Any = None) -> Mask:
-        """The mask, checked; by default, False for padding at the end of rows. None: all are real."""
+        Elsewhere `pad_token_id` is a token like any other: files of pretrained models may give the id of <s>.
+        """
         ids = token_ids(ids)
-        if mask is not None:
-            return real_tokens(mask, as_tensor_like(ids, self.embedding.weight))
-        if self.config.pad_token_id is None:
-            return None
-        return as_tensor_like(is_before_padding(ids, self.config.pad_token_id), self.embedding.weight)
+        pad = self.config.pad_token_id
+        if mask is not None or pad is None:
+            return key_mask(mask, as_tensor_like(ids, self.embedding.weight))
+        is_before_padding = (ids != pad)[:, ::-1].cumsum(1)[:, ::-1] > 0
+        return as_tensor_like(is_before_padding[:, None, None], self.embedding.weight)
 
     def _token_types(self, embedding: TokenEmbedding, ids: Any, token_type_ids: Any) -> Float[Tensor, "..."]:
         """The vector of each token's segment; without token_type_ids, that of the first."""

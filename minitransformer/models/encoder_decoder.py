@@ -10,7 +10,7 @@ from minigrad import Tensor, nn
 
 from ..layers.cache import Cache
 from ..layers.embeddings import TokenEmbedding, token_ids
-from ..layers.masks import is_not_padding
+from ..layers.masks import padding_mask
 
 
 class EncoderDecoderModel(nn.Module):
@@ -31,7 +31,7 @@ class EncoderDecoderModel(nn.Module):
 
     def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
         """True where the source ids (B, S) are not padding, on the model's device."""
-        mask = Tensor(is_not_padding(token_ids(source), self.config.pad_token_id)[:, None, None])
+        mask = padding_mask(token_ids(source), self.config.pad_token_id)
         device = self.embedding.weight.device
         return mask if mask.device == device else mask.to(device)
 

@@ -17,7 +17,7 @@ from ..layers.config import MAX_LAYERS, LayerConfig
 from ..layers.embeddings import TokenEmbedding
 from ..layers.encoder_decoder import Encoder
 from ..layers.head_sizes import check_heads
-from ..layers.masks import over_keys, real_tokens
+from ..layers.masks import key_mask
 from ..layers.positions import absolute_positions, check_concatenation
 
 
@@ -120,9 +120,9 @@ class GPT(nn.Module):
         """
         start = 0 if cache is None else cache.length
         x = self.embedding(ids)
-        mask = real_tokens(mask, x, start)
+        mask = key_mask(mask, x, start)
         x = self.dropout(self.positions(x, start, mask))
-        return self.layers(x, over_keys(mask), cache)
+        return self.layers(x, mask, cache)
 
     def new_cache(self, max_length: int = 0) -> Cache:
         """An empty cache for decoding: each call of `states` with it continues the previous call's sequence.

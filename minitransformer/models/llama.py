@@ -22,7 +22,7 @@ from ..layers.config import GATED, MAX_LAYERS, LayerConfig
 from ..layers.embeddings import TokenEmbedding
 from ..layers.encoder_decoder import Encoder
 from ..layers.head_sizes import check_heads
-from ..layers.masks import over_keys, real_tokens
+from ..layers.masks import key_mask
 from ..layers.relative_positions import RotaryScaling
 
 # Hugging Face names the activation, and every feed-forward network of Llama is gated
@@ -128,8 +128,8 @@ class Llama(nn.Module):
         `mask` (B, past + T) is False for padding, which is on the left of shorter prompts.
         """
         x = self.dropout(self.embedding(ids))
-        mask = real_tokens(mask, x, 0 if cache is None else cache.length)
-        return self.layers(x, over_keys(mask), cache)
+        mask = key_mask(mask, x, 0 if cache is None else cache.length)
+        return self.layers(x, mask, cache)
 
     def new_cache(self, max_length: int = 0) -> Cache:
         """An empty cache for decoding: each call of `states` with it continues the previous call's sequence.

@@ -24,7 +24,7 @@ from ..base_config import Config, check_config
 from ..errors import UserError, check_choice, check_range
 from ..layers.config import MAX_LAYERS
 from ..layers.embeddings import TokenEmbedding
-from ..layers.masks import real_tokens
+from ..layers.masks import key_mask
 
 RNN_TYPES: dict[str, Any] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 
@@ -174,8 +174,8 @@ def _states(after: Any) -> States:
 
 
 def real_columns(mask: Any, x: Float[Tensor, "B T D"], past: int = 0) -> Bool[np.ndarray, "B T"] | None:
-    """`real_tokens` of the last T tokens, in NumPy; `mask` may be one of scores, (B, 1, 1, past + T)."""
+    """Which of the last T tokens are real, in NumPy; the mask is (B, past + T), or one of scores."""
     if mask is not None and (mask := as_tensor_like(mask, x)).ndim == 4:
         mask = mask[:, 0, 0]
-    real = real_tokens(mask, x, past, allow_empty=True)
-    return None if real is None else on_cpu(real.array)[:, past:]
+    mask = key_mask(mask, x, past, allow_empty=True)
+    return None if mask is None else on_cpu(mask.array)[:, 0, 0, past:]

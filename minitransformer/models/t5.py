@@ -15,7 +15,7 @@ from ..layers.cache import Cache
 from ..layers.config import MAX_LAYERS, LayerConfig
 from ..layers.embeddings import TokenEmbedding
 from ..layers.encoder_decoder import Decoder, Encoder
-from ..layers.masks import check_same_batch, key_mask, over_keys, real_tokens
+from ..layers.masks import check_same_batch, key_mask
 from .encoder_decoder import EncoderDecoderModel
 
 FEED_FORWARDS = {  # feed_forward_proj -> the activation of the layers
@@ -153,7 +153,7 @@ class T5(EncoderDecoderModel):
         """
         x = self.dropout(self.embedding(target))
         check_same_batch(x, memory)
-        mask = over_keys(real_tokens(target_mask, x, 0 if cache is None else cache.length))
+        mask = key_mask(target_mask, x, 0 if cache is None else cache.length)
         return self.dropout(self.decoder(x, memory, key_mask(source_mask, memory), mask, cache))
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from jaxtyping import Float
 
 from minigrad import Tensor, nn
-from minigrad.core.tensor import as_tensor_like
 
 from ..base_config import Config, check_config
 from ..errors import check_range
@@ -17,7 +16,7 @@ from ..layers.config import MAX_LAYERS, LayerConfig
 from ..layers.embeddings import TokenEmbedding
 from ..layers.encoder_decoder import Decoder, Encoder
 from ..layers.head_sizes import check_heads
-from ..layers.masks import check_same_batch, key_mask, over_keys, real_tokens
+from ..layers.masks import check_same_batch, key_mask
 from ..layers.positions import Positions, absolute_positions, check_concatenation
 from .encoder_decoder import EncoderDecoderModel
 
@@ -147,14 +146,11 @@ class Transformer(EncoderDecoderModel):
         A `target_mask` (B, past + T) is False for padding, such as on the left of prefixes.
         """
         start = 0 if cache is None else cache.length
-        padding = None
         x = (self.target_embedding or self.embedding)(target)
-        if target_mask is not None and (target_mask := as_tensor_like(target_mask, x)).ndim == 2:
-            padding = real_tokens(target_mask, x, start)
-            target_mask = over_keys(padding)
-        x = self.dropout(self.decoder_positions(x, start, padding))
+        mask = key_mask(target_mask, x, start)
+        x = self.dropout(self.decoder_positions(x, start, mask))
         check_same_batch(x, memory)
-        return self.decoder(x, memory, key_mask(source_mask, memory), target_mask, cache)
+        return self.decoder(x, memory, key_mask(source_mask, memory), mask, cache)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Hidden states to logits of the next token."""

@@ -22,7 +22,7 @@ from minigrad.ops import composite, derived, differentiable
 from minigrad.ops.attention import scaled_dot_product_attention
 from minigrad.ops.sample_calls import forms
 from minigrad.ops.samplers import real, unary
-from minitransformer.layers.attention_op import multi_head_attention
+from minitransformer.layers.attention import multi_head_attention
 from tests.kernel_sets import needs_numba
 from tests.leaves import message
 from tests.slow.standin import cublas, emulator

@@ -14,7 +14,7 @@ from minigrad.core.registry import ops
 from minigrad.nn import functional as F
 from minigrad.ops import masks
 from minigrad.optim.optimizer import adam_update
-from minitransformer.layers.attention_op import multi_head_attention
+from minitransformer.layers.attention import multi_head_attention
 from tests.kernel_sets import BOTH, Kernels, needs_numba, registered
 
 cpu, jit = Kernels("numpy"), Kernels("jit")

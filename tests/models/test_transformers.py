@@ -9,10 +9,10 @@ import minigrad as mg
 from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig, MultiHeadAttention, Transformer, TransformerConfig
 from minitransformer.errors import UserError
-from minitransformer.layers.attention_op import split_heads
+from minitransformer.layers.attention import split_heads
 from minitransformer.layers.config import LayerConfig
 from minitransformer.layers.encoder_decoder import FeedForward
-from minitransformer.layers.masks import causal_mask, combine, from_blocked, padding_mask
+from minitransformer.layers.masks import causal_mask, from_blocked, padding_mask
 from minitransformer.layers.positions import LearnedPositions, SinusoidalPositions, positional_encoding
 
 TINY = TransformerConfig(11, 8, 2, 12, 1, 1, dropout=0.0)
@@ -168,9 +168,8 @@ def test_heads_must_split_the_width():
 def test_masks_say_who_may_attend():
     np.testing.assert_array_equal(causal_mask(3).numpy(), [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
     np.testing.assert_array_equal(padding_mask(SOURCE, 0).numpy()[:, 0, 0], SOURCE != 0)
-    both = combine(causal_mask(4), padding_mask(SOURCE, 0)).numpy()
+    both = (causal_mask(4) & padding_mask(SOURCE, 0)).numpy()
     np.testing.assert_array_equal(both[1, 0], [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0]])
-    assert combine(None, None) is None
     np.testing.assert_array_equal(from_blocked([[True, False]]).numpy(), [[False, True]])
 
 
@@ -180,8 +179,8 @@ def test_attention_weights_are_those_that_forward_applies(crossed):
     rng = np.random.default_rng(0)
     x = mg.tensor(rng.normal(size=(2, 3, 8)))
     memory = mg.tensor(rng.normal(size=(2, 5, 8))) if crossed else None
-    weights = attention.attention_weights(x, memory, is_causal=not crossed)
-    _, _, v = split_heads(*attention.project(x, memory), 2)
+    weights = attention.weights(*attention.project(x, memory), None, not crossed)
+    _, _, v = split_heads(*attention.project(x, memory), 2, 2)
     heads = (weights @ v).transpose(1, 2).flatten(-2)
     expected = attention(x, memory, is_causal=not crossed)
     np.testing.assert_allclose(attention.out_proj(heads).numpy(), expected.numpy(), rtol=1e-12, atol=1e-14)

@@ -20,7 +20,7 @@ from minigrad.core.devices import find_backend, on_cpu
 from minigrad.core.dtypes import as_dtype
 from minigrad.core.random import Key
 from minigrad.kernels.cuda.fused import cudnn
-from minitransformer.layers.attention_op import multi_head_attention
+from minitransformer.layers.attention import multi_head_attention
 from tests.kernel_sets import Kernels
 from tests.kernels.test_numpy_and_numba import draw
 from tests.slow.gpu.test_cuda_kernels import here, there
