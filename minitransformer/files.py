@@ -108,6 +108,18 @@ def check_is_text(path: str | Path, content: bytes) -> None:
         )
 
 
+def check_can_write(file: Path, overwrite: bool) -> None:
+    """Raise a UserError if a file cannot be written, or exists and must not be replaced."""
+    if not file.parent.is_dir():
+        raise UserError(f"there is no folder {file.parent}.\nCreate it, or choose another with -o FILE.")
+    if file.is_dir():
+        raise UserError(f"{file} is a folder.\nPass a file with -o FILE.")
+    if file.exists() and not overwrite:
+        raise UserError(
+            f"{file} already exists.\nReplace it with --overwrite, or choose another with -o FILE."
+        )
+
+
 def sha256(content: bytes) -> str:
     """The SHA-256 checksum, as hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
