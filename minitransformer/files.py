@@ -101,11 +101,9 @@ def check_is_text(path: str | Path, content: bytes) -> None:
     for start, (kind, fix) in BINARY.items():
         if content.startswith(start):
             name = shell_command([Path(Path(path).name)])
-            raise UserError(f"{printable(path)} is {kind}.\n{fix.format(file=name)}.")
+            raise UserError(f"{path} is {kind}.\n{fix.format(file=name)}.")
     if content[:4096].count(0) > len(content[:4096]) / 8:
-        raise UserError(
-            f"{printable(path)} is not UTF-8 text: it has many zero bytes.\nSave the file as text in UTF-8."
-        )
+        raise UserError(f"{path} is not UTF-8 text: it has many zero bytes.\nSave the file as text in UTF-8.")
 
 
 def check_can_write(file: Path, overwrite: bool) -> None:
@@ -132,7 +130,7 @@ def read_text(path: str | Path, limit: int = LIMIT) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        message = f"{printable(path)} is not UTF-8 (byte {error.start}).\nSave the file as UTF-8."
+        message = f"{path} is not UTF-8 (byte {error.start}).\nSave the file as UTF-8."
         raise UserError(message) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -148,7 +146,7 @@ def read_json(
     try:
         content = json.loads(text, parse_constant=_number, parse_float=_number)
     except (ValueError, RecursionError) as error:
-        problem = f"{printable(path)} is not valid JSON: {error}"
+        problem = f"{path} is not valid JSON: {error}"
         raise UserError(f"{problem}.\nRestore the file, or start over with --overwrite.") from None
     problem = _type_problem(content, dict, "the content") if fields else ""
     for key, kind in (fields or {}).items():
@@ -156,9 +154,7 @@ def read_json(
             _type_problem(content[key], kind, f"`{key}`") if key in content else f"`{key}` is missing"
         )
     if problem:
-        raise UserError(
-            f"{printable(path)} is damaged: {problem}.\nRestore the file, or start over with --overwrite."
-        )
+        raise UserError(f"{path} is damaged: {problem}.\nRestore the file, or start over with --overwrite.")
     return content
 
 

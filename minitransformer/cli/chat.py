@@ -12,7 +12,7 @@ from ..tasks.inputs import warn_of_unknown
 from ..tasks.protocols import Translates
 from .decoding import Decoding
 from .lines import decode_line, read_lines, warn_line
-from .parsing import run_command
+from .parsing import parse
 from .wording import command, unsupported_error
 
 Turns = list[tuple[str, str]]  # what the user said, and the reply
@@ -50,7 +50,7 @@ def run(argv: list[str]) -> None:
                     turns[-1] = message, reply
                     print(one_line(reply), flush=True)
 
-    run_command(chat, argv, "minitransformer chat")
+    parse(chat, argv, "minitransformer chat")
 
 
 def check_dialogues(run: Run) -> None:

@@ -10,7 +10,7 @@ from ..files import to_json
 from ..runs.checks import Outcome, check_run
 from ..runs.run import Run
 from .layout import print_lines, wrap
-from .parsing import run_command
+from .parsing import parse
 
 
 def run(argv: list[str]) -> None:
@@ -42,7 +42,7 @@ def run(argv: list[str]) -> None:
             print(f"{len(failed)} of {counted(len(outcomes), 'check')} failed", file=sys.stderr)
             raise SystemExit(1)
 
-    run_command(check, argv, "minitransformer check")
+    parse(check, argv, "minitransformer check")
 
 
 def format_outcome(outcome: Outcome) -> list[str]:

@@ -15,7 +15,7 @@ from ..claims.running import TUNING_SEEDS, processes
 from ..claims.verdict import MOST_SEEDS
 from ..errors import UserError
 from .layout import print_lines, wrap
-from .parsing import run_command
+from .parsing import parse
 
 FOLDER = Path("runs/claims")
 
@@ -71,7 +71,7 @@ def run(argv: list[str]) -> None:
                 print("What was measured is kept: the same command goes on with the rest.", flush=True)
                 raise
 
-    run_command(claims, argv, "minitransformer claims")
+    parse(claims, argv, "minitransformer claims")
 
 
 def listing(folder: Path) -> Table:

@@ -27,7 +27,7 @@ from .evaluate import (
     write,
 )
 from .layout import FIXED, columns, print_lines, wrap, wrap_list
-from .parsing import run_command
+from .parsing import parse
 from .readme import write_readme
 
 SIGNIFICANT = 0.05
@@ -71,7 +71,7 @@ def run(argv: list[str]) -> None:
             else:
                 report(runs[0], found[0], path, other)
 
-    run_command(compare, argv, "minitransformer compare")
+    parse(compare, argv, "minitransformer compare")
 
 
 def check_tasks(runs: Sequence[Path]) -> None:

@@ -13,7 +13,7 @@ from ..files import check_can_write, to_json
 from ..runs.run import Run
 from ..tasks import Similarity
 from .lines import decode_line, read_lines, warn_line
-from .parsing import run_command
+from .parsing import parse
 from .wording import unsupported_error
 
 
@@ -59,7 +59,7 @@ def run(argv: list[str]) -> None:
             np.save(output, np.concatenate(found))
             print(f"{counted(sum(map(len, found)), 'vector')} in {output}")
 
-    run_command(embed, argv, "minitransformer embed")
+    parse(embed, argv, "minitransformer embed")
 
 
 def numbered_lines() -> Iterator[dict[str, str]]:

@@ -24,7 +24,7 @@ from ..text.words import scored_words
 from .decoding import Search
 from .layout import FIXED, columns, print_lines, wrap
 from .lines import warn_line
-from .parsing import run_command
+from .parsing import parse
 from .readme import write_readme
 from .wording import wording_of
 
@@ -90,7 +90,7 @@ def run(argv: list[str]) -> None:
             with suppress(OSError):  # a read-only run can be scored
                 write_readme(run, trained.record.id)
 
-    run_command(evaluate_run, argv, "minitransformer evaluate")
+    parse(evaluate_run, argv, "minitransformer evaluate")
 
 
 def check_generates(run: Run, decoding: Mapping[str, Any]) -> None:
@@ -140,11 +140,7 @@ def check_reads_files(task: Any) -> None:
 
 def _is_own(run: Run, data: Path) -> bool:
     """Whether the file is the one that the run was trained on."""
-    if run.record.data:
-        return sha256(read_bytes(data)) == run.record.data.get("sha256")
-    with suppress(UserError):  # older versions stored no checksum of the file: compare the splits
-        return bool(run.splits(data))
-    return False
+    return sha256(read_bytes(data)) == run.record.data.get("sha256")
 
 
 def evaluate(

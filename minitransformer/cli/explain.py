@@ -10,7 +10,7 @@ from ..explain import explain, explain_documents
 from ..explain.page import check_name
 from ..files import check_can_write
 from ..runs.run import Run
-from .parsing import run_command
+from .parsing import parse
 
 
 def run(argv: list[str]) -> None:
@@ -51,4 +51,4 @@ def run(argv: list[str]) -> None:
         found.save(output)
         print(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
-    run_command(write, argv, "minitransformer explain")
+    parse(write, argv, "minitransformer explain")

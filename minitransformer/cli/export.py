@@ -9,7 +9,7 @@ from ..data.image_processor import image_processor
 from ..pretrained import save_pretrained
 from ..pretrained.adapters import save_adapter
 from ..runs.run import Run
-from .parsing import run_command
+from .parsing import parse
 
 
 def run(argv: list[str]) -> None:
@@ -65,4 +65,4 @@ def run(argv: list[str]) -> None:
         names = ", ".join(sorted(path.name for path in folder.iterdir()))
         print(f"{folder}: {names}")
 
-    run_command(export, argv, "minitransformer export")
+    parse(export, argv, "minitransformer export")

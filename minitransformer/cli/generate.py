@@ -10,7 +10,7 @@ from ..files import printable
 from ..runs.run import Run
 from ..tasks.protocols import Continues
 from .decoding import Decoding
-from .parsing import run_command
+from .parsing import parse
 from .wording import unsupported_error
 
 MAX_NEW_TOKENS = 1_000_000
@@ -62,4 +62,4 @@ def run(argv: list[str]) -> None:
             print(printable(piece), end="", flush=bool(piece))
         print()
 
-    run_command(generate, argv, "minitransformer generate")
+    parse(generate, argv, "minitransformer generate")

@@ -15,7 +15,7 @@ from ..files import check_can_write, one_line
 from ..runs.run import Run
 from ..tasks import Task
 from ..tasks.inputs import inputs_of_run, without_marks
-from .parsing import run_command
+from .parsing import parse
 
 
 def run(argv: list[str]) -> None:
@@ -56,7 +56,7 @@ def run(argv: list[str]) -> None:
         graph.save(output, color=color)
         report(graph, output)
 
-    run_command(graph, argv, "minitransformer graph")
+    parse(graph, argv, "minitransformer graph")
 
 
 def check_output(output: Path, overwrite: bool) -> None:

@@ -10,7 +10,7 @@ from ..pretrained import PretrainedWarning
 from ..runs.imported import import_run
 from ..runs.run import Run
 from .lines import warn_line
-from .parsing import run_command
+from .parsing import parse
 from .wording import command as command_of
 from .wording import needed_prompt
 
@@ -43,4 +43,4 @@ def run(argv: list[str]) -> None:
         prompt = needed_prompt(imported.record, imported.tokenizer)
         print(f"use it with: {command_of(recipe, target, [], imported.record.suggested, prompt)}")
 
-    run_command(import_, argv, "minitransformer import")
+    parse(import_, argv, "minitransformer import")

@@ -17,7 +17,7 @@ from ..files import printable, read_json, read_text
 from ..learn import Exercise, Outcome, Progress, exercises, find
 from ..learn.exercise import REASONING
 from ..learn.progress import Record
-from .parsing import run_command
+from .parsing import parse
 from .subprocesses import run_python
 
 FOLDER = Path("exercises")
@@ -69,7 +69,7 @@ def run(argv: list[str]) -> None:
             begin(chosen, dir)
         progress.save()
 
-    run_command(learn, argv, "minitransformer learn")
+    parse(learn, argv, "minitransformer learn")
 
 
 def command(number: int, folder: Path, *options: str) -> str:

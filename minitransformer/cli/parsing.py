@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
+import sys
+import textwrap
 from argparse import (
     SUPPRESS,
     ArgumentParser,
@@ -18,13 +21,13 @@ from argparse import (
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass, replace
+from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from ..base_config import Config
 from ..errors import UserError, did_you_mean, truncated_repr
 from ..files import one_line
-from .layout import terminal_width, wrap
 
 T = TypeVar("T")
 
@@ -62,17 +65,14 @@ OTHER_NAMES = {  # names of Hugging Face's Trainer and generate, nanoGPT and oth
 }
 
 
-def run_command(function: Callable[..., None], argv: Sequence[str], prog: str) -> None:
-    """Call a function with the arguments of a command line."""
-    parse(function, argv, prog)
-
-
-def parse(target: Callable[..., T], argv: Sequence[str], prog: str) -> T:
-    """Call a function or class with the arguments of a command line."""
+def parse(target: Callable[..., T], argv: Sequence[str] | None = None, prog: str | None = None) -> T:
+    """Call a function or class with the arguments of a command line, by default that of the process."""
     about, _, _ = (inspect.getdoc(target) or "").partition("\nArgs:\n")
-    parser = Parser(prog, about)
+    if about.startswith(f"{target.__name__}("):  # what Python writes for a dataclass without a docstring
+        about = ""
+    parser = Parser(prog or Path(sys.argv[0]).name, about)
     parser.add(target)
-    given = parser.read(argv)
+    given = parser.read(sys.argv[1:] if argv is None else argv)
     values = {name: given[name] for name, *_ in _parameters(target) if name in given}
     parts = {n: default for n, _, default, _ in _parameters(target) if is_dataclass(default)}
     return target(**values, **{name: with_values(part, given) for name, part in parts.items()})
@@ -88,12 +88,11 @@ class Parser(ArgumentParser):
     """Parses the arguments that `add` has added. Only those that are given have a value."""
 
     def __init__(self, prog: str, about: str = "", has_help: bool = True) -> None:
-        width = terminal_width()
-        paragraphs = [" ".join(paragraph.split()) for paragraph in about.split("\n\n")]
+        width = shutil.get_terminal_size((80, 24)).columns
         super().__init__(
             prog=prog,
             usage=f"{prog} [options]",
-            description="\n\n".join("\n".join(wrap(paragraph, 0, width)) for paragraph in paragraphs),
+            description="\n\n".join(textwrap.fill(text, width) for text in about.split("\n\n")),
             formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, max_help_position=28, width=width),
             argument_default=SUPPRESS,
             allow_abbrev=False,
@@ -113,7 +112,8 @@ class Parser(ArgumentParser):
                 continue
             settings = _settings(kind, default, isinstance(target, Config))
             is_shown = default is not False and default not in (None, "", (), MISSING)
-            text = texts.get(name, "") + (f" (default: {default})" if is_shown else "")
+            value = " ".join(map(str, default)) if isinstance(default, tuple) else default
+            text = texts.get(name, "") + (f" (default: {value})" if is_shown else "")
             settings["help"] = text.strip().replace("%", "%%")
             if is_positional:
                 nargs = settings.setdefault("nargs", None if default is MISSING else "?")
@@ -167,7 +167,7 @@ def _parameters(target: Any) -> Iterator[tuple[str, Any, Any, bool]]:
         hints = get_type_hints(target if isinstance(target, type) else type(target))
         for field in fields(target):
             default = field.default if isinstance(target, type) else getattr(target, field.name)
-            yield field.name, hints[field.name], default, False
+            yield field.name, hints[field.name], default, field.metadata.get("positional", False)
         return
     hints = get_type_hints(target)
     for name, parameter in inspect.signature(target).parameters.items():
@@ -186,7 +186,7 @@ def _settings(kind: Any, default: Any, has_opposite: bool) -> dict[str, Any]:
     if get_origin(kind) is tuple:
         each, *others = get_args(kind)
         nargs = ("+" if default is MISSING else "*") if others == [...] else 1 + len(others)
-        return {"type": _converter(each, False), "nargs": nargs, "metavar": each.__name__.upper()}
+        return {**_settings(each, default, False), "nargs": nargs}
     return {"type": _converter(kind, is_optional), "metavar": kind.__name__.upper()}
 
 

@@ -12,7 +12,7 @@ from ..runs.run import Run
 from ..tasks.predictions import Prediction
 from ..tasks.protocols import Predicts
 from .lines import decode_line, read_lines, warn
-from .parsing import run_command
+from .parsing import parse
 from .wording import unsupported_error
 
 Inputs = list[list[Any]]  # each a text, or several: a question and a context; or a list of words
@@ -54,7 +54,7 @@ def run(argv: list[str]) -> None:
         for lines in predict_lines(trained, read_lines("predict"), top, json, words):
             print(*lines, sep="\n", flush=True)
 
-    run_command(predict, argv, "minitransformer predict")
+    parse(predict, argv, "minitransformer predict")
 
 
 def check_words(run: Run, words: bool) -> None:

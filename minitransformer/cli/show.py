@@ -20,7 +20,7 @@ from ..training.log import read_log, training_loss
 from .charts import chart
 from .evaluate import report
 from .layout import FIXED, print_lines, terminal_width, wrap
-from .parsing import run_command
+from .parsing import parse
 from .readme import COMMAND, facts
 
 
@@ -43,7 +43,7 @@ def run(argv: list[str]) -> None:
             report(scores, task_class(recipe.task))
         print_lines(examples(run, predictions))
 
-    run_command(show, argv, "minitransformer show")
+    parse(show, argv, "minitransformer show")
 
 
 def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:

@@ -88,10 +88,8 @@ class Options(RecipeOptions):
     """Delete the existing run and start over."""
     device: str = "cpu"
     """cpu, cuda (or cuda:1), or auto, a GPU if there is one."""
-    capture: bool = False
-    """On a GPU, capture the step once, and replay it without Python."""
-    no_capture: bool = False
-    """Run each step without capture (the default)."""
+    capture: bool | None = None
+    """On a GPU, capture the step once, and replay it without Python; by default it runs each step."""
     diagnostics: bool = False
     """Log and plot gradients, updates, attention entropy and dead units of each layer."""
     tensorboard: bool = False
@@ -399,8 +397,6 @@ def build_task(
 
 def step_runner(options: Any, device: str, console: Console) -> Callable[[Any], Any] | None:
     """The trainer's `step_runner`: `capture_step` with --capture on a GPU, else None."""
-    if options.capture and options.no_capture:
-        raise UserError("--capture and --no-capture exclude each other.\nPass one of them, or neither.")
     if options.capture and device == "cpu":
         console.print("--capture has no effect on a CPU")
     return capture_step if options.capture and device != "cpu" else None
@@ -579,7 +575,7 @@ def _resume_command(training: Training) -> str:
     options = training.options
     words: list[object] = ["train", training.name, "--resume", "--run-dir", training.folder]
     words += ["--device", options.device] if options.device != "cpu" else []
-    words += ["--capture"] if options.capture else ["--no-capture"] if options.no_capture else []
+    words += [] if options.capture is None else ["--capture" if options.capture else "--no-capture"]
     words += ["--diagnostics"] if options.diagnostics else []
     words += ["--tensorboard"] if options.tensorboard else []
     return our_command(words)

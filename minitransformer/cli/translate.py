@@ -14,7 +14,7 @@ from ..tasks.inputs import warn_of_unknown
 from ..tasks.protocols import Translates
 from .decoding import Decoding
 from .lines import decode_line, read_lines, warn
-from .parsing import run_command
+from .parsing import parse
 from .wording import unsupported_error
 
 
@@ -47,7 +47,7 @@ def run(argv: list[str]) -> None:
         for lines in translate_lines(trained, read_lines("translate"), **options):
             print(*map(one_line, lines), sep="\n", flush=True)
 
-    run_command(translate, argv, "minitransformer translate")
+    parse(translate, argv, "minitransformer translate")
 
 
 def translate_arguments(run: Run, texts: Sequence[str], **decoding: Any) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minitransformer import startup
+from minitransformer import __main__ as startup
 from minitransformer.data import datasets
 from minitransformer.errors import UserError
 from minitransformer.files import shell_command
@@ -74,13 +74,13 @@ def test_openblas_is_left_alone_where_no_file_describes_the_processor(tmp_path, 
 def test_the_command_line_tells_openblas_before_numpy_is_imported():
     code = """
 import sys
-from minitransformer import __main__, startup
+from minitransformer import __main__
 
 def told():
     assert "numpy" not in sys.modules
     raise SystemExit(3)
 
-startup.let_openblas_use_avx512 = told
+__main__.let_openblas_use_avx512 = told
 __main__.main()
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 3
