@@ -138,6 +138,16 @@ def test_resume_goes_on_and_keeps_what_was_set(cli, here):
 
 
 @pytest.mark.slow
+def test_flags_of_a_resumed_run_are_those_of_its_model(cli):
+    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "gru")
+    sizes = ("--embedding-dim", 8, "--hidden-size", 8, "--steps", 1)
+    assert cli(*command, "--model-type", "seq2seq", *sizes)[0] == 0
+    assert cli(*command, "--resume", "--hidden-size", 8, "--steps", 2)[0] == 0
+    code, _, err = cli(*command, "--resume", "--hidden-size", 9)
+    assert (code, "hidden_size is 8, not 9" in err) == (2, True)
+
+
+@pytest.mark.slow
 def test_resume_without_a_checkpoint_starts_at_step_0(cli, here):
     (here / "new").mkdir()
     code, _, err = cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", "--resume", *TINY)
