@@ -98,6 +98,7 @@ class Parser(ArgumentParser):
             allow_abbrev=False,
             add_help=False,
         )
+        self._negative_number_matcher = re.compile(r"-(\.?\d|inf|nan)")  # argparse knows no -1e-3
         self.flags = ["--help"]
         if has_help:
             self.add_argument("-h", "--help", action="help", help=SUPPRESS)
@@ -139,7 +140,8 @@ class Parser(ArgumentParser):
         return {name: tuple(v) if isinstance(v, list) else v for name, v in values}, rest
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{one_line(message)}.\n`{self.prog} --help` shows what it takes.")
+        message = one_line(message.removeprefix("argument "))
+        raise UserError(f"{message}.\n`{self.prog} --help` shows what it takes.")
 
     def _unknown_error(self, words: Sequence[str]) -> str:
         """The error for arguments that are neither options of the command nor their values."""
