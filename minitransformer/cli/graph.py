@@ -47,8 +47,8 @@ def run(argv: list[str]) -> None:
         """
         if depth is not None:
             check_integer("depth", depth, 0)
-        check_output(output, overwrite)
         trained = Run(run, checkpoint, device)
+        check_output(output, overwrite)
         task, title = example(trained, text, translation, data, data_dir)
         graph = trace(trained, task, title, readable)
         if depth is not None:

@@ -167,10 +167,14 @@ class Checkpoints:
         replace(partial, self.folder / name)
         self._current = name
         self._best = best_name
-        for old in self.names()[: -self.keep]:
-            if old != best_name:
-                self._discard(old)
+        self._delete_old()
         return self.folder / name
+
+    def _delete_old(self) -> None:
+        """Delete all checkpoints but the best and the last `keep`."""
+        for old in self.names()[: -self.keep]:
+            if old != self._best:
+                self._discard(old)
 
     def _discard(self, name: str) -> None:
         """Delete a checkpoint. It is renamed first, so that an incomplete one never counts as complete."""
@@ -330,6 +334,8 @@ class Checkpoints:
                     f"the best checkpoint of {self.folder}, {best}, is missing: "
                     f"{names[-1]} takes its place until a validation is better."
                 )
+            self._best = best if best in names else names[-1]
+            self._delete_old()  # in case a kill came before it
         return messages
 
     def _make_best(self, path: Path) -> None:
