@@ -40,6 +40,7 @@ for first, second in (pair.split() for pair in PAIRS.split(",")):
 NEAREST = {
     "minigrad": "tests/public",
     "minigrad/kernels/cuda": "tests/slow/gpu",
+    "minigrad/kernels/numba": "tests/kernels --kernels jit",
     "minitransformer": "tests/models",
     "minitransformer/runs": "tests/training",
 }
@@ -146,12 +147,17 @@ def check_unplanted(tests):
         raise ValueError(f"The tests fail without the mistake: {test}.\nMend them first.")
 
 
+def write(target, text):
+    target.write_text(text, encoding="utf-8")
+    shutil.rmtree(target.parent / "__pycache__", ignore_errors=True)  # numba's loops with what they call
+
+
 def run(job):
     mutant, tests = job
     nearest = {f"{p}/{d.name}": f"tests/{d.name}" for p in NEXT for d in ROOT.glob("tests/*")} | NEAREST
     folder = max((f for f in nearest if mutant["path"].startswith(f + "/")), key=len)
     package, name = mutant["path"].split("/")[:2]
-    stages = [tests] if tests else [[nearest[folder]], *([NEXT[package]] if name in BOOK else [])]
+    stages = [tests] if tests else [nearest[folder].split(), *([NEXT[package]] if name in BOOK else [])]
     killer = mutant.get("killer", "").split("[")[0]
     if killer.startswith("tests/") and (ROOT / killer.split("::")[0]).exists() and not tests:
         stages.insert(0, [killer])
@@ -160,9 +166,9 @@ def run(job):
     target = checkout / mutant["path"]
     text = target.read_text(encoding="utf-8")
     start = time.monotonic()
-    target.write_text(plant(text, mutant), encoding="utf-8")
+    write(target, plant(text, mutant))
     killer = next((test for stage in stages if (test := first_failure(stage))), "")
-    target.write_text(text, encoding="utf-8")
+    write(target, text)
     return {**mutant, "killer": killer, "seconds": round(time.monotonic() - start, 1)}
 
 
