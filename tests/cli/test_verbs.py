@@ -247,6 +247,14 @@ def test_evaluate_prints_one_json_object(cli, here):
     assert len(predictions) == 7
 
 
+def test_evaluate_compares_beside_its_json(cli, monkeypatch):
+    monkeypatch.setattr("minitransformer.cli.evaluate.compare_with_recipe", lambda *args: ["as expected"])
+    _, out, err = cli("evaluate", "play", "--json")
+    assert json.loads(out)["loss"] > 0
+    assert err == "as expected\n"
+    assert cli("evaluate", "play")[1].endswith("as expected\n")
+
+
 @pytest.mark.slow
 def test_evaluate_decodes_as_it_is_told_and_says_so(cli):
     code, out, _ = cli("evaluate", "mine", "--json", "--data", "pairs.tsv", "--num-beams", 2)
