@@ -49,7 +49,7 @@ from ..training.config import TrainConfig
 from ..training.diagnostics import Diagnostics
 from ..training.freezing import trained_line
 from ..training.ranks import Ranks, code_sha256, join
-from ..training.storage import EVENTS, METRICS, README, lock
+from ..training.storage import CHECKPOINTS, EVENTS, METRICS, README, lock
 from ..training.tensorboard import TensorBoard
 from ..training.trainer import Trainer
 from . import pictures
@@ -88,8 +88,8 @@ class Options(RecipeOptions):
     """Delete the existing run and start over."""
     device: str = "cpu"
     """cpu, cuda (or cuda:1), or auto, a GPU if there is one."""
-    capture: bool | None = None
-    """On a GPU, capture the step once, and replay it without Python; by default it runs each step."""
+    capture: bool = False
+    """On a GPU, capture the step once, and replay it without Python."""
     diagnostics: bool = False
     """Log and plot gradients, updates, attention entropy and dead units of each layer."""
     tensorboard: bool = False
@@ -116,7 +116,7 @@ class Training:
 
     name: str  # of a recipe, or the path of a recipe file or a run
     command: str
-    start: Recipe  # of that name, without flags
+    named: Recipe  # of that name, without flags
     original: Original | None  # the run to repeat, if `name` is a run
     options: Options
     folder: Path
@@ -146,7 +146,7 @@ def run(argv: list[str]) -> None:
         ranks.barrier()  # no other training writes to the folder from here on
         if options.resume:
             with ranks.print_on_rank_0():
-                training = read_run(training)
+                training = read_run(training)  # again: it may have changed before the lock
         finished = train(training, stack)
         if not finished:
             raise SystemExit(1)
@@ -201,9 +201,9 @@ def read_run(training: Training) -> Training:
     record = read_record(folder)
     if record is None:
         return with_base(training, None)
-    if record.recipe != training.start.name:
+    if record.recipe != training.named.name:
         raise RunError(
-            f"{folder} is a run of {record.recipe}, not of {training.start.name}.\n"
+            f"{folder} is a run of {record.recipe}, not of {training.named.name}.\n"
             f"Pass its recipe, or another --run-dir DIR."
         )
     training = replace(training, sources=record.sources.updated(training.options.sources))
@@ -220,7 +220,7 @@ def with_base(training: Training, recipe: Recipe | None) -> Training:
     """
     options, data = training.options, training.sources.data
     if recipe is None:
-        recipe = training.start
+        recipe = training.named
         if data is not None and training.original is None:
             recipe = recipes.with_own_data(recipe, data.name)
     recipe = recipes.with_model(recipe, options.model_type, options.preset)
@@ -378,7 +378,7 @@ def settings_lines(training: Training, source: Source) -> list[str]:
     """A line with the settings that come from the run of --init-from; none if all were so before."""
     if training.options.preset:  # settings of its own
         return []
-    taken = taken_settings(training.start, training.recipe, source.folder)
+    taken = taken_settings(training.named, training.recipe, source.folder)
     return [f"settings from {source.folder}: {taken}"] if taken else []
 
 
@@ -395,7 +395,7 @@ def build_task(
         raise UserError(f"{problem}\nPass --init-from a run whose task has it, or leave it out.") from None
 
 
-def step_runner(options: Any, device: str, console: Console) -> Callable[[Any], Any] | None:
+def step_runner(options: Options, device: str, console: Console) -> Callable[[Any], Any] | None:
     """The trainer's `step_runner`: `capture_step` with --capture on a GPU, else None."""
     if options.capture and device == "cpu":
         console.print("--capture has no effect on a CPU")
@@ -487,7 +487,7 @@ def finish(
     print_results(run, setup.splits, scores)
     for line in pictures.picture_lines(folder):
         console.print(line)
-    console.print(f"checkpoints: {folder / 'checkpoints'}")
+    console.print(f"checkpoints: {folder / CHECKPOINTS}")
     command = command_of(setup.recipe, folder, setup.record.examples, setup.record.suggested)
     console.print(f"use it with: {command}")
 
@@ -513,7 +513,7 @@ def initial_run(training: Training) -> Source | None:
             f"{training.folder} has already started; --init-from has no effect.\n"
             f"Leave it out, or start over with --overwrite."
         )
-    if not resumed.record.init_from or Checkpoints(training.folder / "checkpoints").names():
+    if not resumed.record.init_from or Checkpoints(training.folder / CHECKPOINTS).names():
         return None
     source = Source.read(Path(resumed.record.init_from["folder"]))
     if source.to_json() != resumed.record.init_from:
@@ -575,7 +575,7 @@ def _resume_command(training: Training) -> str:
     options = training.options
     words: list[object] = ["train", training.name, "--resume", "--run-dir", training.folder]
     words += ["--device", options.device] if options.device != "cpu" else []
-    words += [] if options.capture is None else ["--capture" if options.capture else "--no-capture"]
+    words += ["--capture"] if options.capture else []
     words += ["--diagnostics"] if options.diagnostics else []
     words += ["--tensorboard"] if options.tensorboard else []
     return our_command(words)

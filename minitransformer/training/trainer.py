@@ -36,7 +36,7 @@ from .captured_step import CapturedStep
 from .checkpoint import CheckpointError, Checkpoints
 from .config import TrainConfig
 from .freezing import freeze
-from .log import Log, disk_is_full, truncate_log
+from .log import Log, disk_is_full, sync_log, truncate_log
 from .nonfinite import nonfinite_error, nonfinite_step
 from .optimizers import build_optimizer
 from .progress import SlowSteps, show_progress
@@ -158,7 +158,11 @@ class Trainer:
         smoothing = self.config.label_smoothing
         record: Any = record_unsmoothed_losses() if smoothing else nullcontext([])
         with self.matmul_precision():
-            with random.rows(first_row), self.autocast, record as plain:  # the dropout of the whole batch
+            with (
+                random.rows(first_row),
+                self.autocast,
+                record as plain,
+            ):  # each row drops as in the whole batch
                 loss = self.task.loss(self.model, part, smoothing) / n_tokens
             self.scaler.scale(loss).backward()
         return loss.detach(), sum(plain) / n_tokens if plain else math.nan
@@ -353,6 +357,7 @@ class Trainer:
             "scaler": self.scaler.state_dict(),
         }
         try:
+            sync_log(self._log)
             path = self.checkpoints.save(self.step, self.model, self.optimizer, state, best, self.average)
         except OSError as error:
             if not disk_is_full(error):
@@ -392,7 +397,8 @@ class Trainer:
         if found:
             self._restore(self.checkpoints.restore(self.model, self.optimizer, self.average))
         if self.ranks.rank == 0:
-            truncate_log(self._log, self.step)
+            with lock(self.folder):
+                truncate_log(self._log, self.step)
         return found
 
     def _restore(self, state: dict[str, Any]) -> None:

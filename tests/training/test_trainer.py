@@ -289,6 +289,16 @@ def test_the_best_and_the_last_two_checkpoints_stay(tmp_path, monkeypatch):
     assert sorted(p.name for p in folder.glob("step-*")) == [kept[0], kept[2]]
 
 
+def test_a_checkpoint_of_this_step_becomes_the_best(tmp_path):
+    trainer = translation(tmp_path, steps=3, checkpoint_every=1)
+    for _ in range(2):
+        trainer.train_step()
+        trainer.save()
+    trainer.save(best=True)
+    assert trainer.checkpoints.index == {"last": "step-00000002", "best": "step-00000002"}
+    assert translation(tmp_path, steps=3).resume()
+
+
 def test_the_best_loss_outlives_an_interruption(tmp_path, monkeypatch):
     trainer = translation(tmp_path, steps=3, validate_every=1, checkpoint_every=1)
     losses = iter([2.0, 1.0, 3.0])
