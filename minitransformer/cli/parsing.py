@@ -120,7 +120,8 @@ class Parser(ArgumentParser):
                 nargs = settings.setdefault("nargs", None if default is MISSING else "?")
                 title = {None: name.upper(), "?": f"[{name.upper()}]"}.get(nargs, f"{name.upper()}...")
                 self.usage = str(self.usage).replace("[options]", f"{title} [options]")
-                group.add_argument(name, **settings | {"metavar": name.upper()})
+                # without a word, argparse would convert the text SUPPRESS
+                group.add_argument(name, **settings | {"metavar": name.upper(), "default": MISSING})
                 continue
             flag = f"--{name.replace('_', '-')}"
             group.add_argument(*filter(None, [SHORT.get(name), flag]), dest=name, **settings)
@@ -136,8 +137,8 @@ class Parser(ArgumentParser):
     def read_known(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         """The values that the words give, by name, and the words of unknown arguments."""
         given, rest = self.parse_known_intermixed_args(list(map(_with_hyphens, words)))
-        values = vars(given).items()
-        return {name: tuple(v) if isinstance(v, list) else v for name, v in values}, rest
+        values = {name: value for name, value in vars(given).items() if value is not MISSING}
+        return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}, rest
 
     def error(self, message: str) -> NoReturn:
         message = one_line(message.removeprefix("argument "))
