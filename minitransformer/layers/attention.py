@@ -22,22 +22,32 @@ from .masks import check_same_batch, resolve_mask
 from .relative_positions import RotaryScaling, rotary
 
 
-def attention_weights(
+def attention_scores(
     q: Float[Tensor, "... T d"], k: Float[Tensor, "... S d"], mask: Tensor | None = None,
     scale: float | None = None, is_causal: bool = False,
 ) -> Float[Tensor, "... T S"]:  # fmt: skip
-    """softmax(Q Kᵀ / sqrt(d_k)), equation 1 without V: how much each query attends to each key.
+    """Q Kᵀ / sqrt(d_k), -inf where a query may not attend.
 
-    A boolean mask is True where a query may attend; numbers, such as ALiBi's, are added to the scores. A
-    query that may attend to nothing has zeros.
+    A boolean mask is True where a query may attend; numbers, such as ALiBi's, are added to the scores.
     """
     scores = q @ k.transpose(-1, -2) * (scale or 1 / math.sqrt(q.shape[-1]))
     if is_causal:
         earlier = constant(np.tri(*scores.shape[-2:], dtype=np.bool_), scores)
         scores = scores.masked_fill(~earlier, -math.inf)
     if mask is None:
-        return scores.softmax(-1)
-    scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == bool else scores + mask
+        return scores
+    return scores.masked_fill(~mask, -math.inf) if mask.dtype == bool else scores + mask
+
+
+def attention_weights(
+    q: Float[Tensor, "... T d"], k: Float[Tensor, "... S d"], mask: Tensor | None = None,
+    scale: float | None = None, is_causal: bool = False,
+) -> Float[Tensor, "... T S"]:  # fmt: skip
+    """softmax(Q Kᵀ / sqrt(d_k)), equation 1 without V: how much each query attends to each key.
+
+    A query that may attend to nothing has zeros.
+    """
+    scores = attention_scores(q, k, mask, scale, is_causal)
     nothing = (scores == -math.inf).all(-1, keepdim=True)
     return scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
 
@@ -85,7 +95,7 @@ class MultiHeadAttention(nn.Module):
     """Concat(head_1, ..., head_h) W_O, with head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i): 4 d² weights.
 
     W_Q, W_K and W_V of all heads are stacked in `in_proj_weight` (3 d_model, d_model), as in PyTorch's
-    module, so that self-attention projects with one matmul. Masks are those of `attention_weights`.
+    module, so that self-attention projects with one matmul. Masks are those of `attention_scores`.
 
     >>> from minitransformer import MultiHeadAttention
     >>> attention = MultiHeadAttention(d_model=16, num_heads=4)
@@ -145,11 +155,12 @@ class MultiHeadAttention(nn.Module):
         if mask is not None or past:  # kernels take is_causal for queries without a past
             mask, is_causal = resolve_mask(mask, is_causal, past, x, kv, self.num_heads)
         if self.record is not None:
-            self.record(self.weights(x, kv, mask, is_causal))
+            with no_grad():
+                self.record(self.weights(x, kv, mask, is_causal))
         return self.out_proj(self.attend(x, kv, mask, is_causal))
 
     def attend(self, x: Tensor, kv: Tensor | None, mask: Tensor | None, is_causal: bool) -> Tensor:
-        """`multi_head_attention` of what `project` returns. Override it for an attention of your own."""
+        """`multi_head_attention` of what `project` returns. For your own, override it and `weights`."""
         dropout = self.dropout if self.training else 0.0
         key = random.next_key("dropout") if dropout else None
         return multi_head_attention(
@@ -188,11 +199,10 @@ class MultiHeadAttention(nn.Module):
         bias = None if self.in_proj_bias is None else self.in_proj_bias[rows]
         return F.linear(x, self.in_proj_weight[rows], bias)
 
-    @no_grad()
     def weights(
         self, x: Tensor, kv: Tensor | None, mask: Tensor | None, is_causal: bool
     ) -> Float[Tensor, "B H T S"]:
-        """The weights of all heads, given what `project` returns: in float32 at least, without a gradient."""
+        """The weights of all heads, given what `project` returns: in float32 at least, for recording."""
         with autocast(enabled=False), unobserved():
             q, k, _ = split_heads(x, kv, self.num_heads, self.num_kv_heads)
             q, k = (heads if heads.dtype.itemsize >= 4 else heads.float() for heads in (q, k))

@@ -58,7 +58,8 @@ class Trainer:
     function, and returns one that runs it, such as `minigrad.capture`, which captures the step on a GPU and
     replays it; the loss is then read, and checked to be finite, only when a log entry, a validation or a
     checkpoint is due. `identity` (of the run's `Record`) is written to the checkpoints, and checked by
-    `resume`. For `callbacks`, see callbacks.py.
+    `resume`. For `callbacks`, see callbacks.py. An `optimizer` of your own, of the model's parameters,
+    replaces the one that the config names; the schedule sets its learning rates.
 
     >>> from pathlib import Path
     >>> from minitransformer import ArrayTask, TrainConfig, Trainer
@@ -79,6 +80,7 @@ class Trainer:
         step_runner: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
         identity: Mapping[str, str] | None = None,
         callbacks: Sequence[Any] = (),
+        optimizer: optim.Optimizer | None = None,
     ) -> None:
         self.config = config = resolve(check_config(config, TrainConfig), model, task)
         self.model = model
@@ -98,7 +100,7 @@ class Trainer:
         self.callbacks = Callbacks(callbacks if self.ranks.rank == 0 else ())
         if config.freeze:
             freeze(model, config.freeze)
-        self.optimizer = build_optimizer(model, config)
+        self.optimizer = build_optimizer(model, config) if optimizer is None else optimizer
         self.average = MovingAverage(model, config.ema_decay) if config.ema_decay else None
         self.validation = Validation(task, config.validation_texts, config.samples)
         self.best = BestScore(config.monitor, config.patience, task.metric(config.monitor))
