@@ -147,13 +147,6 @@ def test_nothing_is_written_through_a_link(cli, here, name, flag):
     assert (contents(target) if target.is_dir() else target.read_bytes()) == before
 
 
-@posix
-def test_a_pipe_in_the_place_of_the_log_is_refused_at_once(cli, here):
-    (here / "mine" / "log.jsonl").unlink()
-    os.mkfifo(here / "mine" / "log.jsonl")
-    assert cli(*TRAIN, "--run-dir", "mine", "--resume", "--steps", 6)[0] == 2
-
-
 def test_resume_of_a_folder_that_is_not_there_is_refused(cli, here):
     code, _, err = cli(*TRAIN, "--run-dir", "nowhere", "--resume")
     assert code == 2
