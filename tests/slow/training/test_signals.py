@@ -1,7 +1,5 @@
 """A run that a signal stopped goes on."""
 
-# ruff: noqa: F811 (a fixture that is imported)
-
 import os
 import signal
 import subprocess
@@ -13,11 +11,7 @@ import pytest
 
 from minitransformer.training.checkpoint import Checkpoints
 from minitransformer.training.log import read_log
-from tests.training.test_trainer import (
-    translation,
-    unbroken,  # noqa: F401 (a fixture)
-    weights,
-)
+from tests.training.test_trainer import translation, weights
 
 SCRIPT = """
 import sys
@@ -30,6 +24,15 @@ trainer = translation(Path({folder!r}), steps=300, checkpoint_every=7, validate_
 trainer.resume()
 sys.exit(0 if trainer.train() else 1)
 """
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    trainer = translation(
+        tmp_path_factory.mktemp("unbroken"), steps=300, checkpoint_every=7, validate_every=50
+    )
+    trainer.train()
+    return weights(trainer)
 
 
 @pytest.mark.parametrize("stop", ["SIGINT", "SIGKILL"])
