@@ -105,7 +105,7 @@ def _phrasebook() -> tuple[TransformerConfig, float, list[tuple[np.ndarray, ...]
     assert isinstance(config, TransformerConfig)
     smoothing = recipe.training.label_smoothing
     config = replace(config, dropout=0.1)  # the recipe has none; the figures in docs/results.md are with it
-    return config, smoothing, [(b.source, b.target_in, b.target_out) for b in drawn]
+    return config, smoothing, [(b["source"], b["target_in"], b["target"]) for b in drawn]
 
 
 @dataclass(frozen=True)

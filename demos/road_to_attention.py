@@ -119,9 +119,9 @@ def train(model: nn.Module, tokenizer: Tokenizer, pairs: Sequence[Pair], budget:
         mg.random.set_step(steps)
         batch = collate([ids[i] for i in next(batches)], tokenizer)
         optimizer.zero_grad()
-        logits = model(batch.source, batch.target_in)
+        logits = model(batch["source"], batch["target_in"])
         loss = F.cross_entropy(
-            logits.flatten(0, 1), batch.target_out.reshape(-1), ignore_index=IGNORE, label_smoothing=0.1
+            logits.flatten(0, 1), batch["target"].reshape(-1), ignore_index=IGNORE, label_smoothing=0.1
         )
         loss.backward()
         optim.clip_grad_norm_(model.parameters(), 1.0)

@@ -7,7 +7,6 @@ where it stopped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,43 +22,37 @@ def generator(seed: int, stream: int, counter: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, counter, 0]))
 
 
-@dataclass(frozen=True)
-class PairBatch:
-    """Padded sentence pairs. `source` and `target_out` end with <END>; `target_in` starts with <START>.
+class Batch(dict[str, Any]):
+    """Arrays by name, whose first axis is the example.
 
-    `target_out` is `target_in` shifted left by one, IGNORE where `target_in` is padding.
+    "target" has what is to be predicted: classes, IGNORE where there is none, or other numbers. Only if they
+    are not classes, or there are more of them in other arrays, "counts" has the number of each row's targets.
     """
-
-    source: Int[Any, "B S"]
-    target_in: Int[Any, "B T"]
-    target_out: Int[Any, "B T"]
-
-    @property
-    def target(self) -> Int[Any, "B T"]:
-        return self.target_out
 
     @property
     def n_tokens(self) -> int:
-        """The number of target tokens in the loss."""
-        return int((self.target_out != IGNORE).sum())
+        """The number of targets."""
+        return int(self["counts"].sum() if "counts" in self else (self["target"] != IGNORE).sum())
 
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def __getitem__(self, rows: slice) -> PairBatch:
-        return PairBatch(self.source[rows], self.target_in[rows], self.target_out[rows])
+    def rows(self, rows: slice) -> Batch:
+        """Some of the examples."""
+        return Batch({name: array[rows] for name, array in self.items()})
 
 
-def collate(pairs: Sequence[tuple[list[int], list[int]]], tokenizer: Any) -> PairBatch:
-    """Pad pairs of ids to a batch."""
+def collate(pairs: Sequence[tuple[list[int], list[int]]], tokenizer: Any) -> Batch:
+    """Pad pairs of ids to a batch: "source" (B, S), "target_in" and "target" (B, T).
+
+    "source" and "target" end with <END>. "target" is "target_in", which starts with <START>, shifted left by
+    one, with IGNORE for padding.
+    """
     start = tokenizer.start_id
     end = tokenizer.end_id
     pad = tokenizer.pad_id
     prefix = getattr(tokenizer, "prefix", [])  # your own tokenizer may have none
-    return PairBatch(
-        pad_rows([[*prefix, *source, end] for source, _ in pairs], pad),
-        pad_rows([[start, *prefix, *target] for _, target in pairs], pad),
-        pad_rows([[*prefix, *target, end] for _, target in pairs], IGNORE),
+    return Batch(
+        source=pad_rows([[*prefix, *source, end] for source, _ in pairs], pad),
+        target_in=pad_rows([[start, *prefix, *target] for _, target in pairs], pad),
+        target=pad_rows([[*prefix, *target, end] for _, target in pairs], IGNORE),
     )
 
 

@@ -148,12 +148,12 @@ def copies(recipe: Recipe, model: nn.Module, activations: int) -> int:
 
 def rows(batch: Any) -> int:
     """The number of rows in a batch."""
-    return len(batch.target)
+    return len(batch["target"])
 
 
 def positions(batch: Any) -> int:
     """The total size of a batch's arrays, including padding."""
-    return sum(array.size for array in vars(batch).values() if isinstance(array, np.ndarray))
+    return sum(array.size for array in batch.values())
 
 
 def train(

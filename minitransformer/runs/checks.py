@@ -133,11 +133,11 @@ def padding(subject: Subject) -> tuple[float, float]:
     if run.tokenizer is None:
         raise Skip("the data has no text to pad")
     subject.check_parts(2)
-    examples = sorted(task.validation[:50], key=lambda one: next(iter(task.batches([one]))).input.shape[1])
+    examples = sorted(task.validation[:50], key=lambda one: next(iter(task.batches([one])))["input"].shape[1])
     alone, padded = (next(iter(task.batches(rows))) for rows in ([examples[0]], [examples[0], examples[-1]]))
-    if padded.input.shape == (2, alone.input.shape[1]):
+    if padded["input"].shape == (2, alone["input"].shape[1]):
         raise Skip("all texts have the same length")
-    one, other = (np.array(task.loss(model, row, 0.0).item()) for row in (alone, padded[0:1]))
+    one, other = (np.array(task.loss(model, row, 0.0).item()) for row in (alone, padded.rows(slice(0, 1))))
     return relative(other, one), FLOAT32
 
 
@@ -163,7 +163,7 @@ def cache(subject: Subject) -> tuple[float, float]:
 
 def accumulation(subject: Subject) -> tuple[float, float]:
     """A step in micro-batches has the gradients of a step on the whole batch, including dropout."""
-    parts = min(PARTS, len(subject.batch.target))
+    parts = min(PARTS, len(subject.batch["target"]))
     subject.check_parts(parts)
     if parts == 1:
         raise Skip("a batch has one row")

@@ -1,8 +1,9 @@
 """Tasks: each file has one task, with its data, its objective and its scores."""
 
+from ..data.batching import Batch
 from .arrays import ArrayTask, PairTask, SpecialIds
 from .base import TASKS, Task, register_task, task_class
-from .examples import Batch, ExampleTask
+from .examples import ExampleTask
 from .language_modelling import LanguageModelling
 from .metrics import Metric
 from .translation import Translation

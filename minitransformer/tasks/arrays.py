@@ -17,43 +17,12 @@ import numpy as np
 from minigrad import Tensor, no_grad
 
 from ..base_config import Config
-from ..data.batching import IGNORE, PairBatch
+from ..data.batching import IGNORE, Batch
 from ..data.splits import HELD_OUT, random_indices, split_at
 from ..errors import UserError, check_integer, counted, truncated_repr
 from .base import loss_sum
 from .examples import ExampleTask
 from .translation import Translation
-
-
-class ArrayBatch:
-    """Arrays whose first axis is the example. The last array has the targets."""
-
-    def __init__(self, *arrays: Any) -> None:
-        vars(self).update({f"input{i}": array for i, array in enumerate(arrays[:-1])}, target=arrays[-1])
-
-    @property
-    def inputs(self) -> list[Any]:
-        """All arrays but the targets."""
-        return list(vars(self).values())[:-1]
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of examples."""
-        return len(self.target)
-
-    target: Any
-
-    def __getitem__(self, rows: slice) -> ArrayBatch:
-        return type(self)(*(array[rows] for array in vars(self).values()))
-
-
-class ClassBatch(ArrayBatch):
-    """Arrays with classes as targets, for a cross-entropy loss; targets of -100 are ignored."""
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of targets that are not ignored."""
-        return max(int((self.target != IGNORE).sum()), 1)
 
 
 @dataclass(frozen=True)
@@ -109,18 +78,22 @@ class ArrayTask(ExampleTask):
             self.arrays = tuple(np.concatenate(pair) for pair in both)
         super().__init__(BatchSize(batch_size), train.tolist(), rows.tolist(), seed=seed)
 
-    def collate(self, examples: Sequence[Any], step: int) -> ArrayBatch:
-        """The batch of the examples at these indices."""
-        kind = ClassBatch if self.loss_function is None and is_classes(self.arrays[-1]) else ArrayBatch
-        return kind(*(array[np.asarray(examples)] for array in self.arrays))
+    def collate(self, examples: Sequence[Any], step: int) -> Batch:
+        """The batch of the examples at these indices: "input0", "input1", ..., and "target"."""
+        *inputs, target = (array[np.asarray(examples)] for array in self.arrays)
+        batch = Batch({f"input{i}": array for i, array in enumerate(inputs)}, target=target)
+        if self.loss_function is not None or not is_classes(target):
+            batch["counts"] = np.ones(len(target), np.int64)  # the loss is a mean over examples
+        return batch
 
-    def logits(self, model: Any, batch: ArrayBatch) -> Any:
+    def logits(self, model: Any, batch: Batch) -> Any:
         """The model's output, or its `logits` attribute, if it has one."""
-        out = model(*map(_tensor, batch.inputs))
+        inputs = [batch[f"input{i}"] for i in range(len(self.arrays) - 1)]
+        out = model(*map(_tensor, inputs))
         return getattr(out, "logits", out)
 
-    def loss(self, model: Any, batch: ArrayBatch, label_smoothing: float) -> Tensor:
-        return self._loss(self.logits(model, batch), _tensor(batch.target), label_smoothing)
+    def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
+        return self._loss(self.logits(model, batch), _tensor(batch["target"]), label_smoothing)
 
     def _loss(self, out: Any, target: Tensor, label_smoothing: float) -> Tensor:
         """The loss summed over the examples, or over the targets that are not ignored."""
@@ -144,12 +117,12 @@ class ArrayTask(ExampleTask):
         n = 0
         for batch in self.batches(examples):
             out = self.logits(model, batch)
-            target = _tensor(batch.target)
+            target = _tensor(batch["target"])
             total = total + self._loss(out, target, 0.0).item()
             n = n + batch.n_tokens
             if is_classes(target.array) and out.ndim == target.ndim + 1:
-                correct += int((out.argmax(-1).numpy() == batch.target).sum())
-                targets += int((batch.target != IGNORE).sum())
+                correct += int((out.argmax(-1).numpy() == batch["target"]).sum())
+                targets += int((batch["target"] != IGNORE).sum())
         return {"loss": total / n, **({"accuracy": correct / targets} if targets else {})}
 
 
@@ -225,7 +198,7 @@ class PairTask(Translation):
             held_out = held or train
         super().__init__(tokenizer or SpecialIds(), train, held_out or [], max_tokens, seed)
 
-    def logits(self, model: Any, batch: PairBatch) -> Tensor:
+    def logits(self, model: Any, batch: Batch) -> Tensor:
         if not getattr(model, "is_encoder_decoder", False):
             raise UserError(
                 f"PairTask needs an encoder-decoder, got a {type(model).__name__}.\n"

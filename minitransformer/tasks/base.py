@@ -90,8 +90,8 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
         )
 
     def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]:
-        for rows in split_rows(len(batch.target), parts):
-            yield int(rows[0]), batch[rows[0] : rows[-1] + 1]
+        for rows in split_rows(len(batch["target"]), parts):
+            yield int(rows[0]), batch.rows(slice(rows[0], rows[-1] + 1))
 
     def check_parts(self, parts: int) -> None:
         """By default, any batch can be split by rows."""
@@ -148,7 +148,7 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
 
     def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor:
         """The sum of the cross-entropies of all targets. Tasks define `logits`, which calls the model."""
-        return loss_sum(self.logits(model, batch), batch.target, label_smoothing)
+        return loss_sum(self.logits(model, batch), batch["target"], label_smoothing)
 
     # ------------------------------------------------------------ the scores
 
@@ -243,7 +243,7 @@ def split_rows(n: int, parts: int) -> list[np.ndarray]:
 
 def first_rows(task: Task, batch: Any, count: int) -> Any:
     """About the first `count` rows of a task's batch; the whole batch if it cannot be split."""
-    parts = -(-len(batch.target) // max(count, 1))
+    parts = -(-len(batch["target"]) // max(count, 1))
     try:
         task.check_parts(parts)
     except UserError:
@@ -280,7 +280,7 @@ def score_batches(
     logits: Callable[[Any], Tensor], batches: Iterable[Any], accuracy: str = "accuracy"
 ) -> dict[str, Score]:
     """The mean loss and accuracy over the targets of all batches; each row is an example."""
-    rows = [target_statistics(logits(batch), batch.target) for batch in batches]
+    rows = [target_statistics(logits(batch), batch["target"]) for batch in batches]
     return target_scores(np.concatenate([row.reshape(len(row), -1, 3).sum(1) for row in rows]), accuracy)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from minigrad import Tensor
 
 from ..base_config import Config
-from ..data.batching import PairBatch, collate
+from ..data.batching import Batch, collate
 from ..data.datasets import read_texts
 from ..data.denoising import (
     DENOISING,
@@ -170,7 +170,7 @@ class Denoising(ExampleTask):
         spans = corrupted_spans(len(ids), random, data.noise, data.mean_span)
         return span_corruption(ids, spans[: len(SENTINELS) - 1], sentinel_ids(self.tokenizer))
 
-    def collate(self, examples: Sequence[str], step: int) -> PairBatch:
+    def collate(self, examples: Sequence[str], step: int) -> Batch:
         return collate([self.add_noise(text, step, row) for row, text in enumerate(examples)], self.tokenizer)
 
     # ------------------------------------------------------------ the objective
@@ -184,8 +184,8 @@ class Denoising(ExampleTask):
         check_positions("max_length", data.max_length + 2, model)
         check_one_vocabulary(cls.name, model)
 
-    def logits(self, model: Any, batch: PairBatch) -> Tensor:
-        return model(batch.source, batch.target_in)  # (B, T, V)
+    def logits(self, model: Any, batch: Batch) -> Tensor:
+        return model(batch["source"], batch["target_in"])  # (B, T, V)
 
     # ------------------------------------------------------------ the scores
 

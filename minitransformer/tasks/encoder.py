@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 
 from minigrad import Tensor, no_grad
 
 from ..base_config import Config
-from ..data.batching import IGNORE, pad_rows
+from ..data.batching import IGNORE, Batch, pad_rows
 from ..data.labels import sentence_splits
 from ..data.splits import Sources, Splits, user_splits
 from ..data.tables import DataError, FileFormat
@@ -24,7 +23,7 @@ from ..errors import UserError, check_range, counted_units, none_of
 from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import BERT_TOKENS, CLS, SEP
 from .base import Rows, Trained, check_dataset, check_positions, text_tokenizer
-from .examples import Batch, ExampleTask
+from .examples import ExampleTask
 from .inputs import (
     MAX_SHORT,
     check_length,
@@ -43,13 +42,6 @@ class Row(NamedTuple):
     ids: list[int]
     token_types: list[int]
     target: Any
-
-
-@dataclass(frozen=True)
-class TextBatch(Batch):
-    """Padded rows, and the segment of each token."""
-
-    token_types: Int[Any, "B T"]
 
 
 @dataclass(frozen=True)
@@ -198,13 +190,14 @@ class EncoderTask(ExampleTask):
     def unknown_targets(self, example: Any) -> int:
         return sum(label not in self.label_ids for label in self.labels_in([example]))
 
-    def collate(self, examples: Sequence[Any], step: int) -> TextBatch:
+    def collate(self, examples: Sequence[Any], step: int) -> Batch:
         rows = [self.row(example) for example in examples]
         ids = pad_rows([row.ids for row in rows], self.tokenizer.pad_id)
         types = pad_rows([row.token_types for row in rows], 0)
         targets = [row.target for row in rows]
         per_token = isinstance(targets[0], list)
-        return TextBatch(ids, pad_rows(targets, IGNORE) if per_token else np.array(targets, np.int64), types)
+        target = pad_rows(targets, IGNORE) if per_token else np.array(targets, np.int64)
+        return Batch(input=ids, target=target, token_types=types)
 
     # ------------------------------------------------------------ the objective
 
@@ -228,9 +221,10 @@ class EncoderTask(ExampleTask):
         """The head that a BERT needs for this data."""
         return cls.head
 
-    def output(self, model: Any, batch: TextBatch) -> Any:
+    def output(self, model: Any, batch: Batch) -> Any:
         """The model's output for a batch; segments are passed only if rows have several texts."""
-        return model(batch.input) if self.segments == 1 else model(batch.input, None, batch.token_types)
+        types = () if self.segments == 1 else (None, batch["token_types"])
+        return model(batch["input"], *types)
 
     def logits(self, model: Any, batch: Any) -> Tensor:
         return self.output(model, batch)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from minigrad import Tensor, no_grad
 
-from ..data.batching import IGNORE, SHUFFLE, generator
+from ..data.batching import SHUFFLE, Batch, generator
 from ..data.datasets import DataError
 from ..errors import UserError, counted
 from .base import Rows, Task, Trained
@@ -19,29 +18,6 @@ from .protocols import ReadsExamples
 from .scores import Score
 
 VALIDATION = 2**40  # the first step number of validation batches, which training never reaches
-B = TypeVar("B", bound="Batch")
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Arrays whose first axis is the example. `target` has classes, or IGNORE where there is no target.
-
-    Subclass this for models that read more than one array.
-    """
-
-    input: np.ndarray
-    target: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.target)
-
-    def __getitem__(self: B, rows: slice) -> B:
-        return type(self)(*(array[rows] for array in vars(self).values()))
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of targets."""
-        return int((self.target != IGNORE).sum())
 
 
 class ExampleTask(Task):
@@ -87,7 +63,7 @@ class ExampleTask(Task):
             raise DataError(cls.without_targets)
         return task
 
-    def collate(self, examples: Sequence[Any], step: int) -> Any:
+    def collate(self, examples: Sequence[Any], step: int) -> Batch:
         """Collate examples into a batch.
 
         Random numbers (such as masked positions) may depend on seed, step and row only: draw them from
@@ -107,7 +83,7 @@ class ExampleTask(Task):
     def batches_per_epoch(self) -> int:
         return max(len(self.train) // self.data.batch_size, 1)  # drops the last, smaller batch
 
-    def next_batch(self) -> Any:
+    def next_batch(self) -> Batch:
         epoch, number = divmod(self.step, self.batches_per_epoch)
         if epoch != self._epoch:
             self._epoch = epoch
@@ -116,7 +92,7 @@ class ExampleTask(Task):
         self.step += 1
         return self.collate([self.train[i] for i in rows], self.step - 1)
 
-    def batches(self, examples: Sequence[Any]) -> Iterator[Any]:
+    def batches(self, examples: Sequence[Any]) -> Iterator[Batch]:
         for number, start in enumerate(range(0, len(examples), self.data.batch_size)):
             yield self.collate(examples[start : start + self.data.batch_size], VALIDATION + number)
 
@@ -128,9 +104,9 @@ class ExampleTask(Task):
 
     # ------------------------------------------------------------ the objective
 
-    def logits(self, model: Any, batch: Any) -> Tensor:
+    def logits(self, model: Any, batch: Batch) -> Tensor:
         """The model's logits, one row per target. The model may return an object with `logits`."""
-        out = model(batch.input)
+        out = model(batch["input"])
         return getattr(out, "logits", out)
 
     # ------------------------------------------------------------ the scores

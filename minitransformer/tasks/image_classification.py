@@ -14,7 +14,7 @@ import numpy as np
 from minigrad import no_grad
 
 from ..base_config import Config
-from ..data.batching import IGNORE
+from ..data.batching import IGNORE, Batch
 from ..data.datasets import DataError
 from ..data.digits import (
     DIGITS,
@@ -32,7 +32,7 @@ from ..data.masking import row_generator
 from ..data.splits import Sources, Splits, example_line, user_splits
 from ..errors import UserError, check_range, counted
 from .base import Rows, Trained, check_dataset, register_task
-from .examples import VALIDATION, Batch, ExampleTask
+from .examples import VALIDATION, ExampleTask
 from .inputs import check_texts
 from .metrics import Metric
 from .predictions import Prediction, class_prediction, unique_names
@@ -145,7 +145,8 @@ class ImageClassification(ExampleTask):
             generators = [row_generator(self.seed, WARPS, step, row) for row in range(len(images))]
             images = warp_images(images, generators, self.data.shift, self.data.rotation, self.data.scale)
         known = len(self.label_names)
-        return Batch(images, np.array([label if label < known else IGNORE for _, label in examples]))
+        target = np.array([label if label < known else IGNORE for _, label in examples])
+        return Batch(input=images, target=target)
 
     # ------------------------------------------------------------ the objective
 

@@ -17,7 +17,7 @@ from minigrad import Tensor, no_grad
 from minigrad.core import random
 
 from ..base_config import Config
-from ..data.batching import IGNORE, BlockBatches, all_blocks, sliding_blocks
+from ..data.batching import IGNORE, Batch, BlockBatches, all_blocks, sliding_blocks
 from ..data.datasets import read_long_text, tinyshakespeare
 from ..data.splits import Sources, Splits, user_text_splits
 from ..data.tables import FileFormat
@@ -60,24 +60,6 @@ class TextData(Config):
         check_dataset(self.dataset, ("tinyshakespeare", "file"))
         check_range(self, "batch_size block_size", 1)
         FileFormat.of(self)
-
-
-@dataclass(frozen=True)
-class TokenBlocks:
-    """x and target, both (B, T): target is x shifted by one."""
-
-    x: np.ndarray
-    target: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, rows: slice) -> TokenBlocks:
-        return TokenBlocks(self.x[rows], self.target[rows])
-
-    @property
-    def n_tokens(self) -> int:
-        return int((self.target != IGNORE).sum())
 
 
 @register_task
@@ -162,12 +144,12 @@ class LanguageModelling(Task):
         """The number of batches with as many tokens as the text; blocks start anywhere."""
         return max(len(self.blocks.ids) // (self.block_size * self.batch_size), 1)
 
-    def next_batch(self) -> TokenBlocks:
+    def next_batch(self) -> Batch:
         x, y = self.blocks.batch(self.step)
         self.step += 1
-        return TokenBlocks(x, y)
+        return Batch(input=x, target=y)
 
-    def batches(self, examples: np.ndarray) -> Iterator[TokenBlocks]:
+    def batches(self, examples: np.ndarray) -> Iterator[Batch]:
         return blocks_of(examples, self.block_size, self.batch_size)
 
     def state(self) -> dict[str, Any]:
@@ -194,8 +176,8 @@ class LanguageModelling(Task):
     def positions(cls, data: Any) -> int:
         return data.batch_size * data.block_size
 
-    def logits(self, model: Any, batch: TokenBlocks) -> Tensor:
-        return model(batch.x)  # (B, T, V)
+    def logits(self, model: Any, batch: Batch) -> Tensor:
+        return model(batch["input"])  # (B, T, V)
 
     # ------------------------------------------------------------ the scores
 
@@ -305,9 +287,9 @@ class LanguageModelling(Task):
         return ids if begins else [*before, *ids]
 
 
-def blocks_of(ids: np.ndarray, block_size: int, batch_size: int) -> Iterator[TokenBlocks]:
+def blocks_of(ids: np.ndarray, block_size: int, batch_size: int) -> Iterator[Batch]:
     """Batches of blocks that cover a whole text."""
-    return (TokenBlocks(x, y) for x, y in all_blocks(ids, block_size, batch_size))
+    return (Batch(input=x, target=y) for x, y in all_blocks(ids, block_size, batch_size))
 
 
 def score_text(
@@ -329,10 +311,10 @@ def score_text(
     if stride is not None:
         check_integer("stride", stride, 1, block_size)
         windows = sliding_blocks(ids, block_size, stride, 2 * batch_size)
-        blocks = (TokenBlocks(x, y) for x, y in windows)
+        blocks = (Batch(input=x, target=y) for x, y in windows)
     with no_grad():
         for batch in blocks:
-            found = target_statistics(model(batch.x), batch.target)[batch.target != IGNORE]
+            found = target_statistics(model(batch["input"]), batch["target"])[batch["target"] != IGNORE]
             np.add.at(sums, np.arange(place, place + len(found)) // STRETCH, found)
             place += len(found)
     scores = target_scores(sums, LanguageModelling.accuracy)

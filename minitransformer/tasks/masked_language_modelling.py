@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Int
 
 from minigrad import Tensor, no_grad
 
 from ..base_config import Config
-from ..data.batching import IGNORE, pad_rows
+from ..data.batching import IGNORE, Batch, pad_rows
 from ..data.labels import documents, read_documents, sentence_splits
 from ..data.masking import MASKING, PAIRING, mask_tokens, next_or_other, row_generator
 from ..data.splits import Sources, Splits, user_splits
@@ -31,7 +30,7 @@ from .base import (
     target_scores,
     target_statistics,
 )
-from .encoder import EncoderTask, Row, TextBatch
+from .encoder import EncoderTask, Row
 from .examples import VALIDATION
 from .inputs import (
     MAX_SHORT,
@@ -66,18 +65,6 @@ class MaskedData(Config):
         check_range(self, "batch_size", 1)
         check_range(self, "max_length", 4)
         FileFormat.of(self)
-
-
-@dataclass(frozen=True)
-class MaskedBatch(TextBatch):
-    """Masked rows: `target` is the token at masked positions, `follows` is 0 if the second text follows."""
-
-    follows: Int[Any, " B"]
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of predictions: masked words, and sentence pairs."""
-        return int((self.target != IGNORE).sum() + (self.follows != IGNORE).sum())
 
 
 Document = tuple[str, ...]
@@ -165,7 +152,7 @@ class MaskedLanguageModelling(EncoderTask):
     def encode(self, example: Document) -> Row:
         return Row(*self.join_texts(*map(self.token_ids, self.texts(example))), None)
 
-    def batches(self, examples: Sequence[Document]) -> Iterator[MaskedBatch]:
+    def batches(self, examples: Sequence[Document]) -> Iterator[Batch]:
         """Other sentences come from the same examples, so that known ones do not give the answer away."""
         size = self.data.batch_size
         for number, start in enumerate(range(0, len(examples), size)):
@@ -173,8 +160,11 @@ class MaskedLanguageModelling(EncoderTask):
 
     def collate(
         self, examples: Sequence[Document], step: int, others: Sequence[Document] | None = None
-    ) -> MaskedBatch:
-        """Collate rows, drawn with (seed, step, row). Other sentences come from `others` (None: train)."""
+    ) -> Batch:
+        """Collate rows, drawn with (seed, step, row). Other sentences come from `others` (None: train).
+
+        "target" has the tokens at masked positions, "follows" 0 if the second text follows the first.
+        """
         others = self.train if others is None else others
         rows = []
         targets = []
@@ -188,12 +178,12 @@ class MaskedLanguageModelling(EncoderTask):
             read, target = self.mask_row(row.ids, row_generator(self.seed, MASKING, step, r))
             rows.append(Row(read, row.token_types, target))
             targets.append(target)
-        return MaskedBatch(
-            pad_rows([row.ids for row in rows], self.tokenizer.pad_id),
-            pad_rows(targets, IGNORE),
-            pad_rows([row.token_types for row in rows], 0),
-            np.array(follows or [IGNORE] * len(rows)),
-        )
+        batch = self.unlabelled_batch(rows)
+        batch["target"] = pad_rows(targets, IGNORE)
+        if follows:
+            batch["follows"] = np.array(follows)
+            batch["counts"] = (batch["target"] != IGNORE).sum(1) + 1
+        return batch
 
     def mask_row(self, row: list[int], random: np.random.Generator) -> tuple[list[int], list[int]]:
         """Mask tokens of a row; returns the row and its targets."""
@@ -210,21 +200,21 @@ class MaskedLanguageModelling(EncoderTask):
     def head_of(cls, data: Any) -> str:
         return "pretraining" if data.next_sentence else "masked_lm"
 
-    def outputs(self, model: Any, batch: MaskedBatch) -> tuple[Tensor, Tensor | None]:
+    def outputs(self, model: Any, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """The logits of words, and of whether the second sentence follows; these may be None."""
         if not self.data.next_sentence:
-            return model(batch.input), None
-        out = model(batch.input, None, batch.token_types)
+            return model(batch["input"]), None
+        out = model(batch["input"], None, batch["token_types"])
         return out.logits, out.next_sentence_logits
 
-    def logits(self, model: Any, batch: MaskedBatch) -> Tensor:
+    def logits(self, model: Any, batch: Batch) -> Tensor:
         return self.outputs(model, batch)[0]
 
-    def loss(self, model: Any, batch: MaskedBatch, label_smoothing: float) -> Tensor:
+    def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
         """The sum of the losses of masked words and sentence pairs; each prediction has the same weight."""
         words, follows = self.outputs(model, batch)
-        total = loss_sum(words, batch.target, label_smoothing)
-        return total if follows is None else total + loss_sum(follows, batch.follows, label_smoothing)
+        total = loss_sum(words, batch["target"], label_smoothing)
+        return total if follows is None else total + loss_sum(follows, batch["follows"], label_smoothing)
 
     # ------------------------------------------------------------ the scores
 
@@ -241,9 +231,9 @@ class MaskedLanguageModelling(EncoderTask):
         pairs = []
         for batch in self.batches(examples):
             words, follows = self.outputs(model, batch)
-            rows.append(target_statistics(words, batch.target).sum(1))
+            rows.append(target_statistics(words, batch["target"]).sum(1))
             if follows is not None:
-                pairs.append(target_statistics(follows, batch.follows))
+                pairs.append(target_statistics(follows, batch["follows"]))
         statistics = np.concatenate(rows)
         if not statistics[:, 2].any():
             raise UserError(
@@ -315,11 +305,11 @@ class MaskedLanguageModelling(EncoderTask):
         check_length(len(row.ids), self.data.max_length, texts[-1], run.model.max_length)
         return row
 
-    def unlabelled_batch(self, rows: Sequence[Row]) -> MaskedBatch:
+    def unlabelled_batch(self, rows: Sequence[Row]) -> Batch:
         """A batch of rows without targets."""
         ids = pad_rows([row.ids for row in rows], self.tokenizer.pad_id)
         types = pad_rows([row.token_types for row in rows], 0)
-        return MaskedBatch(ids, np.full_like(ids, IGNORE), types, np.full(len(rows), IGNORE))
+        return Batch(input=ids, target=np.full_like(ids, IGNORE), token_types=types)
 
     def fill_in(self, row: Row, words: np.ndarray, follows: np.ndarray | None, top: int) -> Prediction:
         """The prediction in the logits of a row: words (T, V), follows (2,)."""

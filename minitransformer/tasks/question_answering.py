@@ -19,7 +19,7 @@ from jaxtyping import Float
 
 from minigrad import Tensor
 
-from ..data.batching import IGNORE
+from ..data.batching import IGNORE, Batch
 from ..data.labels import (
     AnsweredQuestion,
     Question,
@@ -34,7 +34,7 @@ from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range
 from ..text.tokenizer import Tokenizer
 from .base import Trained, loss_sum, register_task
-from .encoder import EncoderTask, LabelledData, Row, TextBatch
+from .encoder import EncoderTask, LabelledData, Row
 from .metrics import Metric
 from .predictions import Prediction, softmax
 from .scores import answer_scores
@@ -130,15 +130,15 @@ class QuestionAnswering(EncoderTask):
     head = "question_answering"
     segments = 2
 
-    def logits(self, model: Any, batch: TextBatch) -> Float[Tensor, "B 2 T"]:
+    def logits(self, model: Any, batch: Batch) -> Float[Tensor, "B 2 T"]:
         """The scores of the context's tokens as first and last token; -1e9 for all other tokens."""
         scores = self.output(model, batch).logits.transpose(1, 2)  # (B, 2, T)
-        inside = (batch.token_types == 1) & (batch.input != self.sep_id)
+        inside = (batch["token_types"] == 1) & (batch["input"] != self.sep_id)
         return scores + np.where(inside, 0, -1e9).astype(np.float32)[:, None, :]
 
-    def loss(self, model: Any, batch: TextBatch, label_smoothing: float) -> Tensor:
-        """The sum of the losses of first and last tokens, without label smoothing."""
-        return loss_sum(self.logits(model, batch), batch.target, 0.0)  # smoothing would reward the question
+    def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
+        """The sum of the losses of first and last tokens; label smoothing would reward the question."""
+        return loss_sum(self.logits(model, batch), batch["target"], 0.0)
 
     # ------------------------------------------------------------ the scores
 

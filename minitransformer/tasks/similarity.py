@@ -15,7 +15,7 @@ import numpy as np
 
 from minigrad import Tensor, no_grad
 
-from ..data.batching import pad_rows
+from ..data.batching import Batch, pad_rows
 from ..data.datasets import read_pairs
 from ..data.labels import sentence_splits
 from ..data.tables import FileFormat
@@ -24,7 +24,6 @@ from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import BERT_TOKENS
 from .base import Rows, Trained, register_task, text_tokenizer
 from .encoder import EncoderTask, LabelledData
-from .examples import Batch
 from .inputs import warn_of_unknown
 from .metrics import Metric
 from .predictions import Prediction
@@ -37,15 +36,6 @@ Pair = tuple[str, str]
 @dataclass(frozen=True)
 class SimilarityData(LabelledData):
     """Pairs of texts with the same meaning: sentences and their translations, or the pairs of a file."""
-
-
-@dataclass(frozen=True)
-class PairedTexts(Batch):
-    """Rows of all first texts, then of all second texts; the partner of first text i is `target[i]`."""
-
-    @property
-    def n_tokens(self) -> int:
-        return len(self.target)
 
 
 @register_task
@@ -85,9 +75,10 @@ class Similarity(EncoderTask):
         ids = [self.tokenizer.encode(text)[: self.data.max_length - 2] for text in texts]
         return pad_rows([self.join_texts(each)[0] for each in ids], self.tokenizer.pad_id)
 
-    def collate(self, examples: Sequence[Pair], step: int) -> Any:
+    def collate(self, examples: Sequence[Pair], step: int) -> Batch:
+        """Rows of all first texts, then of all second texts; the partner of first text i is `target[i]`."""
         texts = [pair[side] for side in (0, 1) for pair in examples]
-        return PairedTexts(self.text_rows(texts), np.arange(len(examples)))
+        return Batch(input=self.text_rows(texts), target=np.arange(len(examples)))
 
     def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]:
         """Not split: each text is compared with all others of the batch."""
@@ -106,8 +97,8 @@ class Similarity(EncoderTask):
     head = "similarity"
 
     def logits(self, model: Any, batch: Any) -> Tensor:
-        vectors = model(batch.input)
-        n = len(batch.target)
+        vectors = model(batch["input"])
+        n = len(batch["target"])
         return vectors[:n] @ vectors[n:].transpose(0, 1) * SCALE
 
     # ------------------------------------------------------------ the scores

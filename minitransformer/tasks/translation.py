@@ -17,7 +17,7 @@ import numpy as np
 from minigrad import Tensor
 
 from ..base_config import Config
-from ..data.batching import BatchStream, PairBatch, TokenBatches, collate
+from ..data.batching import Batch, BatchStream, TokenBatches, collate
 from ..data.conversations import dialogues, summaries
 from ..data.datasets import check_language, multi30k, read_pairs
 from ..data.generated import addition, reverse
@@ -181,10 +181,10 @@ class Translation(Task):
     def batches_per_epoch(self) -> int:
         return len(self.stream.batches.epoch(0))  # the same in each epoch
 
-    def next_batch(self) -> PairBatch:
+    def next_batch(self) -> Batch:
         return collate([self.train[i] for i in next(self.stream)], self.tokenizer)
 
-    def batches(self, examples: Sequence[tuple[list[int], list[int]]]) -> Iterator[PairBatch]:
+    def batches(self, examples: Sequence[tuple[list[int], list[int]]]) -> Iterator[Batch]:
         for rows in self.rows(examples):
             yield collate([examples[i] for i in rows], self.tokenizer)
 
@@ -209,8 +209,8 @@ class Translation(Task):
         check_positions("max_length", data.max_length, model)
         check_one_vocabulary(cls.name, model)
 
-    def logits(self, model: Any, batch: PairBatch) -> Tensor:
-        return model(batch.source, batch.target_in)  # (B, T, V)
+    def logits(self, model: Any, batch: Batch) -> Tensor:
+        return model(batch["source"], batch["target_in"])  # (B, T, V)
 
     # ------------------------------------------------------------ the scores
 

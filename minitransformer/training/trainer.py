@@ -135,7 +135,8 @@ class Trainer:
         if self._captured is not None:
             return {"step": step, "lr": lr, **self._captured.run(batch, parts, start)}
         self.optimizer.zero_grad()
-        losses = [self.forward_backward(part, first_row, batch.n_tokens) for first_row, part in parts]
+        n_tokens = max(batch.n_tokens, 1)  # there may be no target
+        losses = [self.forward_backward(part, first_row, n_tokens) for first_row, part in parts]
         loss, nll = self.ranks.sum_gradients(self.trained_parameters, self.sum_losses(losses))
         norm = self.clip().item()
         self._check_finite(step, batch, loss, norm)
@@ -199,8 +200,7 @@ class Trainer:
     def _check_batch(self, batch: Any) -> None:
         """Raise a RanksError unless all ranks have the same first batch."""
         if self.ranks.size > 1 and not self._is_batch_checked:
-            arrays = [array for array in vars(batch).values() if isinstance(array, np.ndarray)]
-            self.ranks.check_same({"the checksum of the first batch": checksum_of(arrays)})
+            self.ranks.check_same({"the checksum of the first batch": checksum_of(batch.values())})
         self._is_batch_checked = True
 
     @contextmanager

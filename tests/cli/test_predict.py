@@ -690,7 +690,8 @@ class Lengths(ExampleTask):
 
     def collate(self, examples, step):
         texts, labels = zip(*examples, strict=True)
-        return Batch(np.array([[len(text) - 4.5] for text in texts], np.float32), np.array(labels))
+        lengths = np.array([[len(text) - 4.5] for text in texts], np.float32)
+        return Batch(input=lengths, target=np.array(labels))
 
 
 class Readable(Lengths):

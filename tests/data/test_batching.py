@@ -294,16 +294,16 @@ TOKENIZER = Tokenizer.train_word(["a b c d"])  # <PAD> 0, <UNK> 1, <START> 2, <E
 
 def test_a_batch_is_padded_and_its_target_shifted():
     batch = collate([([4, 5], [6]), ([7], [4, 5, 6])], TOKENIZER)
-    assert batch.source.tolist() == [[4, 5, 3], [7, 3, 0]]
-    assert batch.target_in.tolist() == [[2, 6, 0, 0], [2, 4, 5, 6]]
-    assert batch.target_out.tolist() == [[6, 3, IGNORE, IGNORE], [4, 5, 6, 3]]
+    assert batch["source"].tolist() == [[4, 5, 3], [7, 3, 0]]
+    assert batch["target_in"].tolist() == [[2, 6, 0, 0], [2, 4, 5, 6]]
+    assert batch["target"].tolist() == [[6, 3, IGNORE, IGNORE], [4, 5, 6, 3]]
     assert batch.n_tokens == 6
 
 
 def test_rows_of_a_batch_count_their_own_tokens():
     batch = collate([([4, 5], [6]), ([7], [4, 5, 6])], TOKENIZER)
-    assert batch[:1].n_tokens + batch[1:].n_tokens == batch.n_tokens
-    assert batch[1:].source.tolist() == [[7, 3, 0]]
+    assert batch.rows(slice(1)).n_tokens + batch.rows(slice(1, 2)).n_tokens == batch.n_tokens
+    assert batch.rows(slice(1, 2))["source"].tolist() == [[7, 3, 0]]
 
 
 # --- An epoch of batches ---

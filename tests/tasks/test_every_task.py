@@ -376,10 +376,10 @@ def test_tokens_outside_the_context_are_never_an_answer():
     example = AnsweredQuestion("Who was playing?", "The cats were playing.", "The cats")
     task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], WORDS)
     batch = task.collate([example], 0)
-    zeros = mg.zeros((1, batch.input.shape[1], 2))
+    zeros = mg.zeros((1, batch["input"].shape[1], 2))
     scores = task.logits(lambda *args: SimpleNamespace(logits=zeros), batch).numpy()
     inside = scores[0, 0] == 0
-    assert WORDS.decode(batch.input[0][inside].tolist()) == example.context
+    assert WORDS.decode(batch["input"][0][inside].tolist()) == example.context
 
 
 # ---------------------------------------------------------------- masked language modelling
@@ -400,9 +400,10 @@ def test_a_restored_task_continues_with_the_same_masks(next_sentence):
     other = masked_task(next_sentence=next_sentence)
     other.restore({"step": 3})
     for expected, batch in zip(batches[3:], (other.next_batch(), other.next_batch()), strict=True):
-        for name, array in vars(expected).items():
-            np.testing.assert_array_equal(array, getattr(batch, name))
-    assert any((a.target.shape != b.target.shape) or (a.target != b.target).any()
+        assert batch.keys() == expected.keys()
+        for name, array in expected.items():
+            np.testing.assert_array_equal(array, batch[name])
+    assert any((a["target"].shape != b["target"].shape) or (a["target"] != b["target"]).any()
                for a, b in zip(batches, batches[2:], strict=False))  # fmt: skip
 
 
@@ -410,11 +411,11 @@ def test_special_tokens_are_never_masked_nor_put_in():
     task = masked_task()
     for _ in range(30):
         batch = task.next_batch()
-        chosen = batch.target != IGNORE
-        assert (batch.target[chosen] >= WORDS.first_ordinary_id).all()
-        read = batch.input[chosen]
+        chosen = batch["target"] != IGNORE
+        assert (batch["target"][chosen] >= WORDS.first_ordinary_id).all()
+        read = batch["input"][chosen]
         assert ((read >= WORDS.first_ordinary_id) | (read == WORDS.special_id("[MASK]"))).all()
-        assert (batch.follows == IGNORE).all()
+        assert "follows" not in batch
         assert batch.n_tokens == chosen.sum()
 
 
@@ -425,20 +426,20 @@ def test_sentences_that_do_not_follow_are_from_the_scored_split():
     task.encode = lambda example: spied.append(example) or type(task).encode(task, example)
     batches = list(task.batches(scored))
     assert {example[1] for example in spied} == {"The cats sat", "A garden"}
-    assert 0 < sum(int(batch.follows.sum()) for batch in batches) < 20
+    assert 0 < sum(int(batch["follows"].sum()) for batch in batches) < 20
 
 
 def test_the_loss_of_sentence_pairs_is_added_to_that_of_words():
     task = masked_task(next_sentence=True)
     batch = next(iter(task.batches([("The dog sat", "The cats sat", "0"), ("A mat", "A garden", "1")])))
     rng = np.random.default_rng(0)
-    words = mg.tensor(rng.normal(size=(*batch.target.shape, WORDS.vocab_size)))
-    follows = mg.tensor(rng.normal(size=(len(batch.follows), 2)))
+    words = mg.tensor(rng.normal(size=(*batch["target"].shape, WORDS.vocab_size)))
+    follows = mg.tensor(rng.normal(size=(len(batch["follows"]), 2)))
     task.outputs = lambda model, batch: (words, follows)
     nll = lambda logits, target: F.cross_entropy(
         logits.flatten(0, -2), mg.tensor(target.reshape(-1)), ignore_index=IGNORE, reduction="sum"
     )
-    expected = nll(words, batch.target) + nll(follows, batch.follows)
+    expected = nll(words, batch["target"]) + nll(follows, batch["follows"])
     assert task.loss(None, batch, 0.0).item() == pytest.approx(expected.item())
 
 
@@ -572,8 +573,8 @@ def test_gaps_are_drawn_anew_in_each_step_and_again_the_same(objective):
     task, other = (Denoising(data, texts, texts, tokenizer) for _ in range(2))
     batches = [task.next_batch() for _ in range(3)]
     other.restore({"step": 2})
-    np.testing.assert_array_equal(batches[2].source, other.next_batch().source)
-    sources = {batch.source[row].tobytes() for batch in batches for row in range(2)}
+    np.testing.assert_array_equal(batches[2]["source"], other.next_batch()["source"])
+    sources = {batch["source"][row].tobytes() for batch in batches for row in range(2)}
     assert len(sources) > 3
 
 
@@ -599,11 +600,11 @@ def test_only_training_images_are_warped():
     image = np.zeros((1, 8, 8), np.float32)
     image[0, 3:5, 3:5] = 1
     task = ImageClassification(ImageClassification.Data(batch_size=16), [(image, 0)] * 16, [(image, 0)])
-    trained = task.next_batch().input
+    trained = task.next_batch()["input"]
     assert (trained != image).any()
     task.restore({"step": 0})
-    np.testing.assert_array_equal(task.next_batch().input, trained)
-    assert (task.collate([(image, 0)], VALIDATION).input == image).all()
+    np.testing.assert_array_equal(task.next_batch()["input"], trained)
+    assert (task.collate([(image, 0)], VALIDATION)["input"] == image).all()
 
 
 def test_images_of_ones_own_are_split(tmp_path):
@@ -623,7 +624,7 @@ def test_classes_are_those_of_the_training_images():
     splits = {"train": [(image, 0), (image, 1)], "test": [(image, 5)]}
     assert ImageClassification.labels(None, splits) == ["0", "1"]
     task = ImageClassification(ImageClassification.Data(), [], [], None, ["0", "1"])
-    assert task.collate([(image, 1), (image, 5)], VALIDATION).target.tolist() == [1, IGNORE]
+    assert task.collate([(image, 1), (image, 5)], VALIDATION)["target"].tolist() == [1, IGNORE]
     with pytest.raises(UserError, match=r"that makes 1,000,000,000,001 classes, but there is 1 training"):
         ImageClassification.labels(None, {"train": [(image, 10**12)]})
 
@@ -632,7 +633,7 @@ def test_the_warp_of_an_image_does_not_depend_on_its_batch():
     image = np.zeros((1, 8, 8), np.float32)
     image[0, 3:5, 3:5] = 1
     task = ImageClassification(ImageClassification.Data(), [], [])
-    many, few = (task.collate([(image, 0)] * n, 3).input for n in (5, 2))
+    many, few = (task.collate([(image, 0)] * n, 3)["input"] for n in (5, 2))
     np.testing.assert_array_equal(many[:2], few)
     assert (many[0] != many[1]).any()
 

@@ -120,7 +120,7 @@ def test_vectors_are_of_the_rows_of_training(kind):
     run.model = model
     batch = Similarity.of_run(run, []).collate([(TEXTS[0], TEXTS[1]), (TEXTS[2], TEXTS[3])], 0)
     Similarity.vectors(run, [f" {TEXTS[i]}\n" for i in (0, 2, 1, 3)])
-    np.testing.assert_array_equal(read[0], batch.input)
+    np.testing.assert_array_equal(read[0], batch["input"])
 
 
 @tokenizers

@@ -166,7 +166,7 @@ def test_micro_batches_of_8_have_the_gradients_of_32(tmp_path):
         model = GPT(GPTConfig(characters.vocab_size, 8, 8, 1, 2, None, 0.1, 0.1, 0.1))
         task = LanguageModelling(characters, text, text[:50], 8, 32, 0)
         trainer = Trainer(model, task, TrainConfig(micro_batches=parts), tmp_path / str(parts))
-        sizes = [len(part) for _, part in task.split(task.next_batch(), parts)]
+        sizes = [len(part["target"]) for _, part in task.split(task.next_batch(), parts)]
         assert sizes == [32 // parts] * parts
         trainer.train_step()
         gradients.append([p.grad.numpy() for p in model.parameters()])

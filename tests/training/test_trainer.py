@@ -153,8 +153,8 @@ def test_the_parts_of_a_batch_have_unlike_numbers_of_tokens(tmp_path):
     trainer = translation(tmp_path, max_tokens=1000)
     batch = trainer.task.next_batch()
     parts = [part for _, part in trainer.task.split(batch, 3)]
-    assert len({part.n_tokens / len(part.source) for part in parts}) > 1
-    assert sum(part.n_tokens for part in parts) == batch.n_tokens == (batch.target_out != IGNORE).sum()
+    assert len({part.n_tokens / len(part["source"]) for part in parts}) > 1
+    assert sum(part.n_tokens for part in parts) == batch.n_tokens == (batch["target"] != IGNORE).sum()
 
 
 # --- Interrupted from outside ---
@@ -434,9 +434,8 @@ def test_matmuls_have_the_precision_of_the_training_while_it_computes(
         assert all(seen.values())
         assert mg.get_float32_matmul_precision() == before
 
-        monkeypatch.setattr(trainer.task, "next_batch", lambda: None)
         trainer.model.decoder = None
-        with pytest.raises(AttributeError):
+        with pytest.raises(((AttributeError, TypeError), TypeError)):
             trainer.train_step()
         assert mg.get_float32_matmul_precision() == before
     finally:

@@ -271,7 +271,7 @@ class Numbers(ExampleTask):
 
     def collate(self, examples, step):
         rows, classes = zip(*examples, strict=True)
-        return Batch(np.stack(rows), np.array(classes))
+        return Batch(input=np.stack(rows), target=np.array(classes))
 
 
 class OnlyPredicts(Numbers):
@@ -391,7 +391,7 @@ class Sums(ExampleTask):
 
     def collate(self, examples, step):
         rows, classes = zip(*examples)
-        return Batch(np.stack(rows), np.array(classes))
+        return Batch(input=np.stack(rows), target=np.array(classes))
 
 @dataclass(frozen=True)
 class FlatConfig:

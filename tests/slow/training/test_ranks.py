@@ -248,7 +248,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
     for path in last:
         unbroken.model.load_state_dict(mg.load_file(path / "model.safetensors"))
         batch = next(iter(unbroken.task.batches(unbroken.task.train)))
-        logits.append(unbroken.model.eval()(batch.source, batch.target_in).numpy())
+        logits.append(unbroken.model.eval()(batch["source"], batch["target_in"]).numpy())
     np.testing.assert_allclose(logits[1], logits[0], rtol=1e-3, atol=1e-4)
 
 
