@@ -53,7 +53,7 @@ def training(repeats: int = 50, clock: str = "wall") -> Table:
     with tempfile.TemporaryDirectory() as folder:
         trainer = nano(Path(folder))
         model, task = trainer.model, trainer.task
-        batch = task.next_batch()
+        batch = task.batch(0)
 
         def bare() -> None:
             trainer.optimizer.zero_grad()

@@ -100,7 +100,7 @@ def _phrasebook() -> tuple[TransformerConfig, float, list[tuple[np.ndarray, ...]
     kind = task_class(recipe.task)
     tokenizer = kind.train_tokenizer(recipe.data, recipe.vocab_size, splits)
     task: Any = kind.build(recipe, tokenizer, kind.filter(recipe.data, tokenizer, splits))
-    drawn = [task.next_batch() for _ in range(BATCHES)]
+    drawn = [task.batch(step) for step in range(BATCHES)]
     config = run.build_model(recipe, tokenizer).config
     assert isinstance(config, TransformerConfig)
     smoothing = recipe.training.label_smoothing

@@ -370,7 +370,7 @@ def loss_on(model, batch, source=None):
 
 # %%
 task = PairTask(training, tokenizer, max_tokens=512, validation=held_out, seed=settings.seed)
-batch = task.next_batch()
+batch = task.batch(0)
 model = transformer()
 logits = model(batch["source"], batch["target_in"])  # (B, T, V)
 expected = np.log(tokenizer.vocab_size)
@@ -391,7 +391,7 @@ check("it begins by repeating the input more often than chance", repeats > 10 / 
 # the next word $w$ is $n(cw) / n(c)$.
 
 # %%
-sixteen = PairTask(training[:16], tokenizer, validation=held_out).next_batch()
+sixteen = PairTask(training[:16], tokenizer, validation=held_out).batch(0)
 
 
 def learn_by_heart(blind, steps=120):
@@ -462,7 +462,7 @@ def fit(model, steps=240, lr=5e-3):
     for step in range(1, steps + 1):
         begun = time.process_time()
         optimizer.param_groups[0]["lr"] = lr * min(step / 30, 1) * (1 - step / (steps + 1))
-        loss = loss_on(model, task.next_batch())
+        loss = loss_on(model, task.batch(step - 1))
         optimizer.zero_grad()
         loss.backward()
         optim.clip_grad_norm_(model.parameters(), 1.0)

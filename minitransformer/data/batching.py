@@ -1,12 +1,13 @@
 """Batches: sentence pairs of similar length, up to a number of tokens, and blocks of a long text.
 
-The examples of a batch are a function of the seed and the batch number, so a resumed run continues exactly
-where it stopped.
+The examples of a batch are a function of the seed and the step, so a resumed run continues exactly where it
+stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,20 +65,54 @@ def pad_rows(rows: Sequence[Sequence[Any]], padding: int | None) -> Int[np.ndarr
     return out
 
 
-class TokenBatches:
-    """The batches of an epoch: each example once, sorted by length, the batches in random order.
+class Batches:
+    """Which examples are in the batch of each step: a function of the seed and the step.
+
+    In each epoch, all examples come once, in random order; the last ones, too few for a batch, are left out.
+    """
+
+    def __init__(self, n: int, batch_size: int, seed: int) -> None:
+        self.n = n
+        self.batch_size = batch_size
+        self.seed = seed
+        self._epoch: tuple[int, list[np.ndarray]] | None = None  # the latest, since drawing it takes a while
+
+    def epoch(self, number: int) -> list[Int[np.ndarray, " rows"]]:
+        """The batches of an epoch, as indices into the data set."""
+        order = generator(self.seed, SHUFFLE, number).permutation(self.n)
+        return [order[i * self.batch_size :][: self.batch_size] for i in range(self.per_epoch)]
+
+    @cached_property
+    def per_epoch(self) -> int:
+        """The number of batches of an epoch, the same for all."""
+        return max(self.n // self.batch_size, 1)
+
+    @property
+    def largest(self) -> int:
+        """The number of rows of the largest batch."""
+        return min(self.n, self.batch_size)
+
+    def rows(self, step: int) -> Int[np.ndarray, " rows"]:
+        """The examples of a step, counted from 0, as indices into the data set."""
+        number, batch = divmod(step, self.per_epoch)
+        if self._epoch is None or self._epoch[0] != number:
+            self._epoch = number, self.epoch(number)
+        return self._epoch[1][batch]
+
+
+class TokenBatches(Batches):
+    """Batches of examples of similar length, in random order.
 
     `lengths` (N, 2) are the lengths of sources and targets. The number of rows of a batch times its longest
     side is at most `max_tokens`; a longer example is a batch on its own.
     """
 
     def __init__(self, lengths: Int[np.ndarray, "N 2"], max_tokens: int, seed: int) -> None:
+        super().__init__(len(lengths), max_tokens, seed)
         self.lengths = lengths
         self.max_tokens = max_tokens
-        self.seed = seed
 
     def epoch(self, number: int) -> list[Int[np.ndarray, " rows"]]:
-        """The batches of an epoch, as indices into the data set."""
         rng = generator(self.seed, SHUFFLE, number)
         ties = rng.random(len(self.lengths))
         sources, targets = self.lengths.T
@@ -94,36 +129,13 @@ class TokenBatches:
             batches.append(order[start:])
         return [batches[i] for i in rng.permutation(len(batches))]
 
+    @cached_property
+    def per_epoch(self) -> int:
+        return len(self.epoch(0))
 
-class BatchStream:
-    """An endless iterator over the batches of successive epochs; `state` and `restore` handle its
-    position."""
-
-    def __init__(self, batches: TokenBatches) -> None:
-        self.batches = batches
-        self.epoch = 0
-        self.next_batch = 0
-        self._order = batches.epoch(0)
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return self
-
-    def __next__(self) -> Int[np.ndarray, " rows"]:
-        if self.next_batch == len(self._order):
-            self._seek(self.epoch + 1, 0)
-        self.next_batch += 1
-        return self._order[self.next_batch - 1]
-
-    def _seek(self, epoch: int, batch: int) -> None:
-        self.epoch, self.next_batch, self._order = epoch, batch, self.batches.epoch(epoch)
-
-    def state(self) -> dict[str, int]:
-        return {"epoch": self.epoch, "batch": self.next_batch}
-
-    def restore(self, state: dict[str, int]) -> None:
-        self._seek(state["epoch"], state["batch"])
-        if not 0 <= self.next_batch <= len(self._order):
-            raise IndexError(f"there is no batch {self.next_batch} in an epoch of {len(self._order)}")
+    @property
+    def largest(self) -> int:
+        return max(map(len, self.epoch(0)))
 
 
 class BlockBatches:
@@ -135,18 +147,25 @@ class BlockBatches:
         self.batch_size = batch_size
         self.seed = seed
 
-    def batch(self, step: int) -> tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]:
-        """x and y, where y is x shifted by one token."""
+    def batch(self, step: int) -> Batch:
+        """The "input" and "target" (B, T), which is the input shifted by one token."""
         starts = generator(self.seed, BLOCKS, step).integers(
             0, len(self.ids) - self.block_size, self.batch_size
         )
         positions = starts[:, None] + np.arange(self.block_size)
-        return self.ids[positions], self.ids[positions + 1]
+        return Batch(input=self.ids[positions], target=self.ids[positions + 1])
+
+    @property
+    def per_epoch(self) -> int:
+        """The number of batches with as many tokens as the text; blocks start anywhere."""
+        return max(len(self.ids) // (self.block_size * self.batch_size), 1)
+
+    @property
+    def largest(self) -> int:
+        return self.batch_size
 
 
-def all_blocks(
-    ids: Int[np.ndarray, " n"], block_size: int, batch_size: int
-) -> Iterator[tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]]:
+def all_blocks(ids: Int[np.ndarray, " n"], block_size: int, batch_size: int) -> Iterator[Batch]:
     """A whole text in blocks: each token except the first is a target once; IGNORE pads the last block."""
     targets = len(ids) - 1
     number = -(-targets // block_size)
@@ -155,12 +174,10 @@ def all_blocks(
     x[:targets], y[:targets] = ids[:-1], ids[1:]
     for start in range(0, number, batch_size):
         rows = slice(start * block_size, (start + batch_size) * block_size)
-        yield x[rows].reshape(-1, block_size), y[rows].reshape(-1, block_size)
+        yield Batch(input=x[rows].reshape(-1, block_size), target=y[rows].reshape(-1, block_size))
 
 
-def sliding_blocks(
-    ids: Int[np.ndarray, " n"], window: int, stride: int, batch_size: int
-) -> Iterator[tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]]:
+def sliding_blocks(ids: Int[np.ndarray, " n"], window: int, stride: int, batch_size: int) -> Iterator[Batch]:
     """A whole text in windows that move by `stride` tokens: each token except the first is a target once.
 
     A window scores the tokens that no earlier one has; the others are their context (see "Perplexity of
@@ -177,4 +194,4 @@ def sliding_blocks(
             x[row, : end - 1 - start] = ids[start : end - 1]
             y[row, scored - 1 - start : end - 1 - start] = ids[scored:end]
             scored = end
-        yield x, y
+        yield Batch(input=x, target=y)

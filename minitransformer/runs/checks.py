@@ -64,7 +64,7 @@ class Subject:
         self.model = run.model
         self.splits = run.task.filter(run.recipe.data, run.tokenizer, splits)
         self.task = self.new_task()
-        self.batch = self.task.next_batch()
+        self.batch = self.task.batch(0)
 
     def new_task(self) -> Task:
         """A new task, at the start of its data."""
@@ -334,7 +334,7 @@ CHECKS: dict[str, tuple[Callable[[Subject], tuple[float, float]], str, str]] = {
     "resume": (
         resume,
         "a resumed training gives the same weights",
-        "look at the task's `state` and `restore`, and at random numbers not drawn from seed and step",
+        "look at the task's `batch`, and at random numbers not drawn from seed and step",
     ),
 }
 

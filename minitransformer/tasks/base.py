@@ -43,6 +43,7 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
     unit = "examples"
     own_training: ClassVar[Mapping[str, Any]] = {}
     validation: Any  # the validation split, as `score` takes it
+    order: Any  # the `Batches` of the training split
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer | None:
@@ -83,11 +84,12 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
         return examples
 
     @property
+    def largest_batch(self) -> int:
+        return self.order.largest
+
+    @property
     def batches_per_epoch(self) -> int:
-        raise UserError(
-            f"the task {type(self).__name__} has no epochs: it does not define batches_per_epoch.\n"
-            f"Leave epochs at 0, and choose a number of steps."
-        )
+        return self.order.per_epoch
 
     def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]:
         for rows in split_rows(len(batch["target"]), parts):

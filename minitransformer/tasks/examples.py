@@ -9,7 +9,7 @@ import numpy as np
 
 from minigrad import Tensor, no_grad
 
-from ..data.batching import SHUFFLE, Batch, generator
+from ..data.batching import Batch, Batches
 from ..data.datasets import DataError
 from ..errors import UserError, counted
 from .base import Rows, Task, Trained
@@ -49,9 +49,7 @@ class ExampleTask(Task):
         self.tokenizer = tokenizer
         self.label_names = list(labels)
         self.seed = seed
-        self.step = 0
-        self._epoch = -1
-        self._order = np.arange(0)
+        self.order = Batches(len(train), data.batch_size, seed)
 
     @classmethod
     def build(
@@ -75,32 +73,12 @@ class ExampleTask(Task):
         """The number of an example's targets that the model cannot predict; they count as wrong."""
         return 0
 
-    @property
-    def largest_batch(self) -> int:
-        return min(self.data.batch_size, len(self.train))
-
-    @property
-    def batches_per_epoch(self) -> int:
-        return max(len(self.train) // self.data.batch_size, 1)  # drops the last, smaller batch
-
-    def next_batch(self) -> Batch:
-        epoch, number = divmod(self.step, self.batches_per_epoch)
-        if epoch != self._epoch:
-            self._epoch = epoch
-            self._order = generator(self.seed, SHUFFLE, epoch).permutation(len(self.train))
-        rows = self._order[number * self.data.batch_size :][: self.data.batch_size]
-        self.step += 1
-        return self.collate([self.train[i] for i in rows], self.step - 1)
+    def batch(self, step: int) -> Batch:
+        return self.collate([self.train[i] for i in self.order.rows(step)], step)
 
     def batches(self, examples: Sequence[Any]) -> Iterator[Batch]:
         for number, start in enumerate(range(0, len(examples), self.data.batch_size)):
             yield self.collate(examples[start : start + self.data.batch_size], VALIDATION + number)
-
-    def state(self) -> dict[str, Any]:
-        return {"step": self.step}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.step = state["step"]
 
     # ------------------------------------------------------------ the objective
 

@@ -115,10 +115,9 @@ class LanguageModelling(Task):
         self.tokenizer = tokenizer
         self.block_size = block_size
         self.batch_size = batch_size
-        self.blocks = BlockBatches(tokenizer.encode_array(train), block_size, batch_size, seed)
+        self.order = BlockBatches(tokenizer.encode_array(train), block_size, batch_size, seed)
         self.validation = tokenizer.encode_array(validation)
-        self.step = 0
-        for ids, minimum in ((self.blocks.ids, block_size), (self.validation, 1)):
+        for ids, minimum in ((self.order.ids, block_size), (self.validation, 1)):
             if len(ids) <= minimum:
                 raise UserError(
                     f"a text of {counted(len(ids), 'token')} is too short: expected at least "
@@ -135,28 +134,11 @@ class LanguageModelling(Task):
         validation = splits["validation"]
         return cls(tokenizer, train, validation, data.block_size, data.batch_size, recipe.training.seed)
 
-    @property
-    def largest_batch(self) -> int:
-        return self.batch_size
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """The number of batches with as many tokens as the text; blocks start anywhere."""
-        return max(len(self.blocks.ids) // (self.block_size * self.batch_size), 1)
-
-    def next_batch(self) -> Batch:
-        x, y = self.blocks.batch(self.step)
-        self.step += 1
-        return Batch(input=x, target=y)
+    def batch(self, step: int) -> Batch:
+        return self.order.batch(step)
 
     def batches(self, examples: np.ndarray) -> Iterator[Batch]:
-        return blocks_of(examples, self.block_size, self.batch_size)
-
-    def state(self) -> dict[str, Any]:
-        return {"step": self.step}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.step = state["step"]
+        return all_blocks(examples, self.block_size, self.batch_size)
 
     # ------------------------------------------------------------ the objective
 
@@ -287,11 +269,6 @@ class LanguageModelling(Task):
         return ids if begins else [*before, *ids]
 
 
-def blocks_of(ids: np.ndarray, block_size: int, batch_size: int) -> Iterator[Batch]:
-    """Batches of blocks that cover a whole text."""
-    return (Batch(input=x, target=y) for x, y in all_blocks(ids, block_size, batch_size))
-
-
 def score_text(
     model: Any,
     tokenizer: Tokenizer,
@@ -307,11 +284,10 @@ def score_text(
     check_text(ids)
     sums = np.zeros((-(-len(ids) // STRETCH), 3))
     place = 0
-    blocks = blocks_of(ids, block_size, 2 * batch_size)  # no graph: less memory than a step
+    blocks = all_blocks(ids, block_size, 2 * batch_size)  # no graph: less memory than a step
     if stride is not None:
         check_integer("stride", stride, 1, block_size)
-        windows = sliding_blocks(ids, block_size, stride, 2 * batch_size)
-        blocks = (Batch(input=x, target=y) for x, y in windows)
+        blocks = sliding_blocks(ids, block_size, stride, 2 * batch_size)
     with no_grad():
         for batch in blocks:
             found = target_statistics(model(batch["input"]), batch["target"])[batch["target"] != IGNORE]

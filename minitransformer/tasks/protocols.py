@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from minigrad import Tensor
 
+from ..data.batching import Batch
 from ..data.splits import Splits
 from .metrics import Metric
 from .predictions import Prediction
@@ -48,9 +49,7 @@ class TaskData(Protocol):
     """The source of examples, and the batches for a trainer.
 
     `train` calls, in this order: splits, train_tokenizer, labels, reading, filter, labels_in, build and
-    warnings. Then the trainer calls next_batch and split in each step. A batch has `target`, integers of
-    any shape whose first axis is the example, with -100 (IGNORE) where there is no target; and `n_tokens`,
-    the number of targets.
+    warnings. Then the trainer calls batch and split in each step.
     """
 
     name: ClassVar[str]  # in TASKS and recipes
@@ -103,11 +102,11 @@ class TaskData(Protocol):
     def batches_per_epoch(self) -> int:
         """The number of batches in one pass over the training data."""
 
-    def next_batch(self) -> Any:
-        """The batch of the next step."""
+    def batch(self, step: int) -> Batch:
+        """The batch of a step, counted from 0: it depends on seed and step only."""
         raise NotImplementedError
 
-    def batches(self, examples: Any) -> Iterator[Any]:
+    def batches(self, examples: Any) -> Iterator[Batch]:
         """All examples once, in the same batches on each call."""
         raise NotImplementedError
 
@@ -116,14 +115,6 @@ class TaskData(Protocol):
 
     def check_parts(self, parts: int) -> None:
         """Raise a UserError if batches cannot be split into this many parts."""
-
-    def state(self) -> dict[str, Any]:
-        """The position in the data, for a checkpoint."""
-        raise NotImplementedError
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a `state`."""
-        raise NotImplementedError
 
 
 class Objective(Protocol):

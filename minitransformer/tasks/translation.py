@@ -17,7 +17,7 @@ import numpy as np
 from minigrad import Tensor
 
 from ..base_config import Config
-from ..data.batching import Batch, BatchStream, TokenBatches, collate
+from ..data.batching import Batch, TokenBatches, collate
 from ..data.conversations import dialogues, summaries
 from ..data.datasets import check_language, multi30k, read_pairs
 from ..data.generated import addition, reverse
@@ -158,7 +158,7 @@ class Translation(Task):
         self.max_tokens = max_tokens
         self.seed = seed
         self.train, self.validation = self.ids(train), self.ids(validation)
-        self.stream = BatchStream(TokenBatches(_lengths(self.train), max_tokens, seed))
+        self.order = TokenBatches(_lengths(self.train), max_tokens, seed)
 
     @classmethod
     def build(
@@ -173,16 +173,8 @@ class Translation(Task):
         encode_target = getattr(self.tokenizer, "encode_target", encode)  # your own may have one method
         return [(encode(source), encode_target(target)) for source, target in pairs]
 
-    @property
-    def largest_batch(self) -> int:
-        return max(map(len, self.stream.batches.epoch(0)))
-
-    @property
-    def batches_per_epoch(self) -> int:
-        return len(self.stream.batches.epoch(0))  # the same in each epoch
-
-    def next_batch(self) -> Batch:
-        return collate([self.train[i] for i in next(self.stream)], self.tokenizer)
+    def batch(self, step: int) -> Batch:
+        return collate([self.train[i] for i in self.order.rows(step)], self.tokenizer)
 
     def batches(self, examples: Sequence[tuple[list[int], list[int]]]) -> Iterator[Batch]:
         for rows in self.rows(examples):
@@ -191,12 +183,6 @@ class Translation(Task):
     def rows(self, examples: Sequence[tuple[list[int], list[int]]]) -> list[np.ndarray]:
         """The indices of the examples in each batch, which have similar lengths."""
         return TokenBatches(_lengths(examples), self.max_tokens, self.seed).epoch(0)
-
-    def state(self) -> dict[str, Any]:
-        return self.stream.state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.stream.restore(state)
 
     # ------------------------------------------------------------ the objective
 

@@ -125,7 +125,7 @@ class Trainer:
         """Train on one batch: forward, backward, clip, update. Returns the log entry."""
         start = time.perf_counter()
         step = self.step + 1
-        batch = self.task.next_batch()
+        batch = self.task.batch(self.step)
         self._check_batch(batch)
         random.set_step(step)
         self.model.train()
@@ -266,7 +266,6 @@ class Trainer:
                 **asdict(self.config),
                 "the config of the model": getattr(self.model, "config", ""),
                 "step": self.step,
-                "the position in the data": self.task.state(),
                 "the best score": self.best.state_dict(),
                 "the checksum of the moments": checksum_of(
                     x.numpy() if isinstance(x, Tensor) else np.asarray(x) for x in moments
@@ -349,7 +348,6 @@ class Trainer:
             "steps": self.config.steps,
             "seconds": self.seconds,
             "best_score": self.best.state_dict(),
-            "task": self.task.state(),
             "scaler": self.scaler.state_dict(),
         }
         try:
@@ -401,7 +399,6 @@ class Trainer:
                 self._captured.forget()
             self.step, self.seconds = state["step"], state["seconds"]
             self.best.load_state_dict(state["best_score"])
-            self.task.restore(state["task"])
             self.scaler.load_state_dict(state["scaler"])
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise CheckpointError(

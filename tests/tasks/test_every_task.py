@@ -396,10 +396,9 @@ def masked_task(**settings):
 @pytest.mark.parametrize("next_sentence", [False, True])
 def test_a_restored_task_continues_with_the_same_masks(next_sentence):
     task = masked_task(next_sentence=next_sentence)
-    batches = [task.next_batch() for _ in range(5)]
+    batches = [task.batch(step) for step in range(5)]
     other = masked_task(next_sentence=next_sentence)
-    other.restore({"step": 3})
-    for expected, batch in zip(batches[3:], (other.next_batch(), other.next_batch()), strict=True):
+    for expected, batch in zip(batches[3:], (other.batch(3), other.batch(4)), strict=True):
         assert batch.keys() == expected.keys()
         for name, array in expected.items():
             np.testing.assert_array_equal(array, batch[name])
@@ -409,8 +408,8 @@ def test_a_restored_task_continues_with_the_same_masks(next_sentence):
 
 def test_special_tokens_are_never_masked_nor_put_in():
     task = masked_task()
-    for _ in range(30):
-        batch = task.next_batch()
+    for step in range(30):
+        batch = task.batch(step)
         chosen = batch["target"] != IGNORE
         assert (batch["target"][chosen] >= WORDS.first_ordinary_id).all()
         read = batch["input"][chosen]
@@ -451,8 +450,8 @@ def test_an_input_may_be_as_long_as_the_limit():
 
 def test_pairs_drawn_in_each_step_do_not_fill_the_memory():
     task = masked_task(next_sentence=True)
-    for _ in range(20):
-        task.next_batch()
+    for step in range(20):
+        task.batch(step)
     assert not task._rows
     assert task.token_ids.cache_info().currsize == 4  # texts
 
@@ -571,9 +570,8 @@ def test_gaps_are_drawn_anew_in_each_step_and_again_the_same(objective):
     tokenizer = Tokenizer.train_word(texts, added=[*SENTINELS, MASK])
     data = Denoising.Data(batch_size=2, objective=objective, noise=0.3)
     task, other = (Denoising(data, texts, texts, tokenizer) for _ in range(2))
-    batches = [task.next_batch() for _ in range(3)]
-    other.restore({"step": 2})
-    np.testing.assert_array_equal(batches[2]["source"], other.next_batch()["source"])
+    batches = [task.batch(step) for step in range(3)]
+    np.testing.assert_array_equal(batches[2]["source"], other.batch(2)["source"])
     sources = {batch["source"][row].tobytes() for batch in batches for row in range(2)}
     assert len(sources) > 3
 
@@ -600,10 +598,9 @@ def test_only_training_images_are_warped():
     image = np.zeros((1, 8, 8), np.float32)
     image[0, 3:5, 3:5] = 1
     task = ImageClassification(ImageClassification.Data(batch_size=16), [(image, 0)] * 16, [(image, 0)])
-    trained = task.next_batch()["input"]
+    trained = task.batch(0)["input"]
     assert (trained != image).any()
-    task.restore({"step": 0})
-    np.testing.assert_array_equal(task.next_batch()["input"], trained)
+    np.testing.assert_array_equal(task.batch(0)["input"], trained)
     assert (task.collate([(image, 0)], VALIDATION)["input"] == image).all()
 
 

@@ -357,7 +357,7 @@ def test_pairs_of_texts_or_of_ids_are_a_task(tmp_path):
     assert fit(tmp_path / "texts", PairTask(PAIRS, tokenizer, 256), Transformer(config), steps=2)["loss"] > 0
     pairs = [([4 + i, 5], [5, 4 + i]) for i in range(4)]
     task = PairTask(pairs, SpecialIds(0, 2, 3), 64)
-    assert task.next_batch()["target_in"][:, 0].tolist() == [2] * 4
+    assert task.batch(0)["target_in"][:, 0].tolist() == [2] * 4
     model = Transformer(TransformerConfig(9, 16, 2, 32, 1, 1, dropout=0.0))
     fit(tmp_path / "ids", task, model, steps=40, lr=0.01, label_smoothing=0.0, warmup_steps=5)
     assert generate(model, [[5, 5, 3]], 3) == [[5, 5]]
@@ -413,7 +413,7 @@ def test_a_model_that_is_not_an_encoder_decoder_does_not_learn_pairs(tmp_path):
 def test_an_output_of_another_shape_than_the_targets_is_refused():
     task = ArrayTask((X, Y))
     with pytest.raises(UserError, match=r"the model's output has shape \(32, 1\), but the targets \(32,\)"):
-        task.loss(nn.Linear(3, 1), task.next_batch(), 0.0)
+        task.loss(nn.Linear(3, 1), task.batch(0), 0.0)
 
 
 # ---------------------------------------------------------------- weights of another run

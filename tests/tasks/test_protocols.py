@@ -29,6 +29,7 @@ SHARED = {
     "accuracy",
     "live",
     "validation",
+    "order",
 }  # for the base itself and for validations
 
 

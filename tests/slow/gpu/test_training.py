@@ -225,7 +225,7 @@ def test_the_first_step_of_a_recipe_is_as_on_the_cpu(gpu, name):
     task = kind.build(recipe, tokenizer, splits, labels)
     model = model_class(recipe.model_type)(kind.model_config(recipe.model, tokenizer, labels)).to("cuda")
     optimizer = optim.AdamW(model.parameters(), lr=1e-3)
-    batch = first_rows(task, task.next_batch(), 4)
+    batch = first_rows(task, task.batch(0), 4)
 
     def step():
         loss = task.loss(model, batch, recipe.training.label_smoothing) / batch.n_tokens
