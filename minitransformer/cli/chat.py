@@ -11,7 +11,6 @@ from ..errors import UserError
 from ..files import one_line
 from ..runs.run import Run
 from ..tasks.inputs import warn_of_unknown
-from ..tasks.protocols import Translates
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .lines import decode_line, read_lines, warn_line
@@ -57,7 +56,7 @@ def run(argv: list[str]) -> None:
 
 def check_dialogues(run: Run) -> None:
     """Raise a UserError unless the run was trained on dialogues, or on a file, which may contain some."""
-    if not isinstance(run.task, Translates):
+    if not hasattr(run.task, "translate"):
         raise unsupported_error(run, "translate")
     if run.recipe.data.dataset not in ("dialogues", "file"):
         raise UserError(

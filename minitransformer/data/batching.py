@@ -6,7 +6,7 @@ stopped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -26,35 +26,60 @@ def generator(seed: int, stream: int, counter: int) -> np.random.Generator:
 class Batch(dict[str, Any]):
     """Arrays by name, whose first axis is the example.
 
-    "target" has what is to be predicted: classes, IGNORE where there is none, or other numbers. Only if they
-    are not classes, or there are more of them in other arrays, "counts" has the number of each row's targets.
+    "target" has what is to be predicted: classes, IGNORE where there is none; or numbers, which count as one
+    target for each example. If that is not how many targets there are, "counts" has their number in each row.
     """
 
     @property
     def n_tokens(self) -> int:
         """The number of targets."""
-        return int(self["counts"].sum() if "counts" in self else (self["target"] != IGNORE).sum())
+        if "counts" in self:
+            return int(self["counts"].sum())
+        return int((self["target"] != IGNORE).sum()) if is_classes(self["target"]) else len(self["target"])
 
     def rows(self, rows: slice) -> Batch:
         """Some of the examples."""
         return Batch({name: array[rows] for name, array in self.items()})
 
 
-def collate(pairs: Sequence[tuple[list[int], list[int]]], tokenizer: Any) -> Batch:
-    """Pad pairs of ids to a batch: "source" (B, S), "target_in" and "target" (B, T).
+def is_classes(target: Any) -> bool:
+    """Whether an array has integers, which are taken for classes."""
+    return np.issubdtype(target.dtype, np.integer)
 
-    "source" and "target" end with <END>. "target" is "target_in", which starts with <START>, shifted left by
-    one, with IGNORE for padding.
+
+def pad(rows: Sequence[Mapping[str, Any]], pad_id: int | None) -> Batch:
+    """The arrays of rows as a batch. Lists of ids are padded on the right; arrays and numbers are stacked.
+
+    Padding is IGNORE in "target", 0 in "token_types", and `pad_id` in others.
     """
-    start = tokenizer.start_id
-    end = tokenizer.end_id
-    pad = tokenizer.pad_id
+    padding = {"target": IGNORE, "token_types": 0}
+    batch = Batch()
+    for name, first in rows[0].items():
+        values = [row[name] for row in rows]
+        if isinstance(first, list):
+            batch[name] = pad_rows(values, padding.get(name, pad_id))
+        else:
+            array = np.array(values)
+            batch[name] = array.astype(np.float32) if isinstance(first, float) else array
+    return batch
+
+
+def collate(pairs: Sequence[tuple[list[int], list[int]]], tokenizer: Any) -> Batch:
+    """The batch of pairs of ids, see `pair_row`."""
+    return pad([pair_row(source, target, tokenizer) for source, target in pairs], tokenizer.pad_id)
+
+
+def pair_row(source: Sequence[int], target: Sequence[int], tokenizer: Any) -> dict[str, list[int]]:
+    """What an encoder-decoder reads, "source" and "target_in", and what it predicts, "target".
+
+    "source" and "target" end with <END>. "target" is "target_in", which starts with <START>, shifted by one.
+    """
     prefix = getattr(tokenizer, "prefix", [])  # your own tokenizer may have none
-    return Batch(
-        source=pad_rows([[*prefix, *source, end] for source, _ in pairs], pad),
-        target_in=pad_rows([[start, *prefix, *target] for _, target in pairs], pad),
-        target=pad_rows([[*prefix, *target, end] for _, target in pairs], IGNORE),
-    )
+    return {
+        "source": [*prefix, *source, tokenizer.end_id],
+        "target_in": [tokenizer.start_id, *prefix, *target],
+        "target": [*prefix, *target, tokenizer.end_id],
+    }
 
 
 def pad_rows(rows: Sequence[Sequence[Any]], padding: int | None) -> Int[np.ndarray, "B T"]:

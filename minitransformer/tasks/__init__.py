@@ -3,7 +3,6 @@
 from ..data.batching import Batch
 from .arrays import ArrayTask, PairTask, SpecialIds
 from .base import TASKS, Task, register_task, task_class
-from .examples import ExampleTask
 from .language_modelling import LanguageModelling
 from .metrics import Metric
 from .translation import Translation
@@ -12,7 +11,6 @@ __all__ = [
     "TASKS",
     "ArrayTask",
     "Batch",
-    "ExampleTask",
     "LanguageModelling",
     "Metric",
     "PairTask",
@@ -26,6 +24,7 @@ __all__ = [
 # tasks: those beyond translation and language modelling
 from .classification import Classification
 from .denoising import Denoising
+from .encoder import EncoderTask
 from .image_classification import ImageClassification
 from .masked_language_modelling import MaskedLanguageModelling
 from .question_answering import QuestionAnswering
@@ -36,6 +35,7 @@ from .text_to_text import TextToText
 __all__ += [
     "Classification",
     "Denoising",
+    "EncoderTask",
     "ImageClassification",
     "MaskedLanguageModelling",
     "QuestionAnswering",

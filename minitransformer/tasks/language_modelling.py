@@ -6,14 +6,14 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from minigrad import Tensor, no_grad
+from minigrad import no_grad
 from minigrad.core import random
 
 from ..base_config import Config
@@ -25,20 +25,10 @@ from ..errors import UserError, check_integer, check_range, counted
 from ..generation import TextStreamer, generate, stream
 from ..text.pretrained_tokenizer import PretrainedTokenizer
 from ..text.tokenizer import Tokenizer
-from .base import (
-    Rows,
-    Task,
-    Trained,
-    check_dataset,
-    check_positions,
-    needed_options,
-    register_task,
-    target_scores,
-    target_statistics,
-    text_tokenizer,
-)
+from .base import Rows, Task, Trained, needed_options, register_task, target_scores, target_statistics
 from .inputs import MAX_SHORT, inputs_of_run, marked_ids, pick_input, split_at_marks, warn_of_unknown
 from .scores import Score, perplexity
+from .settings import check_dataset, check_positions, text_tokenizer
 
 SEARCHED = 20_000  # characters of a text in which short inputs are searched
 STRETCH = 100  # consecutive tokens that count as one example, since neighbors are not independent
@@ -110,35 +100,32 @@ class LanguageModelling(Task):
         return [["\n"], *found] if newline else found
 
     def __init__(
-        self, tokenizer: Tokenizer, train: str, validation: str, block_size: int, batch_size: int, seed: int
+        self,
+        data: Any,
+        train: str,
+        validation: str,
+        tokenizer: Tokenizer,
+        labels: Sequence[str] = (),
+        seed: int = 0,
     ) -> None:
-        self.tokenizer = tokenizer
-        self.block_size = block_size
-        self.batch_size = batch_size
-        self.order = BlockBatches(tokenizer.encode_array(train), block_size, batch_size, seed)
-        self.validation = tokenizer.encode_array(validation)
-        for ids, minimum in ((self.order.ids, block_size), (self.validation, 1)):
-            if len(ids) <= minimum:
+        train_ids, ids = map(tokenizer.encode_array, (train, validation))
+        for found, minimum in ((train_ids, data.block_size), (ids, 1)):
+            if len(found) <= minimum:
                 raise UserError(
-                    f"a text of {counted(len(ids), 'token')} is too short: expected at least "
+                    f"a text of {counted(len(found), 'token')} is too short: expected at least "
                     f"{counted(minimum + 1, 'token')}.\n"
                     f"Pass a longer text, or lower --block-size."
                 )
+        super().__init__(data, train_ids, ids, tokenizer, labels, seed)
 
-    @classmethod
-    def build(
-        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
-    ) -> Self:
-        data = recipe.data
-        train = splits["train"]
-        validation = splits["validation"]
-        return cls(tokenizer, train, validation, data.block_size, data.batch_size, recipe.training.seed)
+    def batch_order(self) -> BlockBatches:
+        return BlockBatches(self.train, self.data.block_size, self.data.batch_size, self.seed)
 
     def batch(self, step: int) -> Batch:
         return self.order.batch(step)
 
     def batches(self, examples: np.ndarray) -> Iterator[Batch]:
-        return all_blocks(examples, self.block_size, self.batch_size)
+        return all_blocks(examples, self.data.block_size, self.data.batch_size)
 
     # ------------------------------------------------------------ the objective
 
@@ -158,16 +145,13 @@ class LanguageModelling(Task):
     def positions(cls, data: Any) -> int:
         return data.batch_size * data.block_size
 
-    def logits(self, model: Any, batch: Batch) -> Tensor:
-        return model(batch["input"])  # (B, T, V)
-
     # ------------------------------------------------------------ the scores
 
     accuracy = "token_accuracy"
 
     def score(self, model: Any, examples: np.ndarray) -> dict[str, Score]:
         """Mean loss, token accuracy and, for characters, bits per character over the ids of a text."""
-        return score_text(model, self.tokenizer, examples, self.block_size, self.batch_size)
+        return score_text(model, self.tokenizer, examples, self.data.block_size, self.data.batch_size)
 
     @classmethod
     def evaluate(
@@ -215,7 +199,8 @@ class LanguageModelling(Task):
                 f"Pass a {'longer' if tokens < 2 else 'shorter'} text."
             )
         warn_of_unknown(run, [text])
-        return cls(run.tokenizer, text, text, tokens - 1, 1, seed=0), text.replace("\n", "↵")
+        data = replace(run.recipe.data, block_size=tokens - 1, batch_size=1)
+        return cls(data, text, text, run.tokenizer), text.replace("\n", "↵")
 
     # ------------------------------------------------------------ continuing a text
 

@@ -14,24 +14,23 @@ import numpy as np
 from minigrad import Tensor, no_grad
 
 from ..base_config import Config
-from ..data.batching import IGNORE, Batch, pad_rows
-from ..data.labels import documents, read_documents, sentence_splits
+from ..data.batching import IGNORE, Batch, pad
+from ..data.labels import documents, of_sentences, read_documents
 from ..data.masking import MASKING, PAIRING, mask_tokens, next_or_other, row_generator
 from ..data.splits import Sources, Splits, user_splits
 from ..data.tables import Examples, FileFormat
 from ..errors import UserError, check_range
 from ..text.tokenizer_presets import MASK
 from .base import (
+    VALIDATION,
     Rows,
     Trained,
-    check_dataset,
     loss_sum,
     register_task,
     target_scores,
     target_statistics,
 )
-from .encoder import EncoderTask, Row
-from .examples import VALIDATION
+from .encoder import EncoderTask
 from .inputs import (
     MAX_SHORT,
     check_length,
@@ -45,6 +44,7 @@ from .inputs import (
 from .metrics import Metric
 from .predictions import Prediction, likeliest, percentages, softmax
 from .scores import Score, perplexity
+from .settings import check_dataset
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,11 @@ class MaskedLanguageModelling(EncoderTask):
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
         if sources.data is None:
-            found = {name: documents(split) for name, split in sentence_splits().items()}
-            if not data.next_sentence:
-                found = {name: [[pair[0] for pair in split]] for name, split in sentence_splits().items()}
-            return Splits({name: cls.rows_of(data, split) for name, split in found.items()})
+            return of_sentences(
+                lambda split, _: cls.rows_of(
+                    data, documents(split) if data.next_sentence else [[english for english, _ in split]]
+                )
+            )
         if not data.next_sentence:
             return user_splits(sources, lambda path: cls.read_file(data, path), "sentences")
         own = user_splits(sources, lambda path: cls.read_whole_documents(data, path), "documents")
@@ -149,8 +150,21 @@ class MaskedLanguageModelling(EncoderTask):
         """The tokenizer's `encode`, cached by text: pairs of texts change in each step."""
         return cache(self.tokenizer.encode)
 
-    def encode(self, example: Document) -> Row:
-        return Row(*self.join_texts(*map(self.token_ids, self.texts(example))), None)
+    stream = MASKING
+
+    def encode(self, example: Document) -> dict[str, Any]:
+        return self.join_texts(*map(self.token_ids, self.texts(example)))
+
+    def row(self, example: Document) -> dict[str, Any]:
+        return self.encode(example)
+
+    def vary(self, row: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
+        """Mask tokens of a row; the target of a masked position is its token."""
+        ids = np.array(row["input"])
+        first = self.tokenizer.first_ordinary_id
+        words = (first, self.tokenizer.vocab_size)
+        read, target = mask_tokens(ids, ids >= first, self.tokenizer.special_id(MASK), words, random)
+        return row | {"input": read.tolist(), "target": target.tolist()}
 
     def batches(self, examples: Sequence[Document]) -> Iterator[Batch]:
         """Other sentences come from the same examples, so that known ones do not give the answer away."""
@@ -161,38 +175,19 @@ class MaskedLanguageModelling(EncoderTask):
     def collate(
         self, examples: Sequence[Document], step: int, others: Sequence[Document] | None = None
     ) -> Batch:
-        """Collate rows, drawn with (seed, step, row). Other sentences come from `others` (None: train).
+        """The batch of examples, half of whose second sentences may be replaced by `others` (None: train).
 
-        "target" has the tokens at masked positions, "follows" 0 if the second text follows the first.
+        "follows" is 0 if the second text follows the first.
         """
+        if not self.data.next_sentence:
+            return super().collate(examples, step)
         others = self.train if others is None else others
-        rows = []
-        targets = []
-        follows = []
-        for r, example in enumerate(examples):
-            if self.data.next_sentence:
-                random = row_generator(self.seed, PAIRING, step, r)
-                example, follow = next_or_other(example, others, random)
-                follows.append(0 if follow else 1)
-            row = self.encode(example)
-            read, target = self.mask_row(row.ids, row_generator(self.seed, MASKING, step, r))
-            rows.append(Row(read, row.token_types, target))
-            targets.append(target)
-        batch = self.unlabelled_batch(rows)
-        batch["target"] = pad_rows(targets, IGNORE)
-        if follows:
-            batch["follows"] = np.array(follows)
-            batch["counts"] = (batch["target"] != IGNORE).sum(1) + 1
+        drawn = (row_generator(self.seed, PAIRING, step, r) for r in range(len(examples)))
+        pairs = [next_or_other(e, others, random) for e, random in zip(examples, drawn, strict=True)]
+        batch = super().collate([pair for pair, _ in pairs], step)
+        batch["follows"] = np.array([0 if follows else 1 for _, follows in pairs])
+        batch["counts"] = (batch["target"] != IGNORE).sum(1) + 1
         return batch
-
-    def mask_row(self, row: list[int], random: np.random.Generator) -> tuple[list[int], list[int]]:
-        """Mask tokens of a row; returns the row and its targets."""
-        ids = np.array(row)
-        first = self.tokenizer.first_ordinary_id
-        words = (first, self.tokenizer.vocab_size)
-        mask_id = self.tokenizer.special_id(MASK)
-        read, target = mask_tokens(ids, ids >= first, mask_id, words, random)
-        return read.tolist(), target.tolist()
 
     # ------------------------------------------------------------ the objective
 
@@ -218,7 +213,7 @@ class MaskedLanguageModelling(EncoderTask):
 
     # ------------------------------------------------------------ the scores
 
-    metrics: ClassVar[Mapping[str, Metric | str]] = {
+    descriptions: ClassVar[Mapping[str, Metric | str]] = {
         "token_accuracy": Metric("accuracy of masked tokens", True, "%", of_tokens=True),
         "next_sentence_accuracy": Metric("accuracy of next sentences", True, "%"),
         "next_sentence_loss": Metric("loss of next sentences", False),
@@ -263,13 +258,10 @@ class MaskedLanguageModelling(EncoderTask):
             lines.append(f"{text} -> {cls.predictions(run, [[text]], 3)[0].text}")
         return lines
 
-    def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
-        return [(" | ".join(self.texts(example)), "", "") for example in examples]
-
     # ------------------------------------------------------------ predicting
 
     @classmethod
-    def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
+    def read(cls, run: Trained, texts: Sequence[str]) -> Any:
         check_texts(run, texts, NEXT_SENTENCE_INPUTS if run.recipe.data.next_sentence else cls.inputs)
         texts = [text.strip() for text in texts]  # like the lines of training data
         return (*texts, "0")[: len(texts) + run.recipe.data.next_sentence]
@@ -285,14 +277,13 @@ class MaskedLanguageModelling(EncoderTask):
         found = []
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
-            batch = task.unlabelled_batch(part)
-            words, follows = task.outputs(run.model, batch)
+            words, follows = task.outputs(run.model, pad(part, run.tokenizer.pad_id))
             for i, row in enumerate(part):
-                pair = follows.numpy()[i] if follows is not None and row.token_types[-1] else None
+                pair = follows.numpy()[i] if follows is not None and row["token_types"][-1] else None
                 found.append(task.fill_in(row, words.numpy()[i], pair, top))
         return found
 
-    def marked_row(self, run: Trained, texts: Sequence[str]) -> Row:
+    def marked_row(self, run: Trained, texts: Sequence[str]) -> dict[str, Any]:
         """The row of a user's texts; a UserError for a single text without a mask."""
         pair = self.data.next_sentence and len(texts) > 1
         check_texts(run, texts, NEXT_SENTENCE_INPUTS if pair else self.inputs)
@@ -301,20 +292,16 @@ class MaskedLanguageModelling(EncoderTask):
                 f"there is no {MASK} in {texts[0][:60]!r}.\nWrite {MASK} for each word to fill in."
             )
         parts = (marked_ids(self.tokenizer, text.strip(), self.marks) for text in texts)
-        row = Row(*self.join_texts(*parts), None)
-        check_length(len(row.ids), self.data.max_length, texts[-1], run.model.max_length)
+        row = self.join_texts(*parts)
+        check_length(len(row["input"]), self.data.max_length, texts[-1], run.model.max_length)
         return row
 
-    def unlabelled_batch(self, rows: Sequence[Row]) -> Batch:
-        """A batch of rows without targets."""
-        ids = pad_rows([row.ids for row in rows], self.tokenizer.pad_id)
-        types = pad_rows([row.token_types for row in rows], 0)
-        return Batch(input=ids, target=np.full_like(ids, IGNORE), token_types=types)
-
-    def fill_in(self, row: Row, words: np.ndarray, follows: np.ndarray | None, top: int) -> Prediction:
+    def fill_in(
+        self, row: dict[str, Any], words: np.ndarray, follows: np.ndarray | None, top: int
+    ) -> Prediction:
         """The prediction in the logits of a row: words (T, V), follows (2,)."""
         names = self.tokenizer.id_to_token
-        ids = np.array(row.ids)
+        ids = np.array(row["input"])
         masks = np.flatnonzero(ids == self.tokenizer.special_id(MASK))
         candidates = [likeliest(words[place], names, top) for place in masks]
         ids[masks] = words[masks].argmax(-1)

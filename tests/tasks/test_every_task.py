@@ -40,8 +40,8 @@ from minitransformer.tasks import (
     Translation,
     task_class,
 )
+from minitransformer.tasks.base import VALIDATION
 from minitransformer.tasks.denoising import MASK, SENTINELS
-from minitransformer.tasks.examples import VALIDATION
 from minitransformer.tasks.inputs import check_length, marked_ids
 from minitransformer.tasks.question_answering import answer_span, context_tokens
 from minitransformer.text.tokenizer import Tokenizer
@@ -62,12 +62,12 @@ def test_a_words_first_piece_has_its_tag_and_the_others_have_no_target():
     example = TaggedSentence(("The", "cats", "sat"), ("O", "B-animal", "O"))
     task = Tagging(Tagging.Data(), [example], [example], PIECES, ["B-animal", "O"])
     row = task.encode(example)
-    pieces = [PIECES.id_to_token[i] for i in row.ids]
-    assert len(row.ids) == len(row.target) > 5
-    for piece, target in zip(pieces, row.target, strict=True):
+    pieces = [PIECES.id_to_token[i] for i in row["input"]]
+    assert len(row["input"]) == len(row["target"]) > 5
+    for piece, target in zip(pieces, row["target"], strict=True):
         assert (target == IGNORE) == (piece.startswith("##") or piece in BERT_TOKENS)
-    assert [t for t in row.target if t != IGNORE] == [1, 0, 1]
-    perfect = np.eye(2)[np.where(np.array(row.target) == IGNORE, 0, row.target)]
+    assert [t for t in row["target"] if t != IGNORE] == [1, 0, 1]
+    perfect = np.eye(2)[np.where(np.array(row["target"]) == IGNORE, 0, row["target"])]
     assert task.decode(perfect, example) == "O B-animal O"
 
 
@@ -227,10 +227,10 @@ def test_an_answer_is_found_where_its_tokens_are(tokenizer):
     example = AnsweredQuestion("Who was playing?", "A dog sat. The cats were playing.", "The cats")
     task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], tokenizer)
     row = task.encode(example)
-    first, last = row.target
-    assert tokenizer.decode(row.ids[first : last + 1]) == "The cats"
-    assert row.token_types == sorted(row.token_types)
-    logits = np.zeros((2, len(row.ids)))
+    first, last = row["target"]
+    assert tokenizer.decode(row["input"][first : last + 1]) == "The cats"
+    assert row["token_types"] == sorted(row["token_types"])
+    logits = np.zeros((2, len(row["input"])))
     logits[0, first] = logits[1, last] = 1
     assert task.decode(logits, example) == "The cats"
     logits[1, first - 2] = 5  # a last token before the first is no answer
@@ -243,7 +243,7 @@ def test_an_answer_has_at_most_the_longest_number_of_tokens():
     example = AnsweredQuestion("w0", " ".join(words), "w0")
     data = QuestionAnswering.Data(max_answer_length=20)
     task = QuestionAnswering(data, [example], [example], tokenizer)
-    logits = np.zeros((2, len(task.encode(example).ids)))
+    logits = np.zeros((2, len(task.encode(example)["input"])))
     logits[0, 3] = 9  # the first token of the context
     logits[1, 3:] = np.arange(len(words) + 1)  # the later the last one is, the better
     assert task.decode(logits, example).split() == words[:20]
@@ -269,10 +269,10 @@ def learned(tokenizer, context, answer, start=None):
     example = example if start is None else LocatedAnswer(*example, start)
     task = QuestionAnswering(QuestionAnswering.Data(max_answer_length=99), [example], [example], tokenizer)
     row = task.encode(example)
-    if row.target == (IGNORE, IGNORE):
+    if row["target"] == (IGNORE, IGNORE):
         return None
-    logits = np.zeros((2, len(row.ids)))
-    logits[0, row.target[0]] = logits[1, row.target[1]] = 1
+    logits = np.zeros((2, len(row["input"])))
+    logits[0, row["target"][0]] = logits[1, row["target"][1]] = 1
     tokens = context_tokens(tokenizer, context)
     return task.decode(logits, example), tokens[answer_span(tokenizer, example)[0]].start
 
@@ -351,7 +351,7 @@ def test_answers_inside_of_tokens_are_counted_before_training_and_wrong_in_valid
 
     def perfect(ids, *others):
         logits = np.zeros((*ids.shape, 2), np.float32)
-        first, last = task.encode(other).target
+        first, last = task.encode(other)["target"]
         logits[:, first, 0] = logits[:, last, 1] = 9
         return SimpleNamespace(logits=mg.tensor(logits))
 

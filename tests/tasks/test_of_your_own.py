@@ -23,10 +23,9 @@ from minitransformer.runs.run import Run
 from minitransformer.tasks import (
     TASKS,
     ArrayTask,
-    Batch,
-    ExampleTask,
     PairTask,
     SpecialIds,
+    Task,
     register_task,
 )
 from minitransformer.text.tokenizer import Tokenizer
@@ -194,7 +193,7 @@ class SumData:
     length: int = 5
 
 
-class Sums(ExampleTask):
+class Sums(Task):
     """Whether the sum of some numbers is positive."""
 
     name = "sums"
@@ -202,7 +201,7 @@ class Sums(ExampleTask):
     unit = "lists"
     noun = "classifier"
     model_types = ()
-    metrics = {"positives": "share of positives"}  # noqa: RUF012
+    descriptions = {"positives": "share of positives"}  # noqa: RUF012
 
     @classmethod
     def splits(cls, data, sources):
@@ -214,14 +213,9 @@ class Sums(ExampleTask):
     def labels(cls, data, splits):
         return ["negative", "positive"]
 
-    def collate(self, examples, step):
-        rows, labels = zip(*examples, strict=True)
-        return Batch(np.stack(rows), np.array(labels))
-
-    def predict(self, model, examples):
-        said = self.logits(model, self.collate(examples, 0)).argmax(-1).numpy()
-        names = self.label_names
-        return [(str(row), names[y], names[i]) for (row, y), i in zip(examples, said, strict=True)]
+    def encode(self, example):
+        row, label = example
+        return {"input": row, "target": label}
 
     @classmethod
     def evaluate(cls, run, examples, **decoding):
@@ -286,7 +280,7 @@ def test_two_tasks_or_models_of_one_name_are_refused(registries):
     with pytest.raises(UserError, match="'gpt2' is already used"):
         register_model(type("Mine", (nn.Module,), {"model_type": "gpt2", "config_class": AverageConfig}))
     with pytest.raises(UserError, match="has no name, Data, model_types"):
-        register_task(type("Mine", (ExampleTask,), {}))
+        register_task(type("Mine", (Task,), {}))
 
 
 # ---------------------------------------------------------------- arrays and pairs

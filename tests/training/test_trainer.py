@@ -43,7 +43,13 @@ def translation(folder, dropout=0.2, max_tokens=24, ranks=None, **config):
     model = Transformer(
         TransformerConfig(words.vocab_size, 8, 2, 16, 1, 1, dropout, attention_dropout=dropout)
     )
-    task = Translation(words, PAIRS, PAIRS[:3], max_tokens, config.seed)
+    task = Translation(
+        Translation.Data(max_tokens=max_tokens, max_length=max_tokens),
+        PAIRS,
+        PAIRS[:3],
+        words,
+        seed=config.seed,
+    )
     return Trainer(model, task, config, folder, ranks=ranks)
 
 
@@ -54,7 +60,8 @@ def language(folder, dropout=0.2, ranks=None, **config):
     model = GPT(GPTConfig(characters.vocab_size, 8, 8, 1, 2, None, dropout, dropout, dropout))
     if config.lora_rank:
         add_lora(model, config.lora_rank, config.lora_alpha, config.lora_targets)
-    task = LanguageModelling(characters, TEXT, TEXT[:50], 8, 5, config.seed)
+    data = LanguageModelling.Data(block_size=8, batch_size=5)
+    task = LanguageModelling(data, TEXT, TEXT[:50], characters, seed=config.seed)
     return Trainer(model, task, config, folder, ranks=ranks)
 
 
@@ -464,7 +471,8 @@ def test_validation_of_a_text_is_its_mean_loss_in_nats_and_in_bits(tmp_path):
 
 def test_bits_per_character_are_of_characters_only(tmp_path):
     words = Tokenizer.train_word([TEXT])
-    task = LanguageModelling(words, TEXT, TEXT, 4, 2, seed=0)
+    data = LanguageModelling.Data(block_size=4, batch_size=2)
+    task = LanguageModelling(data, TEXT, TEXT, words, seed=0)
     model = GPT(GPTConfig(words.vocab_size, 4, 8, 1, 2))
     assert task.validate(model).keys() == {"loss", "token_accuracy"}
 
@@ -548,7 +556,7 @@ def test_numbers_of_numpy_and_whole_ones_are_numbers():
 def test_a_text_shorter_than_a_block_is_refused():
     characters = Tokenizer.train_char(["abc"])
     with pytest.raises(UserError, match=r"a text of 3 tokens is too short: expected .* 4.*\n.*--block-size"):
-        LanguageModelling(characters, "abc", "abc", block_size=3, batch_size=1, seed=0)
+        LanguageModelling(LanguageModelling.Data(block_size=3), "abc", "abc", characters)
 
 
 # --- What a run leaves behind ---

@@ -247,7 +247,7 @@ def trainer(folder, device):
     config = TrainConfig(steps=4, warmup_steps=2, checkpoint_every=2, validate_every=2, log_every=1)
     mg.manual_seed(0)
     model = Transformer(TransformerConfig(tokenizer.vocab_size, 8, 2, 16, 1, 1, 0.2, attention_dropout=0.2))
-    task = Translation(tokenizer, PAIRS, PAIRS[:3], 64, 0)
+    task = Translation(Translation.Data(max_tokens=64, max_length=64), PAIRS, PAIRS[:3], tokenizer, seed=0)
     return Trainer(model.double().to(device), task, config, folder)
 
 
