@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -33,32 +33,12 @@ from .inputs import warn_of_unknown
 from .metrics import METRICS, Metric
 from .predictions import Prediction, class_prediction
 from .scores import Score
+from .settings import text_tokenizer
 
+Trained = Any  # a run that is loaded from its folder (runs.run.Run), or in training (runs.live.LiveRun)
 Rows = list[tuple[str, ...]]  # of predictions.txt, with a header row
 VALIDATION = 2**40  # the first step number of validation batches, which training never reaches
 T = TypeVar("T", bound="type[Task]")
-
-
-class Trained(Protocol):
-    """A run that is loaded from its folder (`runs.run.Run`), or in training (`runs.live.LiveRun`)."""
-
-    folder: Path
-    recipe: Any
-    task: Any
-    tokenizer: Any
-    labels: list[str]
-    model: Any
-
-    @property
-    def generation(self) -> Mapping[str, Any]:
-        """Options of `generate` that the model needs, such as forced tokens."""
-
-    @property
-    def reading(self) -> Mapping[str, Any]:
-        """How its training data was read (`Task.reading`); empty if unknown."""
-
-    def splits(self) -> Splits:
-        """The splits that the run was trained with."""
 
 
 class Task:
@@ -79,6 +59,7 @@ class Task:
     Data: ClassVar[Any]  # the [data] section, a frozen dataclass
     unit: ClassVar[str] = "examples"  # what examples are called
     own_training: ClassVar[Mapping[str, Any]] = {}  # settings for the user's own file
+    special_tokens: ClassVar[Sequence[str]] = ()  # of the tokenizer, in addition to the usual ones
     without_targets: ClassVar[str] = (  # the error for validation data without targets
         "no label of the validation data occurs in the training data.\n"
         "Pass --validation-data with labels of the training data."
@@ -118,8 +99,13 @@ class Task:
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer | None:
-        """The tokenizer, trained on the training split; None for data without text."""
-        return None
+        """The tokenizer, trained on the training split, or the splits' `tokenizer_texts`; None without."""
+        if not hasattr(data, "tokenizer"):
+            return None
+        texts = {name: [text for each in split for text in cls.texts(each)] for name, split in splits.items()}
+        held_out = [text for name, split in texts.items() if name != "train" for text in split]
+        train = getattr(splits, "tokenizer_texts", None) or texts["train"]
+        return text_tokenizer(data.tokenizer, vocab_size, train, held_out, added=cls.special_tokens)
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
@@ -193,10 +179,6 @@ class Task:
         """
         raise NotImplementedError
 
-    def row(self, example: Any) -> dict[str, Any]:
-        """`encode`, which may be cached."""
-        return self.encode(example)
-
     def vary(self, row: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
         """Change an encoded row at random, for tasks with a `stream`, such as those that mask tokens.
 
@@ -206,7 +188,7 @@ class Task:
 
     def collate(self, examples: Sequence[Any], step: int) -> Batch:
         """The batch of examples. Random numbers may depend on seed, step and row only, see `vary`."""
-        rows = [self.row(example) for example in examples]
+        rows = [self.encode(example) for example in examples]
         if self.stream:
             drawn = (row_generator(self.seed, self.stream, step, i) for i in range(len(rows)))
             rows = [self.vary(row, random) for row, random in zip(rows, drawn, strict=True)]
@@ -354,20 +336,15 @@ class Task:
         """
         found = []
         for batch in self.batches(examples):
-            logits = self.logits(model, batch)
-            if not is_classes(batch["target"]):
-                errors = squared_errors(logits, batch["target"]).numpy()
-                found.append(np.stack([errors, np.zeros_like(errors), np.ones_like(errors)], -1))
-                continue
-            statistics = target_statistics(logits, batch["target"])
+            statistics = target_statistics(self.logits(model, batch), batch["target"])
             found.append(statistics.reshape(len(statistics), -1, 3).sum(1))
-        scores = target_scores(np.concatenate(found), self.accuracy)
+        sums = np.concatenate(found)
+        scores = target_scores(sums, self.accuracy)
         if not is_classes(batch["target"]):
             return {"loss": scores["loss"]}
         unknown = np.array([self.unknown_targets(example) for example in examples])
         if unknown.any():
-            known = scores[self.accuracy].statistics
-            scores[self.accuracy] = Score(known + np.stack([np.zeros_like(unknown), unknown], -1))
+            scores[self.accuracy] = Score(np.stack([sums[:, 1], sums[:, 2] + unknown], -1))
         return scores
 
     def unknown_targets(self, example: Any) -> int:
@@ -444,7 +421,7 @@ class Task:
         """The correct answer, to compare with `decode`; several right ones are a tuple."""
         if labels := self.labels_in([example]):
             return " ".join(labels)
-        target = np.squeeze(self.row(example)["target"])
+        target = np.squeeze(self.encode(example)["target"])
         return self.label_names[int(target)] if self.label_names else float(target)
 
     @classmethod
@@ -622,7 +599,13 @@ def squared_errors(predictions: Tensor, target: Any) -> Tensor:
 
 
 def target_statistics(logits: Tensor, target: np.ndarray) -> Float[np.ndarray, "*target 3"]:
-    """For each target: its loss, whether the prediction is correct, and 1 (0 if ignored). Logits (..., V)."""
+    """For each target: its loss, whether the prediction is correct, and 1 (0 if ignored). Logits (..., V).
+
+    The numbers of an example are one target, which is never correct.
+    """
+    if not is_classes(target):
+        errors = squared_errors(logits, target).numpy()
+        return np.stack([errors, np.zeros_like(errors), np.ones_like(errors)], -1, dtype=np.float64)
     losses = F.cross_entropy(
         logits.reshape(-1, logits.shape[-1]), target.reshape(-1), ignore_index=IGNORE, reduction="none"
     )

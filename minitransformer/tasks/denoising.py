@@ -29,10 +29,9 @@ from ..data.prefixes import phrasebook_tasks
 from ..data.splits import Splits
 from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range, did_you_mean
-from ..generation import generate
 from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import sentinels
-from .base import VALIDATION, Rows, Task, Trained, needed_options, register_task
+from .base import VALIDATION, Rows, Task, Trained, register_task
 from .inputs import (
     MAX_SHORT,
     check_length,
@@ -47,7 +46,8 @@ from .inputs import (
 )
 from .predictions import Prediction
 from .scores import accuracy, perplexity
-from .settings import check_dataset, check_one_vocabulary, check_positions, text_tokenizer
+from .settings import check_dataset, check_one_vocabulary, check_positions
+from .translation import generate_targets
 
 SENTINELS = sentinels(32)
 MASK = "<MASK>"
@@ -94,7 +94,7 @@ class Denoising(Task):
     name = "denoising"
     Data = DenoisingData
     unit = "texts"
-    marks = (*SENTINELS, MASK)
+    marks = special_tokens = (*SENTINELS, MASK)
 
     @classmethod
     def built_in(cls, data: Any) -> Splits:
@@ -114,12 +114,6 @@ class Denoising(Task):
     def read_file(cls, data: Any, path: Path) -> list[str]:
         lines = read_texts(path, FileFormat.of(data))
         return Examples([line.strip() for line in lines if line.strip()], lines.notes)
-
-    @classmethod
-    def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
-        held_out = [text for name, split in splits.items() if name != "train" for text in split]
-        texts = getattr(splits, "tokenizer_texts", None) or splits["train"]
-        return text_tokenizer(data.tokenizer, vocab_size, texts, held_out, added=[*SENTINELS, MASK])
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
@@ -263,15 +257,13 @@ def fill_gaps(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> li
     """Let the model fill the gaps of source ids; returns the whole texts, `num_return_sequences` for each."""
     tokenizer = run.tokenizer
     data = run.recipe.data
-    decoding = {**needed_options(run), **decoding}
-    count = decoding.get("num_return_sequences", 1)
+    rows = [[*tokenizer.prefix, *source, tokenizer.end_id] for source in sources]
+    limits = [data.max_length + len(SENTINELS)] * len(rows)
     texts = []
-    for start in range(0, len(sources), 64):
-        rows = [[*tokenizer.prefix, *source, tokenizer.end_id] for source in sources[start : start + 64]]
-        targets = generate(run.model, rows, data.max_length + len(SENTINELS), **decoding)
-        for k, target in enumerate(targets):
+    for source, targets in zip(sources, generate_targets(run, rows, limits, **decoding), strict=True):
+        for target in targets:
             new = [i for i in target if i != tokenizer.end_id]
             if data.objective == "span_corruption":
-                new = fill_spans(sources[start + k // count], new, sentinel_ids(tokenizer))
+                new = fill_spans(source, new, sentinel_ids(tokenizer))
             texts.append(tokenizer.decode(new))
     return texts

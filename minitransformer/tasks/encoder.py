@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 from minigrad import Tensor
@@ -27,7 +28,7 @@ from .inputs import (
     pick_input,
     warn_left_out,
 )
-from .settings import check_dataset, check_positions, text_tokenizer
+from .settings import check_dataset, check_positions
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class EncoderTask(Task):
 
     # ------------------------------------------------------------ the data
 
+    special_tokens = BERT_TOKENS
+
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
         splits = super().splits(data, sources)
@@ -78,16 +81,6 @@ class EncoderTask(Task):
                 f"Pass data with at least two labels."
             )
         return names
-
-    @classmethod
-    def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
-        """Trained on the texts of the training split, or on the splits' `tokenizer_texts`."""
-        texts = {
-            name: [text for example in split for text in cls.texts(example)] for name, split in splits.items()
-        }
-        held_out = [text for name, split in texts.items() if name != "train" for text in split]
-        train = getattr(splits, "tokenizer_texts", None) or texts["train"]
-        return text_tokenizer(data.tokenizer, vocab_size, train, held_out, added=BERT_TOKENS)
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
@@ -118,12 +111,8 @@ class EncoderTask(Task):
         super().__init__(*settings, **named)
         self.cls_id = self.tokenizer.special_id(CLS)
         self.sep_id = self.tokenizer.special_id(SEP)
-        self._rows: dict[Any, dict[str, Any]] = {}
-
-    def row(self, example: Any) -> dict[str, Any]:
-        if example not in self._rows:
-            self._rows[example] = self.encode(example)
-        return self._rows[example]
+        if not self.stream:  # the same rows in each epoch
+            self.encode = cache(self.encode)  # type: ignore[method-assign]
 
     def join_texts(self, *texts: Sequence[int]) -> dict[str, Any]:
         """[CLS] first [SEP] second [SEP], and the segment of each token (figure 2)."""

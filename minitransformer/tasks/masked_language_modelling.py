@@ -155,9 +155,6 @@ class MaskedLanguageModelling(EncoderTask):
     def encode(self, example: Document) -> dict[str, Any]:
         return self.join_texts(*map(self.token_ids, self.texts(example)))
 
-    def row(self, example: Document) -> dict[str, Any]:
-        return self.encode(example)
-
     def vary(self, row: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
         """Mask tokens of a row; the target of a masked position is its token."""
         ids = np.array(row["input"])

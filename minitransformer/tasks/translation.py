@@ -28,7 +28,7 @@ from .base import VALIDATION, Rows, Task, Trained, needed_options, register_task
 from .inputs import MAX_CANDIDATES, MAX_SHORT, held_out_first, pick_input, warn_of_unknown
 from .metrics import translation_scores
 from .scores import Score, perplexity
-from .settings import check_dataset, check_one_vocabulary, check_positions, text_tokenizer
+from .settings import check_dataset, check_one_vocabulary, check_positions
 
 Pair = tuple[str, str]
 
@@ -99,13 +99,6 @@ class Translation(Task):
     @classmethod
     def own_data(cls, data: Any) -> Any:
         return replace(data, dataset="file", source_language="", target_language="")
-
-    @classmethod
-    def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
-        """One tokenizer for both sides (section 5.1)."""
-        texts = {name: [side for pair in pairs for side in pair] for name, pairs in splits.items()}
-        held_out = [text for name, split in texts.items() if name != "train" for text in split]
-        return text_tokenizer(data.tokenizer, vocab_size, texts["train"], held_out)
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
@@ -234,18 +227,9 @@ class Translation(Task):
         """
         before, end = run.tokenizer.prefix, run.tokenizer.end_id
         sources = [[*before, *cls.source_ids(run, text), end] for text in texts]
-        decoding = {**needed_options(run), **decoding}
-        count = decoding.get("num_return_sequences", 1)
-        order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
-        results = [[""] * count for _ in sources]
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            limits = [_target_limit(run, sources[i]) for i in rows]
-            targets = generate(run.model, [sources[i] for i in rows], max(limits), **decoding)
-            for k, (i, limit) in enumerate(zip(rows, limits, strict=True)):
-                own = targets[k * count : (k + 1) * count]
-                results[i] = [run.tokenizer.decode(ids[:limit]) for ids in own]
-        return [text for texts in results for text in texts]
+        limits = [_target_limit(run, source) for source in sources]
+        targets = generate_targets(run, sources, limits, batch_size, **decoding)
+        return [run.tokenizer.decode(ids) for results in targets for ids in results]
 
     @classmethod
     def source_ids(cls, run: Trained, text: str) -> list[int]:
@@ -261,6 +245,23 @@ class Translation(Task):
                 f"Split the sentence."
             )
         return ids
+
+
+def generate_targets(
+    run: Trained, sources: Sequence[list[int]], limits: Sequence[int], batch_size: int = 64, **decoding: Any
+) -> list[list[list[int]]]:
+    """For each source, the ids of its `num_return_sequences` targets, of at most its limit of tokens."""
+    decoding = {**needed_options(run), **decoding}
+    count = decoding.get("num_return_sequences", 1)
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
+    results: list[list[list[int]]] = [[]] * len(sources)
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        longest = max(limits[i] for i in rows)
+        targets = generate(run.model, [sources[i] for i in rows], longest, **decoding)
+        for k, i in enumerate(rows):
+            results[i] = [ids[: limits[i]] for ids in targets[k * count : (k + 1) * count]]
+    return results
 
 
 def _target_limit(run: Trained, source: Sequence[int]) -> int:
