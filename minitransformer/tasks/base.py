@@ -109,12 +109,18 @@ class Task:
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        """The names of the classes, which are stored in run.json; empty if targets are not classes."""
-        return []
+        """The names of the classes, which are stored in run.json: the labels of the training data, if any."""
+        names = sorted(set(cls.labels_in(splits["train"])))
+        if len(names) == 1:
+            raise DataError(
+                f"all training {cls.unit} have the label {names[0][:60]!r}: there is nothing to learn.\n"
+                f"Pass data with at least two labels."
+            )
+        return names
 
     @classmethod
     def labels_in(cls, examples: Any) -> list[str]:
-        """The labels of examples, one for each target, to find labels that are not in the training data."""
+        """The labels of examples, one for each target; empty if targets are not classes."""
         return []
 
     @classmethod
@@ -346,6 +352,10 @@ class Task:
         if unknown.any():
             scores[self.accuracy] = Score(np.stack([sums[:, 1], sums[:, 2] + unknown], -1))
         return scores
+
+    def label_id(self, label: str) -> int:
+        """The class of a label; IGNORE for one that is not in the training data (see `unknown_targets`)."""
+        return self.label_ids.get(label, IGNORE)
 
     def unknown_targets(self, example: Any) -> int:
         """The number of an example's targets that the model cannot predict."""

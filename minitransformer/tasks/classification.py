@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -50,10 +50,6 @@ class Classification(EncoderTask):
     @classmethod
     def texts(cls, example: LabelledText) -> list[str]:
         return [example.text]
-
-    @classmethod
-    def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        return cls.class_names(cls.labels_in(splits["train"]))
 
     @classmethod
     def labels_in(cls, examples: Sequence[LabelledText]) -> list[str]:

@@ -5,7 +5,7 @@ A subclass defines how to encode an example as a row (`encode`), and how to read
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from minigrad import Tensor
 
 from ..base_config import Config
-from ..data.batching import IGNORE, Batch
+from ..data.batching import Batch
 from ..data.splits import Sources, Splits
 from ..data.tables import DataError, FileFormat
 from ..errors import UserError, check_range, counted_units, none_of
@@ -72,17 +72,6 @@ class EncoderTask(Task):
         return splits
 
     @classmethod
-    def class_names(cls, labels: Iterable[str]) -> list[str]:
-        """The sorted distinct labels of the training data; a DataError if there are fewer than two."""
-        names = sorted(set(labels))
-        if len(names) < 2:
-            raise DataError(
-                f"all training {cls.unit} have the label {names[0][:60]!r}: there is nothing to learn.\n"
-                f"Pass data with at least two labels."
-            )
-        return names
-
-    @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
         """The splits without examples of more than `max_length` tokens; a DataError if nothing is left."""
         limit = data.max_length
@@ -122,10 +111,6 @@ class EncoderTask(Task):
             ids += [*text, self.sep_id]
             types += [segment] * (len(text) + 1)
         return {"input": ids, "token_types": types}
-
-    def label_id(self, label: str) -> int:
-        """The class of a label; IGNORE for one that is not in the training data (see `unknown_targets`)."""
-        return self.label_ids.get(label, IGNORE)
 
     # ------------------------------------------------------------ the objective
 

@@ -64,10 +64,6 @@ class Tagging(EncoderTask):
         return sum(len(word_ids(tokenizer, word)) for word in example.words) + 2
 
     @classmethod
-    def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        return cls.class_names(cls.labels_in(splits["train"]))
-
-    @classmethod
     def labels_in(cls, examples: Sequence[TaggedSentence]) -> list[str]:
         return [tag for example in examples for tag in example.tags]
 
