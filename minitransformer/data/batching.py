@@ -50,14 +50,14 @@ def is_classes(target: Any) -> bool:
 def pad(rows: Sequence[Mapping[str, Any]], pad_id: int | None) -> Batch:
     """The arrays of rows as a batch. Lists of ids are padded on the right; arrays and numbers are stacked.
 
-    Padding is IGNORE in "target", 0 in "token_types", and `pad_id` in others.
+    Padding is IGNORE in "target", 0 in "token_types", and `pad_id` (None: 0) in others.
     """
     padding = {"target": IGNORE, "token_types": 0}
     batch = Batch()
     for name, first in rows[0].items():
         values = [row[name] for row in rows]
         if isinstance(first, list):
-            batch[name] = pad_rows(values, padding.get(name, pad_id))
+            batch[name] = pad_rows(values, padding.get(name, pad_id or 0))
         else:
             array = np.array(values)
             batch[name] = array.astype(np.float32) if isinstance(first, float) else array

@@ -207,7 +207,7 @@ def round_trip(subject: Subject) -> tuple[float, float]:
         raise Skip("the data has no text")
     if tokenizer.kind == "wordpiece":
         raise Skip("WordPiece does not preserve case and spaces")
-    texts = texts_of(subject.splits["train"], getattr(subject.run.task, "texts", None))
+    texts = texts_of(subject.splits["train"], subject.run.task.texts)
     known = [text for text in texts if not tokenizer.unknown_words(text)]
     if not known:
         raise Skip("all texts of the training data have unknown words")
@@ -271,16 +271,11 @@ def slope_of(loss: Callable[[], float], weight: Any, direction: np.ndarray, widt
     return (losses[0] - losses[1]) / (2 * width)
 
 
-def texts_of(examples: Any, texts: Callable[[Any], list[str]] | None = None) -> list[str]:
-    """Some texts of a split: a long text, texts or pairs, or examples with the function `texts`."""
+def texts_of(examples: Any, texts: Callable[[Any], list[str]]) -> list[str]:
+    """Some texts of a split: stretches of a long text, or the `texts` of its first examples."""
     if isinstance(examples, str):
         return stretches(examples)
-    first = list(examples[:TEXTS])
-    if texts is not None:
-        return [text for one in first for text in texts(one)]
-    return [
-        text for one in first for text in ([one] if isinstance(one, str) else one) if isinstance(text, str)
-    ]
+    return [text for example in examples[:TEXTS] for text in texts(example)]
 
 
 def stretches(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from minigrad import nn
 from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig, generate
 from minitransformer.cli import main
-from minitransformer.data.splits import Splits
+from minitransformer.data.splits import Sources, Splits
 from minitransformer.errors import UserError
 from minitransformer.models.presets import PRESETS, preset
 from minitransformer.models.protocol import MODELS, model_class, register_model
@@ -28,6 +28,7 @@ from minitransformer.tasks import (
     Task,
     register_task,
 )
+from minitransformer.tasks.scores import Score, rmse
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.checkpoint import Checkpoints
 from tests.tiny import PAIRS, TEXT, TINY
@@ -281,6 +282,67 @@ def test_two_tasks_or_models_of_one_name_are_refused(registries):
         register_model(type("Mine", (nn.Module,), {"model_type": "gpt2", "config_class": AverageConfig}))
     with pytest.raises(UserError, match="has no name, Data, model_types"):
         register_task(type("Mine", (Task,), {}))
+
+
+# ---------------------------------------------------------------- what a task has by default
+
+
+def far_off(predictions, expected):
+    """The fraction of numbers that are wrong by more than 1."""
+    return Score([(abs(p - e) > 1, 1) for p, e in zip(predictions, expected, strict=True)])
+
+
+class Heights(Task):
+    """A number for a list of ids, some of which are hidden in each step."""
+
+    name = "heights"
+    Data = SumData
+    model_types = ()
+    metrics = (rmse, far_off)
+    stream = 99
+
+    def encode(self, example):
+        ids, height = example
+        return {"input": list(ids), "target": height}
+
+    def vary(self, row, random):
+        return row | {"input": [0 if random.random() < 0.5 else i for i in row["input"]]}
+
+
+IDS = [((1,) * (2 + i % 5), float(i % 3)) for i in range(20)]
+
+
+def test_rows_are_padded_and_varied_by_seed_step_and_row():
+    task, other = (Heights(SumData(batch_size=4), IDS, IDS, seed=3) for _ in range(2))
+    batch = task.collate(IDS[:4], 5)
+    assert (batch["input"].shape, batch["target"].dtype, batch.n_tokens) == ((4, 5), np.float32, 4)
+    assert (task.collate(IDS[:2], 5)["input"] == batch["input"][:2, :3]).all()
+    assert (other.collate(IDS[:4], 5)["input"] == batch["input"]).all()
+    assert (task.collate(IDS[:4], 6)["input"] != batch["input"]).any()
+    (first, _), (second, part) = task.split(batch, 2)
+    assert (first, second, part.n_tokens) == (0, 2, 2)
+
+
+def test_numbers_have_squared_errors_and_the_metrics_that_the_task_names():
+    model = lambda ids: mg.ones(len(ids))
+    task = Heights(SumData(), IDS, IDS)
+    errors = np.array([(1 - height) ** 2 for _, height in IDS])
+    assert task.loss(model, task.collate(IDS, 0), 0.0).item() == pytest.approx(errors.sum())
+    assert task.validate(model) == pytest.approx({"loss": errors.mean()})
+    run = SimpleNamespace(recipe=SimpleNamespace(data=SumData()), tokenizer=None, labels=[], model=model)
+    scores, rows = Heights.evaluate(run, IDS)
+    expected = {"rmse": errors.mean() ** 0.5, "far_off": 0.0, "loss": errors.mean(), "n": 20}
+    assert list(scores) == list(expected)
+    assert scores == pytest.approx(expected)
+    assert scores["rmse"].of([0, 2]) == pytest.approx(1.0)  # by example, so that it has an interval
+    assert rows[:2] == [("input", "expected", "prediction"), ("example 0", "0", "1")]
+
+
+def test_a_task_without_data_of_its_own_needs_a_file_and_a_way_to_read_it(tmp_path):
+    with pytest.raises(UserError, match="heights has no data of its own"):
+        Heights.splits(SumData(), Sources())
+    with pytest.raises(UserError, match="heights cannot read your own files"):
+        Heights.splits(SumData(), Sources(tmp_path / "heights.tsv"))
 
 
 # ---------------------------------------------------------------- arrays and pairs
