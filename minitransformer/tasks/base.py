@@ -8,18 +8,13 @@ which `build` creates from a recipe, gives a `Trainer` batches, a loss and valid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from jaxtyping import Float
 
 from minigrad import Tensor, no_grad
-from minigrad.nn import functional as F
 
 from ..data.batching import IGNORE, Batch, Batches, is_classes, pad
 from ..data.labels import check_labels
@@ -30,6 +25,7 @@ from ..errors import UserError, did_you_mean, singular
 from ..models.protocol import MODELS, model_class
 from ..text.tokenizer import Tokenizer
 from .inputs import warn_of_unknown
+from .losses import loss_sum, squared_errors, target_scores, target_statistics
 from .metrics import METRICS, Metric
 from .predictions import Prediction, class_prediction
 from .scores import Score
@@ -392,7 +388,8 @@ class Task:
         rows = task.answers(run.model, examples)
         if rows and cls.metrics:
             _, expected, predictions = zip(*rows, strict=True)
-            scores = {**cls.compute_metrics(predictions, expected), "loss": scores["loss"], "n": scores["n"]}
+            known = {name: scores[name] for name in ("loss", "n") if name in scores}
+            scores = cls.compute_metrics(predictions, expected) | known
         shown = [(text, answer_text(answer), answer_text(found)) for text, answer, found in rows]
         return scores, [("input", "expected", "prediction"), *shown] if rows else []
 
@@ -418,21 +415,27 @@ class Task:
         if not (self.label_names or self.metrics):
             return []
         logits = self.rows_of_logits(model, examples)
+        if logits[0].ndim > 1 and type(self).decode is Task.decode:
+            return []  # of several targets, unless the task decodes them
         return [
             (self.title(example, n), self.expected(example), self.decode(logits[n], example))
             for n, example in enumerate(examples)
         ]
 
     def decode(self, logits: np.ndarray, example: Any) -> Any:
-        """The prediction in the logits of an example's row: a class or a number."""
-        return self.label_names[int(logits.argmax())] if self.label_names else float(logits.squeeze())
+        """The prediction in the logits of an example's row: a class, a number, or a list of numbers."""
+        if self.label_names:
+            return self.label_names[int(logits.argmax())]
+        return logits.item() if logits.size == 1 else logits.tolist()
 
     def expected(self, example: Any) -> Any:
         """The correct answer, to compare with `decode`; several right ones are a tuple."""
         if labels := self.labels_in([example]):
             return " ".join(labels)
-        target = np.squeeze(self.encode(example)["target"])
-        return self.label_names[int(target)] if self.label_names else float(target)
+        target = np.asarray(self.encode(example)["target"])
+        if self.label_names:
+            return self.label_names[target.item()] if target.item() >= 0 else ""
+        return float(target.item()) if target.size == 1 else target.tolist()
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
@@ -518,7 +521,7 @@ def answer_text(answer: Any) -> str:
     """A prediction or a correct answer as text."""
     if isinstance(answer, float):
         return f"{answer:.4g}"
-    return answer if isinstance(answer, str) else " | ".join(answer)
+    return answer if isinstance(answer, str) else " | ".join(map(answer_text, answer))
 
 
 TASKS: dict[str, type[Task]] = {}
@@ -568,66 +571,3 @@ def first_rows(task: Task, batch: Any, count: int) -> Any:
         return batch
     parts = -(-len(batch["target"]) // max(count, 1))
     return next(part for _, part in task.split(batch, parts) if part.n_tokens)
-
-
-_unsmoothed: ContextVar[list[Tensor] | None] = ContextVar("_unsmoothed", default=None)
-
-
-@contextmanager
-def record_unsmoothed_losses() -> Iterator[list[Tensor]]:
-    """A context in which `loss_sum` appends to a list what each loss is without label smoothing."""
-    found: list[Tensor] = []
-    token = _unsmoothed.set(found)
-    try:
-        yield found
-    finally:
-        _unsmoothed.reset(token)
-
-
-def loss_sum(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tensor:
-    """The cross-entropy summed over targets: logits (..., V), target (...)."""
-    rows = logits.reshape(-1, logits.shape[-1])
-    loss = partial(F.cross_entropy, ignore_index=IGNORE, reduction="sum")
-    if (unsmoothed := _unsmoothed.get()) is not None:
-        with no_grad():
-            unsmoothed.append(loss(rows.detach(), target.reshape(-1)))
-    return loss(rows, target.reshape(-1), label_smoothing=label_smoothing)
-
-
-def squared_errors(predictions: Tensor, target: Any) -> Tensor:
-    """The mean squared error of each example's numbers."""
-    target = target if isinstance(target, Tensor) else Tensor(target)
-    if predictions.shape != target.shape:
-        raise UserError(
-            f"the model's output has shape {tuple(predictions.shape)}, "
-            f"but the targets {tuple(target.shape)}.\n"
-            f"Give them the same shape, or pass a loss."
-        )
-    return ((predictions - target) ** 2).reshape(len(target), -1).mean(1)
-
-
-def target_statistics(logits: Tensor, target: np.ndarray) -> Float[np.ndarray, "*target 3"]:
-    """For each target: its loss, whether the prediction is correct, and 1 (0 if ignored). Logits (..., V).
-
-    The numbers of an example are one target, which is never correct.
-    """
-    if not is_classes(target):
-        errors = squared_errors(logits, target).numpy()
-        return np.stack([errors, np.zeros_like(errors), np.ones_like(errors)], -1, dtype=np.float64)
-    losses = F.cross_entropy(
-        logits.reshape(-1, logits.shape[-1]), target.reshape(-1), ignore_index=IGNORE, reduction="none"
-    )
-    correct = logits.argmax(-1).numpy() == target
-    return np.stack([losses.numpy().reshape(target.shape), correct, target != IGNORE], -1, dtype=np.float64)
-
-
-def target_scores(
-    statistics: Float[np.ndarray, "examples 3"], accuracy: str = "accuracy"
-) -> dict[str, Score]:
-    """The mean loss and accuracy, from the sums of `target_statistics` over each example."""
-    if not statistics[:, 2].any():
-        raise UserError(
-            "there is nothing to score: no example has a known label.\n"
-            "Pass examples with labels of the training data."
-        )
-    return {"loss": Score(statistics[:, [0, 2]]), accuracy: Score(statistics[:, [1, 2]])}

@@ -25,8 +25,9 @@ from ..errors import UserError, check_integer, check_range, counted
 from ..generation import TextStreamer, generate, stream
 from ..text.pretrained_tokenizer import PretrainedTokenizer
 from ..text.tokenizer import Tokenizer
-from .base import Rows, Task, Trained, needed_options, register_task, target_scores, target_statistics
+from .base import Rows, Task, Trained, needed_options, register_task
 from .inputs import MAX_SHORT, inputs_of_run, marked_ids, pick_input, split_at_marks, warn_of_unknown
+from .losses import target_scores, target_statistics
 from .scores import Score, perplexity
 from .settings import check_dataset, check_positions, text_tokenizer
 

@@ -21,15 +21,7 @@ from ..data.splits import Sources, Splits, user_splits
 from ..data.tables import Examples, FileFormat
 from ..errors import UserError, check_range
 from ..text.tokenizer_presets import MASK
-from .base import (
-    VALIDATION,
-    Rows,
-    Trained,
-    loss_sum,
-    register_task,
-    target_scores,
-    target_statistics,
-)
+from .base import VALIDATION, Rows, Trained, register_task
 from .encoder import EncoderTask
 from .inputs import (
     MAX_SHORT,
@@ -41,6 +33,7 @@ from .inputs import (
     warn_of_unknown,
     with_mark,
 )
+from .losses import loss_sum, target_scores, target_statistics
 from .metrics import Metric
 from .predictions import Prediction, likeliest, percentages, softmax
 from .scores import Score, perplexity

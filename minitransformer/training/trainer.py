@@ -29,7 +29,8 @@ from minigrad.core.errors import NonFiniteError
 from ..base_config import check_config
 from ..errors import UserError, counted
 from ..files import printable
-from ..tasks.base import Task, record_unsmoothed_losses
+from ..tasks.base import Task
+from ..tasks.losses import record_unsmoothed_losses
 from .averaging import MovingAverage
 from .callbacks import Callbacks
 from .captured_step import CapturedStep
