@@ -8,16 +8,16 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import tyro
 from rich.console import Console
 
 from minigrad import MinigradError
 from minigrad.core.devices import check_device
+from minitransformer.cli.parsing import parse
 from minitransformer.errors import UserError
 
 from . import machine
@@ -69,7 +69,7 @@ separate processes) after both have taken the same first step; values are median
 class Options:
     """Measure speed and memory of minigrad and other libraries."""
 
-    which: tyro.conf.Positional[tuple[Which, ...]] = ("overhead",)
+    which: tuple[Which, ...] = field(default=("overhead",), metadata={"positional": True})
     """What to measure: the engine's overhead per operation, fused operations, training steps, the minimum
     time they can take, steps with a busy core, generation, beam search, memory, growth with sizes, drawing
     graphs, the overhead of the trainer per step and per run, whole runs, predictions of cards, training on
@@ -302,7 +302,7 @@ TABLES: dict[str, Callable[[Options], Iterable[Table]]] = {
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(Options, prog="python -m benchmarks"))
+        main(parse(Options, prog="python -m benchmarks"))
     except (UserError, MinigradError) as error:
         print(error, file=sys.stderr)
         sys.exit(2)

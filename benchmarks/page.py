@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
 from rich.console import Console
 
+from minitransformer.cli.parsing import parse
 from minitransformer.data.splits import phrasebook_splits
 from minitransformer.errors import UserError
 from minitransformer.explain import explain
@@ -170,7 +170,8 @@ def train(recipe: str, folder: Path) -> Path:
 
 
 def main(
-    runs: tyro.conf.Positional[tuple[Path, ...]] = (),
+    runs: tuple[Path, ...] = (),
+    *,
     tokens: tuple[int, ...] = (60, 200),
     clock: Literal["wall", "cpu"] = "wall",
 ) -> None:
@@ -192,4 +193,4 @@ def main(
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    parse(main)

@@ -6,10 +6,8 @@ With --heads and --arcs, also the cross-attention of all heads, and what the enc
 """
 
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import tyro
 
 from minigrad import no_grad
 from minitransformer import generate, record_attention
@@ -19,9 +17,10 @@ from minitransformer.runs.run import Run
 
 @no_grad()
 def main(
-    run: tyro.conf.Positional[Path],
-    sentence: tyro.conf.Positional[str],
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("alignment.png"),
+    run: Path,
+    sentence: str,
+    *,
+    output: Path = Path("alignment.png"),
     heads: Path | None = None,
     arcs: Path | None = None,
 ) -> None:

@@ -6,12 +6,12 @@ The vectors are small enough to follow with a pencil: three tokens of four numbe
 """
 
 import numpy as np
-import tyro
 from rich.console import Console
 from rich.table import Table
 
 import minigrad as mg
 from minigrad.nn import functional as F
+from minitransformer.cli.parsing import parse
 from minitransformer.layers.positions import positional_encoding
 
 TOKENS = ["I", "love", "you"]
@@ -59,4 +59,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    parse(main)

@@ -8,10 +8,8 @@ context. The sentences are about money or about rivers; the model never sees the
 """
 
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import tyro
 from matplotlib.figure import Figure
 
 import minigrad as mg
@@ -28,6 +26,7 @@ from minitransformer.claims.experiments.contextual_meaning import (
     sentence,
     states_of_bank,
 )
+from minitransformer.cli.parsing import parse
 from minitransformer.plots.style import colour_map
 
 SEED = 1000  # not one of those that the claim compares
@@ -51,8 +50,9 @@ def draw(states, texts, path):
 
 
 def main(
+    *,
     steps: int = 1000,
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("bank.png"),
+    output: Path = Path("bank.png"),
 ):
     """Train a small BERT on sentences with "bank", and compare the states of the word in some of them.
 
@@ -89,4 +89,4 @@ def main(
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    parse(main)

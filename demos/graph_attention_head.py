@@ -8,7 +8,7 @@ The softmax is written out, and `named_scope` names the parts of the graph.
 import math
 from pathlib import Path
 
-from saving import Output, run, save
+from saving import run, save
 
 import minigrad as mg
 from minigrad.graph import named_scope
@@ -27,7 +27,7 @@ def attention(q: mg.Tensor, k: mg.Tensor, v: mg.Tensor) -> mg.Tensor:
         return weights @ v
 
 
-def main(output: Output = Path("attention.html"), seed: int = 0) -> None:
+def main(*, output: Path = Path("attention.html"), seed: int = 0) -> None:
     """Draw one attention head.
 
     Args:

@@ -7,7 +7,7 @@ On the page, walk backward (press b, then the arrow keys): each step is one appl
 
 from pathlib import Path
 
-from saving import Output, run, save
+from saving import run, save
 
 import minigrad as mg
 
@@ -22,7 +22,7 @@ def expression() -> mg.graph.Graph:
     return mg.graph.trace(L, names, title="L = (a b + c) f")
 
 
-def main(output: Output = Path("expression.html")) -> None:
+def main(*, output: Path = Path("expression.html")) -> None:
     """Draw micrograd's classic expression."""
     graph = expression()
     for vertex in graph.vertices:

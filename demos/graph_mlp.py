@@ -8,7 +8,7 @@ the points, and that backward sums over them.
 
 from pathlib import Path
 
-from saving import Output, run, save
+from saving import run, save
 
 import minigrad as mg
 from minigrad import nn
@@ -17,7 +17,7 @@ POINTS = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
 ANSWERS = [[0.0], [1.0], [1.0], [0.0]]
 
 
-def main(output: Output = Path("mlp.html"), lr: float = 0.5, seed: int = 0) -> None:
+def main(*, output: Path = Path("mlp.html"), lr: float = 0.5, seed: int = 0) -> None:
     """Draw a step of training a small network.
 
     Args:

@@ -9,7 +9,7 @@ Identical layers are one box, "x2"; click it (or `graph.expand("encoder.layers.0
 from pathlib import Path
 
 import numpy as np
-from saving import Output, run, save
+from saving import run, save
 
 import minigrad as mg
 from minigrad.nn import functional as F
@@ -22,7 +22,7 @@ TOKENS = 4  # in the source, and in the target
 PAPER = TransformerConfig(vocab_size=37_000)  # the base model: 6 + 6 layers, d_model 512, 8 heads, d_ff 2048
 
 
-def main(output: Output = Path("transformer.html"), paper: bool = False, seed: int = 0) -> None:
+def main(*, output: Path = Path("transformer.html"), paper: bool = False, seed: int = 0) -> None:
     """Draw a Transformer.
 
     Args:

@@ -12,10 +12,8 @@ claim `minitransformer claims attention-of-it` measures the same with several se
 """
 
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import tyro
 from matplotlib.figure import Figure
 
 import minigrad as mg
@@ -28,6 +26,7 @@ from minitransformer.claims.experiments.attention_of_it import (
     small_translator,
 )
 from minitransformer.claims.translating import train
+from minitransformer.cli.parsing import parse
 from minitransformer.data.phrasebook import tokens_of
 from minitransformer.plots.style import colour_map
 
@@ -61,8 +60,9 @@ def draw_it(maps, pairs, path):
 
 
 def main(
+    *,
     steps: int = 400,
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("it.png"),
+    output: Path = Path("it.png"),
 ):
     """Train a small translator on sentences with "it", and show what the word attends to.
 
@@ -90,4 +90,4 @@ def main(
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    parse(main)

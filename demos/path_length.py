@@ -15,16 +15,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 from matplotlib.figure import Figure
 
 import minigrad as mg
 from minigrad import nn
 from minitransformer.claims.experiments.far_gradients import Recurrent, open_lstm
 from minitransformer.claims.paths import count_steps, gradient_norm
+from minitransformer.cli.parsing import parse
 from minitransformer.layers import EncoderLayer, LayerConfig
 
 LENGTHS = (3, 10, 30, 100, 300, 1000)
@@ -129,12 +129,13 @@ def draw(results: dict[str, dict[int, Measured]], path: Path) -> None:
 
 
 def main(
+    *,
     lengths: tuple[int, ...] = LENGTHS,
     width: int = 64,
     batch: int = 16,
     repeats: int = 5,
     seeds: int = 5,
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("path-length.png"),
+    output: Path = Path("path-length.png"),
 ) -> None:
     """Measure, print the table, and draw it."""
     results: dict[str, dict[int, Measured]] = {name: {} for name in NETWORKS}
@@ -147,4 +148,4 @@ def main(
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    parse(main)

@@ -14,10 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 from matplotlib.figure import Figure
 
 import minigrad as mg
@@ -25,6 +24,7 @@ from minigrad import nn, optim
 from minigrad.nn import functional as F
 from minigrad.nn.shapes import parameter_shapes
 from minitransformer import Transformer, TransformerConfig, generate
+from minitransformer.cli.parsing import parse
 from minitransformer.data.batching import IGNORE, TokenBatches, collate
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -235,6 +235,7 @@ def draw(rows: dict[str, Row], ranges: Sequence, path: Path) -> None:
 
 
 def main(
+    *,
     sentences: int = 1,
     models: tuple[str, ...] = tuple(MODELS),
     parameters: int = 1_030_000,
@@ -245,7 +246,7 @@ def main(
     max_tokens: int = 1024,
     lr: float = 2e-3,
     results: Path | None = None,
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("road-to-attention.png"),
+    output: Path = Path("road-to-attention.png"),
 ) -> None:
     """Train each model for the same time, and score it by the length of the source.
 
@@ -279,4 +280,4 @@ def main(
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    parse(main)

@@ -3,14 +3,10 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 import minigrad as mg
+from minitransformer.cli.parsing import parse
 from minitransformer.errors import UserError
-
-Output = Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")]
 
 
 def save(graph: mg.graph.Graph, output: Path) -> None:
@@ -23,7 +19,7 @@ def save(graph: mg.graph.Graph, output: Path) -> None:
 def run(main: Callable[..., None]) -> None:
     """Run a demo as a command; user errors are printed, with exit code 2."""
     try:
-        tyro.cli(main)
+        parse(main)
     except (mg.MinigradError, UserError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -7,16 +7,15 @@ that were held out. More parameters help while there is data; more data helps wh
 """
 
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import tyro
 from matplotlib.figure import Figure
 
 import minigrad as mg
 from minitransformer import Tokenizer
 from minitransformer.claims.experiments.loss_and_size import build, train
 from minitransformer.claims.translating import size
+from minitransformer.cli.parsing import parse
 from minitransformer.data.phrasebook import phrasebook
 
 WIDTHS = (4, 8, 16, 32, 64)
@@ -47,11 +46,12 @@ def draw(amounts, parameters, losses, path):
 
 
 def main(
+    *,
     widths: tuple[int, ...] = WIDTHS,
     amounts: tuple[int, ...] = (200, 1500, 10000),
     steps: int = 300,
     seed: int = 0,
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("scaling.png"),
+    output: Path = Path("scaling.png"),
 ) -> np.ndarray:
     """Train a model of each width on each number of sentences, and print and draw the losses.
 
@@ -89,4 +89,4 @@ def main(
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    parse(main)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tyro
 
 from minigrad import no_grad
 from minitransformer import BERT
@@ -44,9 +43,7 @@ def nearest(
     return [(float(cosines[i]), others[i]) for i in np.argsort(-cosines)[:count]]
 
 
-def main(
-    run: tyro.conf.Positional[Path], sentence: tyro.conf.Positional[str] = "The girl reads a big book."
-) -> None:
+def main(run: Path, sentence: str = "The girl reads a big book.") -> None:
     trained = Run(run)
     others = [english for english, _ in phrasebook().test]
     for cosine, other in nearest(with_similarity(trained.model), trained.tokenizer, sentence, others):

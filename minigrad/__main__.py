@@ -5,15 +5,14 @@ Exit code 0: all agree; 1: at least one does not; 2: invalid arguments.
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import sys
 import time
-from typing import Annotated, Literal
+from collections.abc import Sequence
 
-import tyro
 from rich.console import Console
 from rich.table import Table
-from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from . import breadth  # noqa: F401 - its operations are checked too
 from .checks.check import check_settings
@@ -27,12 +26,20 @@ ORDERS = {"1": (1,), "2": (2,), "both": (1, 2)}
 USAGE = """usage: python -m minigrad VERB ...  (VERB --help says more)
   gradcheck  check derivatives against finite differences: python -m minigrad gradcheck softmax gelu"""
 
-Names = Annotated[
-    tuple[str, ...],
-    Positional,
-    arg(metavar="[NAME ...]", help="Names of ops; all by default.", help_behavior_hint=""),
-]
-Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]
+PARSER = argparse.ArgumentParser(
+    "python -m minigrad gradcheck",
+    description="Check the gradients of ops against finite differences, on the samples of each op.",
+)
+PARSER.add_argument("names", metavar="NAME", nargs="*", help="ops; all by default")
+PARSER.add_argument(
+    "--order", choices=ORDERS, default="both", help="the gradient, that of the gradient, or both"
+)
+PARSER.add_argument("--eps", type=float, default=1e-6, help="step of the differences (%(default)s)")
+PARSER.add_argument("--seed", type=int, default=0, help="seed of the samples (%(default)s)")
+PARSER.add_argument(
+    "--fused", action="store_true", help="only fused kernels of ops with a readable definition"
+)
+PARSER.add_argument("--readable", action="store_true", help="only the readable definitions")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -42,34 +49,19 @@ def main(argv: list[str] | None = None) -> int:
         print(USAGE)
         return 0 if args and args[0] in ("-h", "--help", "help") else 2
     try:
-        return tyro.cli(gradcheck, args=args[1:], prog="python -m minigrad gradcheck")
+        return gradcheck(**vars(PARSER.parse_args(args[1:])))
     except MinigradError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except SystemExit as done:  # tyro's: 0 after --help, 2 for invalid options
+    except SystemExit as done:  # argparse's: 0 after --help, 2 for invalid options
         return int(done.code or 0)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 1
 
 
-def gradcheck(
-    names: Names = (),
-    order: Literal["1", "2", "both"] = "both",
-    eps: float = 1e-6,
-    seed: int = 0,
-    fused: Flag = False,
-    readable: Flag = False,
-) -> int:
-    """Check the gradients of ops against finite differences, on the samples of each op.
-
-    Args:
-        order: The gradient, the gradient of the gradient, or both.
-        eps: Step of the differences.
-        seed: Seed of the samples.
-        fused: Check only the fused kernels of ops that also have a readable definition.
-        readable: Check only the readable definitions.
-    """
+def gradcheck(names: Sequence[str], order: str, eps: float, seed: int, fused: bool, readable: bool) -> int:
+    """Check the gradients of ops, and print a table; the exit code."""
     check_settings(1, eps=eps)
     chosen = [_find_op(name) for name in names] or [r for _, r in sorted(registry.items()) if r.samples]
     wanted = {True: fused or not readable, False: readable or not fused}

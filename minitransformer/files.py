@@ -101,10 +101,20 @@ def check_is_text(path: str | Path, content: bytes) -> None:
     for start, (kind, fix) in BINARY.items():
         if content.startswith(start):
             name = shell_command([Path(Path(path).name)])
-            raise UserError(f"{printable(path)} is {kind}.\n{fix.format(file=name)}.")
+            raise UserError(f"{path} is {kind}.\n{fix.format(file=name)}.")
     if content[:4096].count(0) > len(content[:4096]) / 8:
+        raise UserError(f"{path} is not UTF-8 text: it has many zero bytes.\nSave the file as text in UTF-8.")
+
+
+def check_can_write(file: Path, overwrite: bool) -> None:
+    """Raise a UserError if a file cannot be written, or exists and must not be replaced."""
+    if not file.parent.is_dir():
+        raise UserError(f"there is no folder {file.parent}.\nCreate it, or choose another with -o FILE.")
+    if file.is_dir():
+        raise UserError(f"{file} is a folder.\nPass a file with -o FILE.")
+    if file.exists() and not overwrite:
         raise UserError(
-            f"{printable(path)} is not UTF-8 text: it has many zero bytes.\nSave the file as text in UTF-8."
+            f"{file} already exists.\nReplace it with --overwrite, or choose another with -o FILE."
         )
 
 
@@ -120,7 +130,7 @@ def read_text(path: str | Path, limit: int = LIMIT) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        message = f"{printable(path)} is not UTF-8 (byte {error.start}).\nSave the file as UTF-8."
+        message = f"{path} is not UTF-8 (byte {error.start}).\nSave the file as UTF-8."
         raise UserError(message) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -136,7 +146,7 @@ def read_json(
     try:
         content = json.loads(text, parse_constant=_number, parse_float=_number)
     except (ValueError, RecursionError) as error:
-        problem = f"{printable(path)} is not valid JSON: {error}"
+        problem = f"{path} is not valid JSON: {error}"
         raise UserError(f"{problem}.\nRestore the file, or start over with --overwrite.") from None
     problem = _type_problem(content, dict, "the content") if fields else ""
     for key, kind in (fields or {}).items():
@@ -144,9 +154,7 @@ def read_json(
             _type_problem(content[key], kind, f"`{key}`") if key in content else f"`{key}` is missing"
         )
     if problem:
-        raise UserError(
-            f"{printable(path)} is damaged: {problem}.\nRestore the file, or start over with --overwrite."
-        )
+        raise UserError(f"{path} is damaged: {problem}.\nRestore the file, or start over with --overwrite.")
     return content
 
 

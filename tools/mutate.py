@@ -5,9 +5,9 @@
     python -m tools.mutate --again engine.jsonl              # after tests have changed: is each still found?
     python -m tools.mutate --again all.jsonl --tests tests   # ask this part of the suite instead
 
-A mistake is planted in a copy of the checkout. The nearest folder of tests runs first; for the book, NEXT
-after it. A line of the output has the place, the change, and the test that failed ("" if the mistake
-survives). Then ask the full suite about survivors, where PyTorch is installed:
+A mistake is planted in a copy of the checkout, where the tests must pass without it. The nearest folder of
+tests runs first; for the book, NEXT after it. A line of the output has the place, the change, and the test
+that failed ("" if the mistake survives). Then ask the full suite about survivors, where PyTorch is installed:
 `--again survivors.jsonl --tests tests tests/slow/parity`.
 """
 
@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from functools import cache
 from multiprocessing import Pool
 from pathlib import Path
 
@@ -39,6 +40,7 @@ for first, second in (pair.split() for pair in PAIRS.split(",")):
 NEAREST = {
     "minigrad": "tests/public",
     "minigrad/kernels/cuda": "tests/slow/gpu",
+    "minigrad/kernels/numba": "tests/kernels --kernels jit",
     "minitransformer": "tests/models",
     "minitransformer/runs": "tests/training",
 }
@@ -138,21 +140,35 @@ def first_failure(tests):
     return found[1] if found else "" if run.returncode in (0, 5) else f"pytest ended with {run.returncode}"
 
 
+@cache
+def check_unplanted(tests):
+    """Raise a ValueError for tests that fail anyway; asked once in each process."""
+    if test := first_failure(tests):
+        raise ValueError(f"The tests fail without the mistake: {test}.\nMend them first.")
+
+
+def write(target, text):
+    target.write_text(text, encoding="utf-8")
+    shutil.rmtree(target.parent / "__pycache__", ignore_errors=True)  # numba's loops with what they call
+
+
 def run(job):
     mutant, tests = job
     nearest = {f"{p}/{d.name}": f"tests/{d.name}" for p in NEXT for d in ROOT.glob("tests/*")} | NEAREST
     folder = max((f for f in nearest if mutant["path"].startswith(f + "/")), key=len)
     package, name = mutant["path"].split("/")[:2]
-    stages = [tests] if tests else [[nearest[folder]], *([NEXT[package]] if name in BOOK else [])]
+    stages = [tests] if tests else [nearest[folder].split(), *([NEXT[package]] if name in BOOK else [])]
     killer = mutant.get("killer", "").split("[")[0]
     if killer.startswith("tests/") and (ROOT / killer.split("::")[0]).exists() and not tests:
         stages.insert(0, [killer])
+    for stage in stages:
+        check_unplanted(tuple(stage))
     target = checkout / mutant["path"]
     text = target.read_text(encoding="utf-8")
     start = time.monotonic()
-    target.write_text(plant(text, mutant), encoding="utf-8")
+    write(target, plant(text, mutant))
     killer = next((test for stage in stages if (test := first_failure(stage))), "")
-    target.write_text(text, encoding="utf-8")
+    write(target, text)
     return {**mutant, "killer": killer, "seconds": round(time.monotonic() - start, 1)}
 
 

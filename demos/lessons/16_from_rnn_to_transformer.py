@@ -451,5 +451,5 @@ check("the Transformer does not", waits["Transformer"][0] == waits["Transformer"
 #   lines.
 # - `minitransformer/claims/paths.py`, `dependent_operations`: steps, for any layer.
 # - `demos/road_to_attention.py`, `train`: seven models on the phrasebook, for the same time each.
-# - `minigrad/kernels/heads.py`: attention without the matrix of weights.
+# - `minigrad/kernels/numpy/attention.py`: attention without the matrix of weights.
 # - Next lesson: `demos/lessons/17_five_models.py`

@@ -44,7 +44,7 @@ def in_notebook() -> bool:
 def read_settings(kind: type[S]) -> S:
     """The settings from the command line or, in a notebook, the defaults; seeds the random numbers."""
     try:
-        settings = kind() if in_notebook() else parse(kind, sys.argv[1:], Path(sys.argv[0]).name)
+        settings = kind() if in_notebook() else parse(kind)
     except UserError as error:
         raise SystemExit(f"error: {error}") from None
     for name, value in vars(settings).items():

@@ -38,7 +38,7 @@ def attend_to_views(
             mask = array_module(x).broadcast_to(mask, (shape[0], mask.shape[1], shape[1], mask.shape[3]))
             mask = mask.reshape(rows, -1, *mask.shape[1:]).swapaxes(1, 2)
             mask = mask.reshape(*mask.shape[:2], -1, mask.shape[4])
-    q, k, v = split_heads(x, kv, num_heads, num_kv_heads)
+    q, k, v = split_views(x, kv, num_heads, num_kv_heads)
     groups = num_heads // k.shape[1]
     if groups > 1:  # heads that share keys and values
         k = k.repeat(groups, 1)
@@ -58,7 +58,7 @@ def attend_to_views(
         g = _split(g.reshape(*x.shape[:2], width), 1, num_heads)[0]
         d_x = empty(x.shape, x.dtype)
         d_kv = None if kv is None else empty(kv.shape, kv.dtype)
-        d_q, d_k, d_v = split_heads(d_x, d_kv, num_heads, num_kv_heads)  # views, to be filled
+        d_q, d_k, d_v = split_views(d_x, d_kv, num_heads, num_kv_heads)  # views, to be filled
         into = (d_q, d_k, d_v) if groups == 1 else (d_q, empty(k.shape, k.dtype), empty(v.shape, v.dtype))
         if is_users(attend):
             d_mask = _copy_gradients(pull, g, needs, into)
@@ -82,7 +82,7 @@ def _copy_gradients(pull: Any, g: Any, needs: Any, into: Any) -> Any:
     return d_mask
 
 
-def split_heads(x: Any, kv: Any, num_heads: int, num_kv_heads: int | None = None) -> tuple[Any, Any, Any]:
+def split_views(x: Any, kv: Any, num_heads: int, num_kv_heads: int | None = None) -> tuple[Any, Any, Any]:
     """Queries, keys and values of each head, (B, H, T, d), as views of arrays."""
     kv_heads = num_kv_heads or num_heads
     if kv is None and kv_heads == num_heads:

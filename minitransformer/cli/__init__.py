@@ -21,27 +21,30 @@ from ..errors import UserError, did_you_mean
 from ..files import COMMAND, one_line, printable
 from ..training.ranks import current_ranks, join
 
-VERBS = {
-    "train": "train a recipe from scratch: minitransformer train phrasebook",
-    "translate": 'translate sentences with a run: minitransformer translate runs/phrasebook "I love you"',
-    "chat": "talk to a run trained on dialogues: minitransformer chat runs/dialogue",
-    "predict": 'label, answer or fill in: minitransformer predict runs/bert-classify "I love you"',
-    "generate": 'continue a text: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
-    "embed": 'print sentence vectors: minitransformer embed runs/bert-similar "I love you"',
-    "evaluate": "score a run on held-out data: minitransformer evaluate runs/phrasebook [--json]",
-    "compare": "compare runs, with a significance test: minitransformer compare runs/a runs/b",
-    "explain": 'walk a sentence through a model: minitransformer explain runs/phrasebook "I love you"',
-    "import": "make a run of a pretrained model: minitransformer import gpt2/ --run-dir runs/gpt2",
-    "export": "write a run's model for transformers: minitransformer export runs/bert-mlm bert/",
-    "learn": "exercises of the course, with a tutor: minitransformer learn 1",
-    "claims": "put claims of the literature to the test: minitransformer claims sqrt-dk",
-    "graph": "draw the computation graph of a loss, with gradients: minitransformer graph runs/phrasebook",
-    "card": "estimate the parameters, memory and time of a training: minitransformer card phrasebook",
-    "sweep": "train with several settings: minitransformer sweep reverse --lr 1e-3 3e-3 --run-dir runs/lr",
-    "show": "show a run's settings, curves, best and worst predictions: minitransformer show runs/phrasebook",
-    "check": "check causality, padding, cache, gradients, resuming: minitransformer check runs/phrasebook",
+FIRST_VERBS = {  # verb -> what it does, with an example
     "recipes": "list the recipes",
+    "train": "train a model from scratch: train phrasebook",
+    "translate": 'translate sentences: translate runs/phrasebook "I love you"',
+    "chat": "talk to a run trained on dialogues: chat runs/dialogue",
+    "generate": 'continue a text: generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
+    "predict": 'label, answer or fill in: predict runs/bert-classify "I love you"',
+    "evaluate": "score a run on held-out data: evaluate runs/phrasebook",
+    "show": "show a run's settings, curves and predictions: show runs/phrasebook",
+    "compare": "compare runs, with a significance test: compare runs/a runs/b",
+    "explain": 'walk a sentence through a model: explain runs/phrasebook "I love you"',
+    "learn": "exercises of the course, with a tutor: learn 1",
 }
+EXPERT_VERBS = {
+    "card": "estimate parameters, memory and time of a training: card phrasebook",
+    "sweep": "train with several settings: sweep reverse --lr 1e-3 3e-3 --run-dir lr",
+    "graph": "draw the computation graph of a loss: graph runs/phrasebook",
+    "check": "check causality, cache, gradients, resuming: check runs/phrasebook",
+    "embed": 'print sentence vectors: embed runs/bert-similar "I love you"',
+    "import": "make a run of a pretrained model: import gpt2/ --run-dir runs/gpt2",
+    "export": "write a run's model for transformers: export runs/bert-mlm bert/",
+    "claims": "put claims of the literature to the test: claims sqrt-dk",
+}
+VERBS = {**FIRST_VERBS, **EXPERT_VERBS}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -85,7 +88,7 @@ def _run(args: list[str]) -> int:
     allocator.keep_freed_memory()
     try:
         load(args[0]).run(args[1:])
-    except SystemExit as exit:  # tyro's: 0 after --help, 2 for invalid options
+    except SystemExit as exit:  # 0 after --help, 2 without arguments
         return int(exit.code or 0)
     return 0
 
@@ -151,6 +154,8 @@ def _discard_output() -> None:
 
 def usage() -> str:
     """The verbs, one per line."""
-    lines = [f"  {verb:<10} {what}" for verb, what in VERBS.items()]
-    options = "VERB --help for options; --debug for tracebacks; --version"
-    return "\n".join([f"usage: minitransformer VERB ...  ({options})", *lines])
+    first, expert = (
+        [f"  {verb:<9}  {what}" for verb, what in verbs.items()] for verbs in (FIRST_VERBS, EXPERT_VERBS)
+    )
+    options = "VERB --help lists its options; --debug shows tracebacks; --version"
+    return "\n".join(["usage: minitransformer VERB ...", *first, "for experts:", *expert, options])

@@ -19,9 +19,14 @@ from ..runs.memory_needed import check_memory
 from ..runs.run import load_splits
 from ..tasks import task_class
 from . import pictures
-from .arguments import Flag
 from .layout import FIXED, print_lines, wrap, wrap_list
-from .recipe_flags import RecipeOptions, check_recipe_is_named, with_flags
+from .recipe_flags import (
+    RecipeOptions,
+    check_recipe_is_named,
+    read_options,
+    read_settings,
+    with_settings,
+)
 
 USAGE = "usage: minitransformer card RECIPE|file.toml [options]   (card RECIPE --help lists them)"
 ABOUT = "Estimate the parameters, FLOPs, memory and time of a training from a few of its steps."
@@ -29,9 +34,9 @@ ABOUT = "Estimate the parameters, FLOPs, memory and time of a training from a fe
 
 @dataclass(frozen=True)
 class Options(RecipeOptions):
-    """Data and output."""
+    """The options of `card` that are not keys of a recipe."""
 
-    json: Flag = False
+    json: bool = False
     """Print one JSON object instead of a table."""
 
 
@@ -47,12 +52,13 @@ def run(argv: list[str]) -> None:
 
 def read_command(argv: list[str]) -> tuple[Recipe, Options]:
     """Parse a command line: the recipe, with flags applied to its keys, and the options."""
+    prog = f"minitransformer card {argv[0]}"
+    options, words = read_options(Options(), argv[1:], prog)
     recipe = recipes.load_recipe(argv[0])
-    found, options = with_flags(recipe, argv[1:], Options(), "card", ABOUT)
     if options.data is not None:
         recipe = recipes.with_own_data(recipe, options.data.name)
-        return with_flags(recipe, argv[1:], Options(), "card", ABOUT)
-    return found, options
+    recipe = recipes.with_model(recipe, options.model_type, options.preset)
+    return with_settings(recipe, read_settings(recipe, words, prog, options, ABOUT)), options
 
 
 def card_of(recipe: Recipe, sources: Sources, clock: Callable[[], float] = time.perf_counter) -> Card:

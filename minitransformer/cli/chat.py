@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from tyro.conf import arg
+from pathlib import Path
 
 from ..data.turns import history
 from ..errors import UserError
 from ..files import one_line
 from ..runs.run import Run
 from ..tasks.inputs import warn_of_unknown
-from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .lines import decode_line, read_lines, warn_line
-from .parsing import run_command
+from .parsing import parse
 from .wording import command, unsupported_error
 
 Turns = list[tuple[str, str]]  # what the user said, and the reply
@@ -22,11 +19,12 @@ Turns = list[tuple[str, str]]  # what the user said, and the reply
 
 def run(argv: list[str]) -> None:
     def chat(
-        run: RunFolder,
-        do_sample: Flag = False,
-        decoding: Annotated[Decoding, arg(name="")] = Decoding(),  # noqa: B008 (frozen)
-        checkpoint: Checkpoint = "best",
-        device: Device = "cpu",
+        run: Path,
+        *,
+        do_sample: bool = False,
+        decoding: Decoding = Decoding(),  # noqa: B008 (frozen)
+        checkpoint: str = "best",
+        device: str = "cpu",
     ) -> None:
         """Talk to a run trained on dialogues: it replies to each line of standard input.
 
@@ -51,7 +49,7 @@ def run(argv: list[str]) -> None:
                     turns[-1] = message, reply
                     print(one_line(reply), flush=True)
 
-    run_command(chat, argv, "minitransformer chat")
+    parse(chat, argv, "minitransformer chat")
 
 
 def check_dialogues(run: Run) -> None:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from ..errors import counted
 from ..files import to_json
 from ..runs.checks import Outcome, check_run
 from ..runs.run import Run
-from .arguments import Checkpoint, DataFile, DataFolder, Flag, RunFolder
 from .layout import print_lines, wrap
-from .parsing import run_command
+from .parsing import parse
 
 
 def run(argv: list[str]) -> None:
     def check(
-        run: RunFolder,
-        json: Flag = False,
-        data: DataFile = None,
-        data_dir: DataFolder = None,
-        checkpoint: Checkpoint = "best",
+        run: Path,
+        *,
+        json: bool = False,
+        data: Path | None = None,
+        data_dir: Path | None = None,
+        checkpoint: str = "best",
     ) -> None:
         """Check a run: causality, padding, cache, micro-batches, gradients, tokenizer and resuming.
 
@@ -41,7 +42,7 @@ def run(argv: list[str]) -> None:
             print(f"{len(failed)} of {counted(len(outcomes), 'check')} failed", file=sys.stderr)
             raise SystemExit(1)
 
-    run_command(check, argv, "minitransformer check")
+    parse(check, argv, "minitransformer check")
 
 
 def format_outcome(outcome: Outcome) -> list[str]:

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from tyro.conf import Positional, arg
 
 from ..claims import CLAIMS, Claim, Study, find
 from ..claims.result import describe, read_result, write_result
 from ..claims.running import TUNING_SEEDS, processes
 from ..claims.verdict import MOST_SEEDS
 from ..errors import UserError
-from .arguments import Flag
 from .layout import print_lines, wrap
-from .parsing import run_command
+from .parsing import parse
 
 FOLDER = Path("runs/claims")
 
 
 def run(argv: list[str]) -> None:
     def claims(
-        names: Annotated[tuple[str, ...], Positional, arg(metavar="[NAME...]", help_behavior_hint="")] = (),
-        all: Flag = False,
-        quick: Flag = False,
-        dir: Annotated[Path, arg(metavar="DIR")] = FOLDER,
-        workers: Annotated[int, arg(metavar="N")] = 2,
-        first_seed: Annotated[int, arg(metavar="SEED")] = 0,
+        names: tuple[str, ...] = (),
+        *,
+        all: bool = False,
+        quick: bool = False,
+        dir: Path = FOLDER,
+        workers: int = 2,
+        first_seed: int = 0,
     ) -> None:
         """List the claims, or put some of them to the test.
 
@@ -72,7 +71,7 @@ def run(argv: list[str]) -> None:
                 print("What was measured is kept: the same command goes on with the rest.", flush=True)
                 raise
 
-    run_command(claims, argv, "minitransformer claims")
+    parse(claims, argv, "minitransformer claims")
 
 
 def listing(folder: Path) -> Table:

@@ -6,9 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
-
-from tyro.conf import Positional, arg
+from typing import Any
 
 from ..errors import UserError, counted
 from ..files import to_json
@@ -18,9 +16,9 @@ from ..runs.run import Run, record_of
 from ..tasks import task_class
 from ..tasks.bootstrap import RESAMPLES, Difference, differences
 from ..tasks.metrics import Metric
-from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag
 from .decoding import Search
 from .evaluate import (
+    FileOptions,
     check_generates,
     describe_decoding,
     score,
@@ -28,7 +26,7 @@ from .evaluate import (
     write,
 )
 from .layout import FIXED, columns, print_lines, wrap, wrap_list
-from .parsing import run_command
+from .parsing import parse
 from .readme import write_readme
 
 SIGNIFICANT = 0.05
@@ -36,14 +34,15 @@ SIGNIFICANT = 0.05
 
 def run(argv: list[str]) -> None:
     def compare(
-        runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN RUN...", help_behavior_hint="")],
-        json: Flag = False,
-        data: DataFile = None,
-        data_dir: DataFolder = None,
-        file: Annotated[FileOptions, arg(name="")] = FileOptions(),  # noqa: B008 (frozen)
-        search: Annotated[Search, arg(name="")] = Search(),  # noqa: B008 (frozen)
-        checkpoint: Checkpoint = "best",
-        device: Device = "cpu",
+        runs: tuple[Path, ...],
+        *,
+        json: bool = False,
+        data: Path | None = None,
+        data_dir: Path | None = None,
+        file: FileOptions = FileOptions(),  # noqa: B008 (frozen)
+        search: Search = Search(),  # noqa: B008 (frozen)
+        checkpoint: str = "best",
+        device: str = "cpu",
     ) -> None:
         """Compare runs with the first one, on the same test examples, by a paired bootstrap test.
 
@@ -71,7 +70,7 @@ def run(argv: list[str]) -> None:
             else:
                 report(runs[0], found[0], path, other)
 
-    run_command(compare, argv, "minitransformer compare")
+    parse(compare, argv, "minitransformer compare")
 
 
 def check_tasks(runs: Sequence[Path]) -> None:

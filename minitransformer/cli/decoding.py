@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal
-
-from tyro.conf import arg
+from typing import Any, Literal
 
 from ..errors import UserError, check_integer
 from ..generation import GenerationConfig
 from ..generation.request import MAX_BEAMS
 
 OF_MODEL = {"repetition_penalty", "no_repeat_ngram_size"}  # an imported model may have its own
-OWN = "(default: %s, or the imported model's)"
 STOPPING: dict[str, bool | str] = {"true": True, "false": False, "never": "never"}
 
 
@@ -28,10 +25,10 @@ class Search:
     """"gnmt": divide by ((5 + length) / 6)**length_penalty instead."""
     early_stopping: Literal["false", "true", "never"] = "false"
     """End beam search when better texts are unlikely, when there are enough, or when none can be better."""
-    repetition_penalty: Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint=OWN % 1.0)] = None
-    """Above 1, tokens that already occurred become less likely."""
-    no_repeat_ngram_size: Annotated[int | None, arg(metavar="INT", help_behavior_hint=OWN % 0)] = None
-    """No n-gram of this many tokens occurs twice; 0: no limit."""
+    repetition_penalty: float | None = None
+    """Above 1, tokens that already occurred become less likely (default: 1, or the imported model's)."""
+    no_repeat_ngram_size: int | None = None
+    """No n-gram of this many tokens occurs twice; 0: no limit (default: 0, or the imported model's)."""
 
     def options(self) -> dict[str, Any]:
         """The arguments of `generate` that differ from its defaults, checked."""
@@ -56,16 +53,16 @@ class Decoding(Search):
 
     num_return_sequences: int = 1
     """Texts for each input: samples, or the best ones of a beam search."""
-    temperature: Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint="")] = None
+    temperature: float | None = None
     """Sampling temperature: below 1, likely tokens become more likely; above 1, less likely."""
-    top_k: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None
+    top_k: int | None = None
     """Sample from this many of the most likely tokens only."""
     top_p: float = 1.0
     """Sample from the most likely tokens whose probabilities sum to this."""
     min_p: float = 0.0
     """Sample from tokens with at least this fraction of the most likely token's probability."""
-    seed: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 0)")] = None
-    """Seed of the sampling: the same seed gives the same sample."""
+    seed: int | None = None
+    """Seed of the sampling: the same seed gives the same sample (default: 0)."""
 
     def options(
         self, do_sample: bool = False, temperature: float = 1.0, how: str = "pass --do-sample"

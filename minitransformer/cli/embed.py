@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from tyro.conf import Positional, arg
 
 from ..errors import UserError, counted
-from ..files import to_json
+from ..files import check_can_write, to_json
 from ..runs.run import Run
 from ..tasks import Similarity
-from .arguments import Checkpoint, Device, Flag, RunFolder, check_can_write
 from .lines import decode_line, read_lines, warn_line
-from .parsing import run_command
+from .parsing import parse
 from .wording import unsupported_error
 
 
 def run(argv: list[str]) -> None:
     def embed(
-        run: RunFolder,
-        text: Annotated[tuple[str, ...], Positional, arg(metavar="TEXT...", help_behavior_hint="")] = (),
-        output: Annotated[
-            Path | None, arg(name="output", aliases=["-o"], metavar="FILE.npy", help_behavior_hint="")
-        ] = None,
-        json: Flag = False,
-        overwrite: Flag = False,
-        checkpoint: Checkpoint = "best",
-        device: Device = "cpu",
+        run: Path,
+        text: tuple[str, ...] = (),
+        *,
+        output: Path | None = None,
+        json: bool = False,
+        overwrite: bool = False,
+        checkpoint: str = "best",
+        device: str = "cpu",
     ) -> None:
         """Print a unit vector for each argument, or without arguments for each line of standard input.
 
@@ -62,7 +59,7 @@ def run(argv: list[str]) -> None:
             np.save(output, np.concatenate(found))
             print(f"{counted(sum(map(len, found)), 'vector')} in {output}")
 
-    run_command(embed, argv, "minitransformer embed")
+    parse(embed, argv, "minitransformer embed")
 
 
 def numbered_lines() -> Iterator[dict[str, str]]:

@@ -6,11 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-from tyro.conf import arg
+from typing import Any
 
 from ..data.splits import example_line
 from ..errors import UserError, counted_units
@@ -22,26 +20,46 @@ from ..runs.run import Run
 from ..tasks import Task
 from ..tasks.bootstrap import RESAMPLES
 from ..text.words import scored_words
-from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag, RunFolder
 from .decoding import Search
 from .layout import FIXED, columns, print_lines, wrap
 from .lines import warn_line
-from .parsing import run_command
+from .parsing import parse
 from .readme import write_readme
 from .wording import wording_of
 
 
+@dataclass(frozen=True)
+class FileOptions:
+    """how --data is read"""
+
+    format: str | None = None
+    """The format of --data, if it differs from that of the run's data: see docs/your-data.md."""
+    header: bool | None = None
+    """Whether the first line of --data names its columns: --header or --no-header."""
+    columns: str | None = None
+    """The columns of --data to read, by name or number, such as 2,1."""
+
+    def apply_to(self, data: Any) -> Any:
+        """A run's [data] section with these options, to read another file."""
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        unknown = [name for name in known if not hasattr(data, name)]
+        if unknown:
+            raise UserError(f"--{unknown[0]} has no effect: this run does not read tables.\nLeave it out.")
+        return replace(data, **known) if known else data
+
+
 def run(argv: list[str]) -> None:
     def evaluate_run(
-        run: RunFolder,
-        json: Flag = False,
-        data: DataFile = None,
-        data_dir: DataFolder = None,
-        file: Annotated[FileOptions, arg(name="")] = FileOptions(),  # noqa: B008 (frozen)
-        search: Annotated[Search, arg(name="")] = Search(),  # noqa: B008 (frozen)
-        stride: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None,
-        checkpoint: Checkpoint = "best",
-        device: Device = "cpu",
+        run: Path,
+        *,
+        json: bool = False,
+        data: Path | None = None,
+        data_dir: Path | None = None,
+        file: FileOptions = FileOptions(),
+        search: Search = Search(),  # noqa: B008 (frozen)
+        stride: int | None = None,
+        checkpoint: str = "best",
+        device: str = "cpu",
     ) -> None:
         """Score a run on data that it was not trained on: its own test split, or the file of --data.
 
@@ -71,7 +89,7 @@ def run(argv: list[str]) -> None:
             with suppress(OSError):  # a read-only run can be scored
                 write_readme(run, trained.record.id)
 
-    run_command(evaluate_run, argv, "minitransformer evaluate")
+    parse(evaluate_run, argv, "minitransformer evaluate")
 
 
 def check_generates(run: Run, decoding: Mapping[str, Any]) -> None:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
-
-from tyro.conf import Positional, arg
+from typing import Literal
 
 from ..errors import UserError
 from ..explain import explain, explain_documents
 from ..explain.page import check_name
+from ..files import check_can_write
 from ..runs.run import Run
-from .arguments import Checkpoint, Flag, check_can_write
-from .parsing import run_command
+from .parsing import parse
 
 
 def run(argv: list[str]) -> None:
     def write(
-        run: Annotated[Path | None, Positional, arg(metavar="RUN", help_behavior_hint="")] = None,
-        text: Annotated[str | None, Positional, arg(metavar="TEXT", help_behavior_hint="")] = None,
-        target: Annotated[str | None, Positional, arg(metavar="TARGET", help_behavior_hint="")] = None,
-        output: Annotated[Path, arg(aliases=["-o"], metavar="FILE")] = Path("explain.html"),
-        overwrite: Flag = False,
-        checkpoint: Checkpoint = "best",
-        preset: Annotated[Literal["documents"] | None, arg(help_behavior_hint="")] = None,
+        run: Path | None = None,
+        text: str | None = None,
+        target: str | None = None,
+        *,
+        output: Path = Path("explain.html"),
+        overwrite: bool = False,
+        checkpoint: str = "best",
+        preset: Literal["documents"] | None = None,
     ) -> None:
         """Write a page that walks a sentence through a model, stage by stage, and its gradients back.
 
@@ -52,4 +51,4 @@ def run(argv: list[str]) -> None:
         found.save(output)
         print(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
-    run_command(write, argv, "minitransformer explain")
+    parse(write, argv, "minitransformer explain")

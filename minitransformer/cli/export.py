@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
-
-from tyro.conf import Positional, arg
 
 from ..data.image_processor import image_processor
 from ..pretrained import save_pretrained
 from ..pretrained.adapters import save_adapter
 from ..runs.run import Run
-from .arguments import Checkpoint, Flag, RunFolder
-from .parsing import run_command
+from .parsing import parse
 
 
 def run(argv: list[str]) -> None:
     def export(
-        run: RunFolder,
-        folder: Annotated[Path, Positional, arg(metavar="FOLDER", help_behavior_hint="")],
-        adapter: Flag = False,
-        checkpoint: Checkpoint = "best",
+        run: Path,
+        folder: Path,
+        *,
+        adapter: bool = False,
+        checkpoint: str = "best",
     ) -> None:
         """Write the model and the tokenizer of a run to a new folder, in the format of transformers.
 
@@ -68,4 +65,4 @@ def run(argv: list[str]) -> None:
         names = ", ".join(sorted(path.name for path in folder.iterdir()))
         print(f"{folder}: {names}")
 
-    run_command(export, argv, "minitransformer export")
+    parse(export, argv, "minitransformer export")

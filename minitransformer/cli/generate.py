@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
-
-from tyro.conf import arg
+from pathlib import Path
 
 from ..errors import UserError, check_integer
 from ..files import printable
 from ..runs.run import Run
-from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
-from .parsing import run_command
+from .parsing import parse
 from .wording import unsupported_error
 
 MAX_NEW_TOKENS = 1_000_000
@@ -21,13 +18,14 @@ TEMPERATURE = 0.8
 
 def run(argv: list[str]) -> None:
     def generate(
-        run: RunFolder,
-        prompt: Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="(default: a new line)")] = None,
+        run: Path,
+        *,
+        prompt: str | None = None,
         max_new_tokens: int = 500,
-        greedy: Flag = False,
-        decoding: Annotated[Decoding, arg(name="")] = Decoding(),  # noqa: B008 (frozen)
-        checkpoint: Checkpoint = "best",
-        device: Device = "cpu",
+        greedy: bool = False,
+        decoding: Decoding = Decoding(),  # noqa: B008 (frozen)
+        checkpoint: str = "best",
+        device: str = "cpu",
     ) -> None:
         """Continue a text. Samples at a temperature of 0.8, unless you pass --greedy or --num-beams.
 
@@ -63,4 +61,4 @@ def run(argv: list[str]) -> None:
             print(printable(piece), end="", flush=bool(piece))
         print()
 
-    run_command(generate, argv, "minitransformer generate")
+    parse(generate, argv, "minitransformer generate")

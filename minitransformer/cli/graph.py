@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from tyro.conf import Positional, arg
+from typing import Any, Literal
 
 import minigrad as mg
 from minigrad.graph.saving import DRAWN, TEXTS
 
 from ..data.datasets import DataError
 from ..errors import UserError, check_integer, counted
-from ..files import one_line
+from ..files import check_can_write, one_line
 from ..runs.run import Run
 from ..tasks import Task
 from ..tasks.inputs import inputs_of_run, without_marks
-from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder, check_can_write
-from .parsing import run_command
+from .parsing import parse
 
 
 def run(argv: list[str]) -> None:
     def graph(
-        run: RunFolder,
-        text: Annotated[str | None, Positional, arg(metavar="TEXT", help_behavior_hint="")] = None,
-        translation: Annotated[
-            str | None, Positional, arg(metavar="TRANSLATION", help_behavior_hint="")
-        ] = None,
-        output: Annotated[Path, arg(aliases=["-o"], metavar="FILE")] = Path("graph.html"),
+        run: Path,
+        text: str | None = None,
+        translation: str | None = None,
+        *,
+        output: Path = Path("graph.html"),
         color: Literal["family", "gradient", "bytes", "flops"] = "family",
-        depth: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None,
-        readable: Flag = False,
-        overwrite: Flag = False,
-        data: DataFile = None,
-        data_dir: DataFolder = None,
-        checkpoint: Checkpoint = "best",
-        device: Device = "cpu",
+        depth: int | None = None,
+        readable: bool = False,
+        overwrite: bool = False,
+        data: Path | None = None,
+        data_dir: Path | None = None,
+        checkpoint: str = "best",
+        device: str = "cpu",
     ) -> None:
         """Draw the computation graph of one example's training loss, with gradients.
 
@@ -51,8 +47,8 @@ def run(argv: list[str]) -> None:
         """
         if depth is not None:
             check_integer("depth", depth, 0)
-        check_output(output, overwrite)
         trained = Run(run, checkpoint, device)
+        check_output(output, overwrite)
         task, title = example(trained, text, translation, data, data_dir)
         graph = trace(trained, task, title, readable)
         if depth is not None:
@@ -60,7 +56,7 @@ def run(argv: list[str]) -> None:
         graph.save(output, color=color)
         report(graph, output)
 
-    run_command(graph, argv, "minitransformer graph")
+    parse(graph, argv, "minitransformer graph")
 
 
 def check_output(output: Path, overwrite: bool) -> None:

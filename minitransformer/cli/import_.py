@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated
-
-from tyro.conf import Positional, arg
 
 from ..files import one_line, our_command
 from ..pretrained import PretrainedWarning
 from ..runs.imported import import_run
 from ..runs.run import Run
-from .arguments import Flag
 from .lines import warn_line
-from .parsing import run_command
+from .parsing import parse
 from .wording import command as command_of
 from .wording import needed_prompt
 
 
 def run(argv: list[str]) -> None:
     def import_(
-        folder: Annotated[Path, Positional, arg(metavar="FOLDER", help_behavior_hint="")],
-        run_dir: Annotated[
-            Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/FOLDER)")
-        ] = None,
-        quantize: Flag = False,
-        overwrite: Flag = False,
+        folder: Path,
+        *,
+        run_dir: Path | None = None,
+        quantize: bool = False,
+        overwrite: bool = False,
     ) -> None:
         """Make a run of a pretrained model, which every verb reads: generate, translate, explain, ...
 
         Args:
             folder: A folder of the Hugging Face hub: config.json, model.safetensors, tokenizer files.
-            run_dir: The run folder.
+            run_dir: The run folder (default: runs/FOLDER).
             quantize: Store matrices as 8-bit integers: a quarter of the memory, for use only.
             overwrite: Delete the existing run and replace it.
         """
@@ -48,4 +43,4 @@ def run(argv: list[str]) -> None:
         prompt = needed_prompt(imported.record, imported.tokenizer)
         print(f"use it with: {command_of(recipe, target, [], imported.record.suggested, prompt)}")
 
-    run_command(import_, argv, "minitransformer import")
+    parse(import_, argv, "minitransformer import")

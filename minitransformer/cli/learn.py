@@ -6,11 +6,9 @@ import shlex
 import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
 
 from rich.console import Console
 from rich.table import Table
-from tyro.conf import Positional, arg
 
 from minigrad.io import write_atomically
 
@@ -19,8 +17,7 @@ from ..files import printable, read_json, read_text
 from ..learn import Exercise, Outcome, Progress, exercises, find
 from ..learn.exercise import REASONING
 from ..learn.progress import Record
-from .arguments import Flag
-from .parsing import run_command
+from .parsing import parse
 from .subprocesses import run_python
 
 FOLDER = Path("exercises")
@@ -29,11 +26,12 @@ TIME_LIMIT = 30.0  # seconds for a check, after Python's start and imports; all 
 
 def run(argv: list[str]) -> None:
     def learn(
-        exercise: Annotated[str | None, Positional, arg(metavar="EXERCISE", help_behavior_hint="")] = None,
-        check: Flag = False,
-        hint: Flag = False,
-        solution: Flag = False,
-        dir: Annotated[Path, arg(metavar="DIR")] = FOLDER,
+        exercise: str | None = None,
+        *,
+        check: bool = False,
+        hint: bool = False,
+        solution: bool = False,
+        dir: Path = FOLDER,
     ) -> None:
         """List the exercises, or begin, check or help with one.
 
@@ -71,7 +69,7 @@ def run(argv: list[str]) -> None:
             begin(chosen, dir)
         progress.save()
 
-    run_command(learn, argv, "minitransformer learn")
+    parse(learn, argv, "minitransformer learn")
 
 
 def command(number: int, folder: Path, *options: str) -> str:

@@ -1,22 +1,45 @@
-"""Parses command lines with tyro. Its errors become two-line UserErrors, like all others."""
+"""Command lines: the parameters of a function, or the fields of a dataclass, become arguments.
+
+A function's parameters before `*` are positional arguments. Those after it, and the fields of dataclasses,
+are flags; a default that is a dataclass stands for the flags of its fields. Errors are two-line UserErrors.
+"""
 
 from __future__ import annotations
 
-import functools
-import io
+import inspect
 import re
+import shutil
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
-from itertools import dropwhile, takewhile, zip_longest
-from typing import Any
+import textwrap
+from argparse import (
+    SUPPRESS,
+    ArgumentParser,
+    ArgumentTypeError,
+    BooleanOptionalAction,
+    RawDescriptionHelpFormatter,
+)
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, fields, is_dataclass, replace
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
-import tyro
-
+from ..base_config import Config
 from ..errors import UserError, did_you_mean, truncated_repr
+from ..files import one_line
 
-LIMIT = 300  # characters of an error
-SWITCHES = ("header",)  # options that are True, False or None, for which tyro expects a value
+T = TypeVar("T")
+
+HELP = {  # of arguments that several verbs have
+    "run": "The run folder.",
+    "data": "Your own file: the run's data, if it has moved, or other data.",
+    "data_dir": "A folder with the public data set; by default, it is downloaded.",
+    "checkpoint": "best, last, ema (the moving average at the last one), average:5 (the mean of the newest "
+    "five), or a name such as step-00000400.",
+    "device": "cpu, cuda (or cuda:1), or auto, a GPU if there is one.",
+}
+SHORT = {"output": "-o"}
 OTHER_NAMES = {  # names of Hugging Face's Trainer and generate, nanoGPT and others -> our options
     "batch-size": "max-tokens",
     "beam-size": "num-beams",
@@ -40,97 +63,166 @@ OTHER_NAMES = {  # names of Hugging Face's Trainer and generate, nanoGPT and oth
     "output-dir": "run-dir",
     "save-steps": "checkpoint-every",
 }
-FRAME = "│╭╮╰╯─- "  # of the box that tyro draws around errors
-REWORDED = {  # messages of Python and tyro -> ours
-    r"invalid literal for int\(\) with base \d+: ": "expected an integer, got ",
-    r"could not convert string to float: ": "expected a number, got ",
-    r"Expected 1 values$": "Expected a value",
-}
-HELP = " " * 9  # the indent of an argument's help in that box
 
 
-def run_command(function: Callable[..., None], argv: Sequence[str], prog: str) -> None:
-    """Call a function with arguments parsed from a command line."""
-
-    @functools.wraps(function)
-    def bound(*values: Any, **named: Any) -> Callable[[], None]:
-        return functools.partial(function, *values, **named)
-
-    parse(bound, argv, prog)()
-
-
-def parse(target: Callable[..., Any], argv: Sequence[str], prog: str, **settings: Any) -> Any:
-    """Call a function or class with parsed arguments; a UserError if they are invalid."""
-    messages = io.StringIO()
-    argv = with_switches(argv)
-    try:
-        with redirect_stderr(messages):
-            made, unknown = tyro.cli(target, args=argv, prog=prog, return_unknown_args=True, **settings)
-    except SystemExit as exit:
-        if not exit.code:  # after --help
-            raise
-        cause: BaseException | None = exit
-        while cause is not None and not isinstance(cause, UserError):
-            cause = cause.__context__
-        raise UserError(str(cause) if cause else _tyro_error(messages.getvalue(), prog)) from None
-    if messages.getvalue():  # warnings
-        print(messages.getvalue(), end="", file=sys.stderr)
-    if unknown:
-        raise UserError(_unknown_error(unknown, _options(target, prog, settings), prog))
-    return made
+def parse(target: Callable[..., T], argv: Sequence[str] | None = None, prog: str | None = None) -> T:
+    """Call a function or class with the arguments of a command line, by default that of the process."""
+    about, _, _ = (inspect.getdoc(target) or "").partition("\nArgs:\n")
+    if about.startswith(f"{target.__name__}("):  # what Python writes for a dataclass without a docstring
+        about = ""
+    parser = Parser(prog or Path(sys.argv[0]).name, about)
+    parser.add(target)
+    given = parser.read(sys.argv[1:] if argv is None else argv)
+    values = {name: given[name] for name, *_ in _parameters(target) if name in given}
+    parts = {n: default for n, _, default, _ in _parameters(target) if is_dataclass(default)}
+    return target(**values, **{name: with_values(part, given) for name, part in parts.items()})
 
 
-def with_switches(argv: Sequence[str]) -> list[str]:
-    """The arguments with `--header` and `--no-header` expanded to `--header True` and `--header False`."""
-    expanded = []
-    for word, following in zip_longest(argv, argv[1:], fillvalue=""):
-        name = word.removeprefix("--")
-        if word.startswith("--no-") and name.removeprefix("no-") in SWITCHES:
-            expanded += [f"--{name.removeprefix('no-')}", "False"]
-        elif word.startswith("--") and name in SWITCHES and following not in ("None", "True", "False"):
-            expanded += [word, "True"]
-        else:
-            expanded.append(word)
-    return expanded
+def with_values(part: T, given: Mapping[str, Any]) -> T:
+    """A dataclass with those of the values that are of its fields."""
+    names = [field.name for field in fields(part)]  # type: ignore[arg-type]
+    return replace(part, **{name: given[name] for name in names if name in given})  # type: ignore[type-var]
 
 
-def _unknown_error(words: Sequence[str], options: Sequence[str], prog: str) -> str:
-    """The error for arguments that are neither options of the command nor their values."""
-    word = next((word for word in words if word.startswith("-")), words[0])
-    name = word.partition("=")[0].replace("_", "-")
-    if not name.startswith("-"):
-        return f"unexpected argument {truncated_repr(word)}.\n`{prog} --help` shows what it takes."
-    options = [option for option in options if option != name]  # --help may speak of another command's
-    others = {f"--{other}" for other in OTHER_NAMES.get(name[2:], "").split()}
-    longer = [option for option in options if name[2:] in option][:3] if len(name) > 5 else []
-    close = did_you_mean(name, options)
-    if found := [option for option in options if option in others] or (longer if not close else []):
-        close = f" Did you mean {' or '.join(found)}?"
-    return f"there is no option {truncated_repr(name)}.{close}\n`{prog} --help` lists them."
+class Parser(ArgumentParser):
+    """Parses the arguments that `add` has added. Only those that are given have a value."""
+
+    def __init__(self, prog: str, about: str = "", has_help: bool = True) -> None:
+        width = shutil.get_terminal_size((80, 24)).columns
+        super().__init__(
+            prog=prog,
+            usage=f"{prog} [options]",
+            description="\n\n".join(textwrap.fill(text, width) for text in about.split("\n\n")),
+            formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, max_help_position=28, width=width),
+            argument_default=SUPPRESS,
+            allow_abbrev=False,
+            add_help=False,
+        )
+        self._negative_number_matcher = re.compile(r"-(\.?\d|inf|nan)")  # argparse knows no -1e-3
+        self.flags = ["--help"]
+        if has_help:
+            self.add_argument("-h", "--help", action="help", help=SUPPRESS)
+
+    def add(self, target: Any, heading: str | None = None) -> None:
+        """Add the parameters of a function, or the fields of a dataclass or of an instance of one."""
+        group = self.add_argument_group(heading)
+        texts = HELP | _help_of(target)
+        for name, kind, default, is_positional in _parameters(target):
+            if is_dataclass(default):
+                self.add(default, default.__doc__)
+                continue
+            settings = _settings(kind, default, isinstance(target, Config))
+            is_shown = default is not False and default not in (None, "", (), MISSING)
+            value = " ".join(map(str, default)) if isinstance(default, tuple) else default
+            text = texts.get(name, "") + (f" (default: {value})" if is_shown else "")
+            settings["help"] = text.strip().replace("%", "%%")
+            if is_positional:
+                nargs = settings.setdefault("nargs", None if default is MISSING else "?")
+                title = {None: name.upper(), "?": f"[{name.upper()}]"}.get(nargs, f"{name.upper()}...")
+                self.usage = str(self.usage).replace("[options]", f"{title} [options]")
+                # without a word, argparse would convert the text SUPPRESS
+                group.add_argument(name, **settings | {"metavar": name.upper(), "default": MISSING})
+                continue
+            flag = f"--{name.replace('_', '-')}"
+            group.add_argument(*filter(None, [SHORT.get(name), flag]), dest=name, **settings)
+            self.flags.append(flag)
+
+    def read(self, words: Sequence[str]) -> dict[str, Any]:
+        """The values that the words give, by name; a UserError if a word is unknown."""
+        given, rest = self.read_known(words)
+        if rest:
+            raise UserError(self._unknown_error(rest))
+        return given
+
+    def read_known(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+        """The values that the words give, by name, and the words of unknown arguments."""
+        given, rest = self.parse_known_intermixed_args(list(map(_with_hyphens, words)))
+        values = {name: value for name, value in vars(given).items() if value is not MISSING}
+        return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}, rest
+
+    def error(self, message: str) -> NoReturn:
+        message = one_line(message.removeprefix("argument "))
+        raise UserError(f"{message}.\n`{self.prog} --help` shows what it takes.")
+
+    def _unknown_error(self, words: Sequence[str]) -> str:
+        """The error for arguments that are neither options of the command nor their values."""
+        word = next((word for word in words if word.startswith("-")), words[0])
+        name = word.partition("=")[0]
+        if not name.startswith("-"):
+            return f"unexpected argument {truncated_repr(word)}.\n`{self.prog} --help` shows what it takes."
+        others = {f"--{other}" for other in OTHER_NAMES.get(name[2:], "").split()}
+        longer = [flag for flag in self.flags if name[2:] in flag][:3] if len(name) > 5 else []
+        close = did_you_mean(name, self.flags)
+        if found := [flag for flag in self.flags if flag in others] or (longer if not close else []):
+            close = f" Did you mean {' or '.join(found)}?"
+        return f"there is no option {truncated_repr(name)}.{close}\n`{self.prog} --help` lists them."
 
 
-def _options(target: Callable[..., Any], prog: str, settings: dict[str, Any]) -> list[str]:
-    """The options that --help lists."""
-    shown = io.StringIO()
-    with redirect_stdout(shown), suppress(SystemExit):
-        tyro.cli(target, args=["--help"], prog=prog, **settings)
-    return list(dict.fromkeys(re.findall(r"--[a-z][a-z0-9-]+", shown.getvalue())))
+def _with_hyphens(word: str) -> str:
+    """A flag with hyphens for underscores: `--d_model=8` is `--d-model=8`."""
+    flag, equals, value = word.partition("=")
+    return flag.replace("_", "-") + equals + value if word.startswith("--") else word
 
 
-def _choices(listed: str) -> str:
-    """The choices of an option; None is what it is if it is left out."""
-    names = [name for name in re.findall("'([^']*)'", listed) if name != "None"]
-    return f"Expected {'one of ' if len(names) > 1 else ''}{', '.join(names)}"
+def _parameters(target: Any) -> Iterator[tuple[str, Any, Any, bool]]:
+    """The name, annotation and default of each argument, and whether it is positional."""
+    if is_dataclass(target):
+        hints = get_type_hints(target if isinstance(target, type) else type(target))
+        for field in fields(target):
+            default = field.default if isinstance(target, type) else getattr(target, field.name)
+            yield field.name, hints[field.name], default, field.metadata.get("positional", False)
+        return
+    hints = get_type_hints(target)
+    for name, parameter in inspect.signature(target).parameters.items():
+        default = MISSING if parameter.default is parameter.empty else parameter.default
+        yield name, hints[name], default, parameter.kind is not parameter.KEYWORD_ONLY
 
 
-def _tyro_error(box: str, prog: str) -> str:
-    """tyro's error, without the title, the frame and the explanations of its box."""
-    is_text = lambda line: bool(line.strip(FRAME))
-    body = takewhile(is_text, dropwhile(lambda line: not is_text(line), box.splitlines()[1:]))
-    words = [line.strip("│ ") for line in body if not line.strip("│").startswith(HELP)]
-    first = " ".join(words).removeprefix("Error parsing ").removesuffix(".")
-    for theirs, ours in REWORDED.items():
-        first = re.sub(theirs, ours, first)
-    first = re.sub(r"Expected one of \((.*)\)", lambda found: _choices(found[1]), first)
-    first = first if len(first) <= LIMIT else f"{first[:LIMIT]}..."
-    return f"{first[:1].lower()}{first[1:]}.\n`{prog} --help` shows what it takes."
+def _settings(kind: Any, default: Any, has_opposite: bool) -> dict[str, Any]:
+    """What argparse needs to know of an annotation: bool, Literal, tuple, or another type, or None."""
+    is_optional = NoneType in get_args(kind)
+    kind = next(part for part in get_args(kind) if part is not NoneType) if is_optional else kind
+    if kind is bool:
+        return {"action": BooleanOptionalAction if default is not False or has_opposite else "store_true"}
+    if get_origin(kind) is Literal:
+        return {"choices": get_args(kind)}
+    if get_origin(kind) is tuple:
+        each, *others = get_args(kind)
+        nargs = ("+" if default is MISSING else "*") if others == [...] else 1 + len(others)
+        return {**_settings(each, default, False), "nargs": nargs}
+    return {"type": _converter(kind, is_optional), "metavar": kind.__name__.upper()}
+
+
+def _converter(kind: Callable[[str], Any], is_optional: bool) -> Callable[[str], Any]:
+    def convert(word: str) -> Any:
+        if is_optional and word == "None":
+            return None
+        with suppress(ValueError):
+            return kind(word)
+        expected = "an integer" if kind is int else "a number"
+        raise ArgumentTypeError(f"expected {expected}, got {truncated_repr(word)}")
+
+    return convert
+
+
+# a field with a comment behind it or before it, or a text below it
+FIELD = re.compile(
+    r"^    (?:# (?P<before>.*)\n    )?(?P<name>\w+): "
+    r'(?:[^#\n]*(?:\(\n[^#\n]*)?# (?P<behind>.*)|.*\n    """(?P<below>(?:.|\n)*?)"""|)',
+    re.MULTILINE,
+)
+ARGUMENT = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def _help_of(target: Any) -> dict[str, str]:
+    """The help of arguments: from the section Args of a docstring, or from the source of a dataclass."""
+    if not is_dataclass(target):
+        found = dict(ARGUMENT.findall((inspect.getdoc(target) or "").partition("\nArgs:\n")[2]))
+        return {name: " ".join(text.split()) for name, text in found.items()}
+    texts = {}
+    for cls in reversed((target if isinstance(target, type) else type(target)).__mro__):
+        with suppress(OSError, TypeError):  # of a class without source code
+            for field in FIELD.finditer(inspect.getsource(cls)):
+                text = field["behind"] or field["below"] or field["before"] or ""
+                texts[field["name"]] = " ".join(text.split())
+    return texts

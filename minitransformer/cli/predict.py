@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any
-
-from tyro.conf import Positional, arg
+from pathlib import Path
+from typing import Any
 
 from ..errors import UserError, check_integer, counted
 from ..files import printable, to_json
 from ..runs.run import Run
 from ..tasks.predictions import Prediction
-from .arguments import Checkpoint, Device, Flag, RunFolder
 from .lines import decode_line, read_lines, warn
-from .parsing import run_command
+from .parsing import parse
 from .wording import predicts, unsupported_error
 
 Inputs = list[list[Any]]  # each a text, or several: a question and a context; or a list of words
@@ -21,13 +19,14 @@ Inputs = list[list[Any]]  # each a text, or several: a question and a context; o
 
 def run(argv: list[str]) -> None:
     def predict(
-        run: RunFolder,
-        text: Annotated[tuple[str, ...], Positional, arg(metavar="TEXT...", help_behavior_hint="")] = (),
+        run: Path,
+        text: tuple[str, ...] = (),
+        *,
         top: int = 5,
-        words: Flag = False,
-        json: Flag = False,
-        checkpoint: Checkpoint = "best",
-        device: Device = "cpu",
+        words: bool = False,
+        json: bool = False,
+        checkpoint: str = "best",
+        device: str = "cpu",
     ) -> None:
         """Label, answer or complete: each argument, or without arguments each line of standard input.
 
@@ -54,7 +53,7 @@ def run(argv: list[str]) -> None:
         for lines in predict_lines(trained, read_lines("predict"), top, json, words):
             print(*lines, sep="\n", flush=True)
 
-    run_command(predict, argv, "minitransformer predict")
+    parse(predict, argv, "minitransformer predict")
 
 
 def check_words(run: Run, words: bool) -> None:

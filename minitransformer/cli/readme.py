@@ -58,11 +58,8 @@ def write_readme(folder: Path, run_id: str | None = None) -> bool:
     record = read_record(folder)
     if record is None or not record.begun or run_id not in (None, record.id):
         return True
-    try:
-        lines = [*_lines(folder, record, read_config(folder, record))]
-    except (KeyError, TypeError, AttributeError):  # somebody has edited the record
-        return True
-    text = ("\n".join(lines) + "\n").encode(errors="replace")
+    lines = _lines(folder, record, read_config(folder, record))
+    text = "".join(f"{line}\n" for line in lines).encode(errors="replace")
     with lock_evaluation(folder):
         check_run(folder, record.id)
         delete_leftovers(folder, [README])

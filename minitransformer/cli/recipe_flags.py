@@ -1,17 +1,18 @@
-"""A recipe whose keys are flags, for `train`, `card` and `sweep`."""
+"""A recipe whose keys are flags, for `train`, `card` and `sweep`.
+
+`read_options` reads the flags that do not depend on the recipe, and leaves the others. Since some of them
+choose another model or other data, only then is it known which keys there are; `read_settings` reads these.
+"""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, make_dataclass, replace
-from itertools import zip_longest
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
-
-from tyro.conf import OmitArgPrefixes, arg
+from typing import Any, TypeVar
 
 from .. import recipes
 from ..errors import UserError, truncated_repr
@@ -19,21 +20,21 @@ from ..recipes import Recipe
 from ..runs.folder import read_config
 from ..runs.run import record_of
 from ..tasks import task_class
-from .arguments import DataFolder
 from .layout import wrap
-from .parsing import parse
+from .parsing import Parser, with_values
 
 
 @dataclass(frozen=True)
 class RecipeOptions:
     """Options that are not keys of a recipe, but change its data or model."""
 
-    data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    data: Path | None = None
     """Your own data; docs/your-data.md has each task's format (pairs: source<TAB>target on each line)."""
-    data_dir: DataFolder = None
-    model_type: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    data_dir: Path | None = None
+    """A folder with the public data set; by default, it is downloaded."""
+    model_type: str | None = None
     """Another model type, of the sizes of the recipe; its keys become flags."""
-    preset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    preset: str | None = None
     """A model by name, such as gpt2 or paper-base."""
 
 
@@ -69,32 +70,32 @@ def listing() -> str:
     return "\n".join(lines)
 
 
-def with_flags(recipe: Recipe, argv: Sequence[str], options: T, verb: str, about: str) -> tuple[Recipe, T]:
-    """The recipe with flags applied to its keys, and the options."""
-    check_one_file(argv)
-    chosen = [last_flag(argv, name) for name in ("model-type", "preset")]
-    if any(chosen):
-        recipe = recipes.with_model(recipe, *chosen)
-    source = last_flag(argv, "init-from")
-    if source and "--resume" not in argv:
-        check_no_tokenizer(argv, source)
-        recipe = recipe if chosen[1] else with_model_of(recipe, Path(source))
-    parts = {"run": options, "data": recipe.data, "model": recipe.model, "training": recipe.training}
-    keys = [(name, type(part), part) for name, part in parts.items()]
-    bundle: Any = make_dataclass(verb.capitalize(), keys, frozen=True)
-    prog = f"minitransformer {verb} {recipe.name}"
-    args = parse(bundle, argv, prog, description=about, config=(OmitArgPrefixes,))
-    return recipes.with_settings(recipe, args.data, args.model, args.training), args.run
+def read_options(options: T, words: Sequence[str], prog: str) -> tuple[T, list[str]]:
+    """The options with the values that the words give, and the words of other flags."""
+    check_one_file(words)
+    parser = Parser(prog, has_help=False)
+    parser.add(options)
+    given, rest = parser.read_known(words)
+    return with_values(options, given), rest
 
 
-def check_no_tokenizer(argv: Sequence[str], source: str) -> None:
-    """Raise a UserError for flags of a new tokenizer beside --init-from, which gives the run its own."""
-    for name in ("tokenizer", "vocab-size"):
-        if (value := last_flag(argv, name)) is not None:
-            raise UserError(
-                f"--{name} {value} has no effect with --init-from: the run has the tokenizer "
-                f"of {source}.\nLeave one of the two out."
-            )
+def read_settings(
+    recipe: Recipe, words: Sequence[str], prog: str, options: RecipeOptions, about: str
+) -> dict[str, Any]:
+    """The values that the words give to keys of the recipe; `options` are for --help."""
+    parser = Parser(prog, about)
+    parser.add(options, "options")
+    for part in ("data", "model", "training"):
+        parser.add(getattr(recipe, part), part)
+    return parser.read(words)
+
+
+def with_settings(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
+    """The recipe with these values of its keys."""
+    data, model, training = (
+        with_values(part, settings) for part in (recipe.data, recipe.model, recipe.training)
+    )
+    return recipes.with_settings(recipe, data, model, training)
 
 
 def with_model_of(recipe: Recipe, folder: Path) -> Recipe:
@@ -150,13 +151,3 @@ def check_one_file(argv: Sequence[str]) -> None:
                 f"Join the lines of parallel texts: paste {first} {second} > pairs.tsv. Other splits are for "
                 f"--validation-data and --test-data."
             )
-
-
-def last_flag(argv: Sequence[str], name: str) -> str | None:
-    """The value of a flag that must be known before the others are parsed; None if it is not given."""
-    value = None
-    for word, following in zip_longest(argv, argv[1:], fillvalue=""):
-        flag, equals, rest = word.partition("=")
-        if flag.replace("_", "-") == f"--{name}":
-            value = rest if equals else following
-    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .parsing import run_command
+from .parsing import parse
 from .recipe_flags import listing
 
 
@@ -10,5 +10,5 @@ def run(argv: list[str]) -> None:
     def recipes() -> None:
         """List the recipes that come with the package."""
 
-    run_command(recipes, argv, "minitransformer recipes")
+    parse(recipes, argv, "minitransformer recipes")
     print(listing())

@@ -6,9 +6,6 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
-
-from tyro.conf import arg
 
 from ..errors import check_integer
 from ..files import read_text
@@ -20,16 +17,15 @@ from ..runs.summaries import metrics_of
 from ..tasks import task_class
 from ..tasks.metrics import METRICS
 from ..training.log import read_log, training_loss
-from .arguments import RunFolder
 from .charts import chart
 from .evaluate import report
 from .layout import FIXED, print_lines, terminal_width, wrap
-from .parsing import run_command
+from .parsing import parse
 from .readme import COMMAND, facts
 
 
 def run(argv: list[str]) -> None:
-    def show(run: RunFolder, predictions: Annotated[int, arg(metavar="INT")] = 3) -> None:
+    def show(run: Path, *, predictions: int = 3) -> None:
         """Show a run's settings, curves, scores, and best and worst predictions.
 
         Reads the files of the run folder; nothing is computed.
@@ -47,7 +43,7 @@ def run(argv: list[str]) -> None:
             report(scores, task_class(recipe.task))
         print_lines(examples(run, predictions))
 
-    run_command(show, argv, "minitransformer show")
+    parse(show, argv, "minitransformer show")
 
 
 def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:

@@ -112,7 +112,8 @@ def plan_runs(argv: Sequence[str]) -> list[SweepRun]:
 
 def check(one: SweepRun) -> type[Task]:
     """The task of a run; a UserError for invalid flags, or a folder with a run of other settings."""
-    recipe, options, *_ = read_command([*one.words, f"--run-dir={one.folder}"])
+    training = read_command([*one.words, f"--run-dir={one.folder}"])
+    recipe, options = training.recipe, training.options
     task = task_class(recipe.task)
     for name, known in ((recipe.task, task), (recipe.model_type, model_class(recipe.model_type))):
         if len(COMMAND) == 1 and not known.__module__.startswith("minitransformer."):

@@ -6,12 +6,11 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from rich.console import Console
-from tyro.conf import arg
 
 import minigrad as mg
 from minigrad import CaptureError, MinigradError, nn
@@ -50,14 +49,21 @@ from ..training.config import TrainConfig
 from ..training.diagnostics import Diagnostics
 from ..training.freezing import trained_line
 from ..training.ranks import Ranks, code_sha256, join
-from ..training.storage import EVENTS, METRICS, README, lock
+from ..training.storage import CHECKPOINTS, EVENTS, METRICS, README, lock
 from ..training.tensorboard import TensorBoard
 from ..training.trainer import Trainer
 from . import pictures
-from .arguments import Device, Flag
 from .evaluate import compare_with_recipe, evaluate, report
 from .readme import write_readme
-from .recipe_flags import RecipeOptions, check_recipe_is_named, last_flag, taken_settings, with_flags
+from .recipe_flags import (
+    RecipeOptions,
+    check_recipe_is_named,
+    read_options,
+    read_settings,
+    taken_settings,
+    with_model_of,
+    with_settings,
+)
 from .wording import command as command_of
 from .wording import describe_splits
 
@@ -66,28 +72,27 @@ from .wording import describe_splits
 
 @dataclass(frozen=True)
 class Options(RecipeOptions):
-    """Data, run folder and device."""
+    """The options of `train` that are not keys of a recipe."""
 
-    validation_data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    validation_data: Path | None = None
     """Your own validation data; by default, a tenth of --data is held out."""
-    test_data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    test_data: Path | None = None
     """Your own test data; by default, another tenth of --data is held out."""
-    run_dir: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/RECIPE)")] = None
-    """The run folder."""
-    init_from: Annotated[Path | None, arg(metavar="RUN", help_behavior_hint="")] = None
+    run_dir: Path | None = None
+    """The run folder (default: runs/RECIPE)."""
+    init_from: Path | None = None
     """A run to start from: its tokenizer, and its weights where name and shape match."""
-    resume: Flag = False
+    resume: bool = False
     """Continue from the run's last checkpoint."""
-    overwrite: Flag = False
+    overwrite: bool = False
     """Delete the existing run and start over."""
-    device: Device = "cpu"
-    capture: Flag = False
+    device: str = "cpu"
+    """cpu, cuda (or cuda:1), or auto, a GPU if there is one."""
+    capture: bool = False
     """On a GPU, capture the step once, and replay it without Python."""
-    no_capture: Flag = False
-    """Run each step without capture (the default)."""
-    diagnostics: Flag = False
+    diagnostics: bool = False
     """Log and plot gradients, updates, attention entropy and dead units of each layer."""
-    tensorboard: Flag = False
+    tensorboard: bool = False
     """Also write TensorBoard files, to RUN/tensorboard (needs the extra `tensorboard`)."""
 
     @property
@@ -96,18 +101,42 @@ class Options(RecipeOptions):
         return Sources(self.data, self.validation_data, self.test_data, self.data_dir)
 
 
+@dataclass(frozen=True)
+class StoredRun:
+    """A run to resume, as stored in its folder."""
+
+    record: Record
+    recipe: Recipe
+    tokenizer: Tokenizer | None
+
+
+@dataclass(frozen=True)
+class Training:
+    """A parsed command line, and what `--resume` continues."""
+
+    name: str  # of a recipe, or the path of a recipe file or a run
+    command: str
+    named: Recipe  # of that name, without flags
+    original: Original | None  # the run to repeat, if `name` is a run
+    options: Options
+    folder: Path
+    recipe: Recipe
+    sources: Sources
+    settings: dict[str, Any] = field(default_factory=dict)  # the values that flags give to the recipe's keys
+    resumed: StoredRun | None = None
+    ranks: Ranks = field(default_factory=Ranks)
+    device: str = "cpu"
+
+
 USAGE = "usage: minitransformer train RECIPE|file.toml|RUN [options]   (train RECIPE --help lists them)"
 
 
 def run(argv: list[str]) -> None:
     ranks = join(requested_device(argv))
     with ranks.print_on_rank_0():
-        recipe, options, folder, original = read_command(argv)
-    command = our_command(["train", *argv])
-    training = Training(
-        argv[0], command, recipe, options, options.sources, folder, ranks, check_device(options.device),
-        None, original,
-    )  # fmt: skip
+        training = read_command(argv)
+        options, folder = training.options, training.folder
+    training = replace(training, ranks=ranks, device=check_device(options.device))
     with ExitStack() as stack:
         if ranks.rank == 0:
             pictures.check()
@@ -115,12 +144,9 @@ def run(argv: list[str]) -> None:
             if folder.exists():  # a new folder is created only when everything else is valid
                 lock_folder(folder, options, stack)
         ranks.barrier()  # no other training writes to the folder from here on
-        with ranks.print_on_rank_0():
-            if options.resume:
-                training = read_run(training, argv[1:])
-            elif original is not None:
-                repeated = replace(training, sources=original.sources(options.sources))
-                training = with_own_data(repeated, argv[1:])
+        if options.resume:
+            with ranks.print_on_rank_0():
+                training = read_run(training)  # again: it may have changed before the lock
         finished = train(training, stack)
         if not finished:
             raise SystemExit(1)
@@ -135,93 +161,84 @@ def lock_folder(folder: Path, options: Options, stack: ExitStack) -> None:
 def requested_device(argv: list[str]) -> str:
     """The --device of a command line ("cpu", "cuda" or "cuda:1"), needed to join the ranks before parsing.
 
-    "cpu" if the device is not available: `train` raises the error, once for all ranks.
+    "cpu" if the command line is invalid: `train` raises the error, once for all ranks.
     """
-    device = last_flag(argv, "device") or "cpu"
-    if device.startswith("cuda:"):
-        return device
     try:
-        return check_device(device).partition(":")[0]
-    except MinigradError:
+        device = read_options(Options(), argv[1:], "minitransformer train")[0].device
+        return device if device.startswith("cuda:") else check_device(device).partition(":")[0]
+    except (UserError, MinigradError):
         return "cpu"
 
 
-def read_command(argv: list[str]) -> tuple[Recipe, Options, Path, Original | None]:
-    """Parse a command line: recipe, options, run folder, and the run to repeat, if it names one."""
+def read_command(argv: list[str]) -> Training:
+    """Parse a command line. Its flags change the recipe or, with --resume, the settings of the run."""
     check_recipe_is_named(argv, USAGE)
+    prog = f"minitransformer train {argv[0]}"
     original = Original.read(argv[0])
-    defaults = original.recipe if original else recipes.load_recipe(argv[0])
+    start = original.recipe if original else recipes.load_recipe(argv[0])
     if original is None:
-        check_names(defaults.expect, task_class(defaults.task).known_metrics())
-    recipe, options = parse(defaults, argv[1:])
-    if options.data is not None and original is None:
-        recipe, options = parse(recipes.with_own_data(defaults, options.data.name), argv[1:])
+        check_names(start.expect, task_class(start.task).known_metrics())
+    options, words = read_options(Options(), argv[1:], prog)
     if options.run_dir is not None:
         folder = options.run_dir
     elif original is not None and options.resume:
         folder = original.folder
     else:
-        folder = Path("runs") / check_name(defaults.name, "name")
-    return recipe, options, folder, original
+        folder = Path("runs") / check_name(start.name, "name")
+    sources = options.sources if original is None else original.sources(options.sources)
+    command = our_command(["train", *argv])
+    training = Training(argv[0], command, start, original, options, folder, start, sources)
+    training = read_run(training) if options.resume else with_base(training, None)
+    about = f"{start.description}\n\nEach key of the recipe is a flag; its value is the default."
+    settings = read_settings(training.recipe, words, prog, options, about)
+    check_no_tokenizer(options, settings)
+    return replace(training, settings=settings, recipe=with_settings(training.recipe, settings))
 
 
-def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
-    """Parse flags: the recipe with flags applied to its keys, and the options."""
-    about = f"{recipe.description}\n\nEach key of the recipe is a flag; its value is the default."
-    return with_flags(recipe, argv, Options(), "train", about)
-
-
-@dataclass(frozen=True)
-class StoredRun:
-    """A run to resume, as stored in its folder."""
-
-    record: Record
-    recipe: Recipe
-    tokenizer: Tokenizer | None
-
-
-@dataclass(frozen=True)
-class Training:
-    """A parsed command line."""
-
-    name: str  # of a recipe, or the path of a recipe file or a run
-    command: str
-    recipe: Recipe
-    options: Options
-    sources: Sources
-    folder: Path
-    ranks: Ranks
-    device: str
-    resumed: StoredRun | None
-    original: Original | None  # the run to repeat
-
-
-def read_run(training: Training, flags: list[str]) -> Training:
-    """The training, resumed with the settings and data of the run in its folder, if there is one."""
+def read_run(training: Training) -> Training:
+    """The training, with the settings and data of the run in its folder, if there is one."""
     folder = training.folder
     record = read_record(folder)
     if record is None:
-        return training
-    if record.recipe != training.recipe.name:
+        return with_base(training, None)
+    if record.recipe != training.named.name:
         raise RunError(
-            f"{folder} is a run of {record.recipe}, not of {training.recipe.name}.\n"
+            f"{folder} is a run of {record.recipe}, not of {training.named.name}.\n"
             f"Pass its recipe, or another --run-dir DIR."
         )
-    sources = record.sources.updated(training.options.sources)
-    if record.begun:  # flags change the run's settings, not the recipe's
-        resumed = StoredRun(record, read_config(folder, record), read_tokenizer(folder, record))
-        recipe, options = parse(resumed.recipe, flags)
-        return replace(training, recipe=recipe, options=options, sources=sources, resumed=resumed)
-    return with_own_data(replace(training, sources=sources), flags)
+    training = replace(training, sources=record.sources.updated(training.options.sources))
+    if not record.begun:
+        return with_base(training, None)
+    stored = StoredRun(record, read_config(folder, record), read_tokenizer(folder, record))
+    return with_base(replace(training, resumed=stored), stored.recipe)
 
 
-def with_own_data(training: Training, flags: list[str]) -> Training:
-    """The training with the recipe for the user's data, if an earlier run, and no flag, names such data."""
-    data = training.sources.data
-    if data is None or training.options.data is not None:
-        return training
-    recipe, options = parse(recipes.with_own_data(training.recipe, data.name), flags)
-    return replace(training, recipe=recipe, options=options)
+def with_base(training: Training, recipe: Recipe | None) -> Training:
+    """The training with the recipe of the run to resume, or else one for the data and model of its options.
+
+    The flags of keys change it, once they are parsed.
+    """
+    options, data = training.options, training.sources.data
+    if recipe is None:
+        recipe = training.named
+        if data is not None and training.original is None:
+            recipe = recipes.with_own_data(recipe, data.name)
+    recipe = recipes.with_model(recipe, options.model_type, options.preset)
+    if options.init_from is not None and not options.resume and not options.preset:
+        recipe = with_model_of(recipe, options.init_from)
+    return replace(training, recipe=with_settings(recipe, training.settings))
+
+
+def check_no_tokenizer(options: Options, settings: dict[str, Any]) -> None:
+    """Raise a UserError for flags of a new tokenizer beside --init-from, which gives the run its own."""
+    if options.init_from is None or options.resume:
+        return
+    for name in ("tokenizer", "vocab_size"):
+        if name in settings:
+            raise UserError(
+                f"--{name.replace('_', '-')} {settings[name]} has no effect with --init-from: the run has "
+                f"the tokenizer of {options.init_from}.\nLeave one of the two out."
+            )
 
 
 @dataclass(frozen=True)
@@ -309,10 +326,10 @@ def prepare(training: Training) -> TrainingSetup:
 
 def check_adapters(training: TrainConfig) -> None:
     """Raise a UserError for settings of adapters without adapters."""
-    for field in fields(training):
-        value = getattr(training, field.name)
-        if not training.lora_rank and field.name.startswith("lora_") and value != field.default:
-            flag = f"--{field.name.replace('_', '-')}"
+    for each in fields(training):
+        value = getattr(training, each.name)
+        if not training.lora_rank and each.name.startswith("lora_") and value != each.default:
+            flag = f"--{each.name.replace('_', '-')}"
             raise UserError(
                 f"{flag} {value} has no effect without adapters.\nAdd --lora-rank 8, or leave {flag} out."
             )
@@ -359,11 +376,9 @@ def choose_tokenizer(
 
 def settings_lines(training: Training, source: Source) -> list[str]:
     """A line with the settings that come from the run of --init-from; none if all were so before."""
-    options, original = training.options, training.original
-    if options.preset:  # settings of its own
+    if training.options.preset:  # settings of its own
         return []
-    before = recipes.load_recipe(training.name) if original is None else original.recipe
-    taken = taken_settings(before, training.recipe, source.folder)
+    taken = taken_settings(training.named, training.recipe, source.folder)
     return [f"settings from {source.folder}: {taken}"] if taken else []
 
 
@@ -380,10 +395,8 @@ def build_task(
         raise UserError(f"{problem}\nPass --init-from a run whose task has it, or leave it out.") from None
 
 
-def step_runner(options: Any, device: str, console: Console) -> Callable[[Any], Any] | None:
+def step_runner(options: Options, device: str, console: Console) -> Callable[[Any], Any] | None:
     """The trainer's `step_runner`: `capture_step` with --capture on a GPU, else None."""
-    if options.capture and options.no_capture:
-        raise UserError("--capture and --no-capture exclude each other.\nPass one of them, or neither.")
     if options.capture and device == "cpu":
         console.print("--capture has no effect on a CPU")
     return capture_step if options.capture and device != "cpu" else None
@@ -474,7 +487,7 @@ def finish(
     print_results(run, setup.splits, scores)
     for line in pictures.picture_lines(folder):
         console.print(line)
-    console.print(f"checkpoints: {folder / 'checkpoints'}")
+    console.print(f"checkpoints: {folder / CHECKPOINTS}")
     command = command_of(setup.recipe, folder, setup.record.examples, setup.record.suggested)
     console.print(f"use it with: {command}")
 
@@ -500,7 +513,7 @@ def initial_run(training: Training) -> Source | None:
             f"{training.folder} has already started; --init-from has no effect.\n"
             f"Leave it out, or start over with --overwrite."
         )
-    if not resumed.record.init_from or Checkpoints(training.folder / "checkpoints").names():
+    if not resumed.record.init_from or Checkpoints(training.folder / CHECKPOINTS).names():
         return None
     source = Source.read(Path(resumed.record.init_from["folder"]))
     if source.to_json() != resumed.record.init_from:
@@ -562,7 +575,7 @@ def _resume_command(training: Training) -> str:
     options = training.options
     words: list[object] = ["train", training.name, "--resume", "--run-dir", training.folder]
     words += ["--device", options.device] if options.device != "cpu" else []
-    words += ["--capture"] if options.capture else ["--no-capture"] if options.no_capture else []
+    words += ["--capture"] if options.capture else []
     words += ["--diagnostics"] if options.diagnostics else []
     words += ["--tensorboard"] if options.tensorboard else []
     return our_command(words)

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Annotated, Any
-
-from tyro.conf import Positional, arg
+from pathlib import Path
+from typing import Any
 
 from ..errors import UserError
 from ..files import one_line
 from ..runs.run import Run
 from ..tasks.inputs import warn_of_unknown
-from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .lines import decode_line, read_lines, warn
-from .parsing import run_command
+from .parsing import parse
 from .wording import unsupported_error
 
 
 def run(argv: list[str]) -> None:
     def translate(
-        run: RunFolder,
-        text: Annotated[tuple[str, ...], Positional, arg(metavar="TEXT...", help_behavior_hint="")] = (),
-        do_sample: Flag = False,
-        decoding: Annotated[Decoding, arg(name="")] = Decoding(),  # noqa: B008 (frozen)
-        checkpoint: Checkpoint = "best",
-        device: Device = "cpu",
+        run: Path,
+        text: tuple[str, ...] = (),
+        *,
+        do_sample: bool = False,
+        decoding: Decoding = Decoding(),  # noqa: B008 (frozen)
+        checkpoint: str = "best",
+        device: str = "cpu",
     ) -> None:
         """Translate sentences: each argument, or without arguments each line of standard input.
 
@@ -47,7 +46,7 @@ def run(argv: list[str]) -> None:
         for lines in translate_lines(trained, read_lines("translate"), **options):
             print(*map(one_line, lines), sep="\n", flush=True)
 
-    run_command(translate, argv, "minitransformer translate")
+    parse(translate, argv, "minitransformer translate")
 
 
 def translate_arguments(run: Run, texts: Sequence[str], **decoding: Any) -> list[str]:

@@ -50,8 +50,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
     The weights are (B, H, T, S), of T queries and S keys, on the model's device, and those before dropout;
     they have no gradient. A module that is called several times, as in generation, has a list of them. With a
     cache, the queries are the new tokens of each call. The attention of a `Seq2Seq` has one head. Recorded
-    are the model's `MultiHeadAttention` modules, and subclasses of your own. A step that `mg.capture` replays
-    runs no Python, and records nothing.
+    are the model's `MultiHeadAttention` modules; a subclass with an `attend` of its own also defines
+    `weights`. A step that `mg.capture` replays runs no Python, and records nothing.
 
     The model's outputs, gradients and random draws stay the same, bit for bit.
 

@@ -22,35 +22,45 @@ from .masks import check_same_batch, resolve_mask
 from .relative_positions import RotaryScaling, rotary
 
 
-def attention_weights(
+def attention_scores(
     q: Float[Tensor, "... T d"], k: Float[Tensor, "... S d"], mask: Tensor | None = None,
     scale: float | None = None, is_causal: bool = False,
 ) -> Float[Tensor, "... T S"]:  # fmt: skip
-    """softmax(Q Kᵀ / sqrt(d_k)), equation 1 without V: how much each query attends to each key.
+    """Q Kᵀ / sqrt(d_k), -inf where a query may not attend.
 
-    A boolean mask is True where a query may attend; numbers, such as ALiBi's, are added to the scores. A
-    query that may attend to nothing has zeros.
+    A boolean mask is True where a query may attend; numbers, such as ALiBi's, are added to the scores.
     """
     scores = q @ k.transpose(-1, -2) * (scale or 1 / math.sqrt(q.shape[-1]))
     if is_causal:
         earlier = constant(np.tri(*scores.shape[-2:], dtype=np.bool_), scores)
         scores = scores.masked_fill(~earlier, -math.inf)
     if mask is None:
-        return scores.softmax(-1)
-    scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == bool else scores + mask
+        return scores
+    return scores.masked_fill(~mask, -math.inf) if mask.dtype == bool else scores + mask
+
+
+def attention_weights(
+    q: Float[Tensor, "... T d"], k: Float[Tensor, "... S d"], mask: Tensor | None = None,
+    scale: float | None = None, is_causal: bool = False,
+) -> Float[Tensor, "... T S"]:  # fmt: skip
+    """softmax(Q Kᵀ / sqrt(d_k)), equation 1 without V: how much each query attends to each key.
+
+    A query that may attend to nothing has zeros.
+    """
+    scores = attention_scores(q, k, mask, scale, is_causal)
     nothing = (scores == -math.inf).all(-1, keepdim=True)
     return scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
 
 
-@attention_of_heads  # a kernel computes the same in tiles, without keeping the weights
+@attention_of_heads  # a kernel runs in place of this definition: the same values, in tiles
 def multi_head_attention(
     x, kv, mask, /, num_heads, is_causal=False, dropout_p=0.0, key=None, num_kv_heads=None, scale=None
 ):
     """softmax(Q Kᵀ / sqrt(d_k)) V of each head (equation 1), and Concat(head_1, ..., head_h).
 
-    x (B, T, D) has the queries of all heads side by side, kv (B, S, 2 D) the keys and values, which may have
-    fewer heads; or x (B, T, 3 D) has all three, and kv is None. Rows of x may share a row of kv, as the beams
-    of a sentence do. The mask broadcasts to (B, heads, T, S). Returns (B, T, D).
+    x (B, T, H d) has the queries of all heads side by side, kv (B, S, 2 G d) the keys and values of G heads;
+    or x (B, T, (H + 2 G) d) has all three, and kv is None. Rows of x may share a row of kv, as the beams of a
+    sentence do. The mask broadcasts to (B, H, T, S). Returns (B, T, H d).
     """
     q, k, v = split_heads(x, kv, num_heads, num_kv_heads or num_heads)
     weights = attention_weights(q, k, mask, scale, is_causal)
@@ -66,14 +76,15 @@ def split_heads(
     if kv is None:
         width = x.shape[-1] // (num_heads + 2 * num_kv_heads) * num_heads  # of the queries
         x, kv = x.split([width, x.shape[-1] - width], -1)
-    heads = lambda x, n: x.unflatten(-1, (n, -1)).transpose(1, 2)  # (B, T, n d) -> (B, n, T, d)
+    q = x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
     k, v = (
-        heads(part, num_kv_heads)
+        part.unflatten(-1, (num_kv_heads, -1))
+        .transpose(1, 2)
         .repeat_interleave(num_heads // num_kv_heads, 1)  # groups of heads share keys and values
-        .repeat_interleave(len(x) // len(kv), 0)
+        .repeat_interleave(len(x) // len(kv), 0)  # beams share a memory
         for part in kv.chunk(2, -1)
     )
-    return heads(x, num_heads), k, v
+    return q, k, v
 
 
 def merge_heads(heads: Float[Tensor, "B H T d"]) -> Float[Tensor, "B T D"]:
@@ -84,11 +95,11 @@ class MultiHeadAttention(nn.Module):
     """Concat(head_1, ..., head_h) W_O, with head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i): 4 d² weights.
 
     W_Q, W_K and W_V of all heads are stacked in `in_proj_weight` (3 d_model, d_model), as in PyTorch's
-    module, so that self-attention projects with one matmul. A mask is boolean, True = may attend.
+    module, so that self-attention projects with one matmul. Masks are those of `attention_scores`.
 
-    >>> from minitransformer import MultiHeadAttention, causal_mask
+    >>> from minitransformer import MultiHeadAttention
     >>> attention = MultiHeadAttention(d_model=16, num_heads=4)
-    >>> attention(mg.randn(2, 5, 16), mask=causal_mask(5)).shape
+    >>> attention(mg.randn(2, 5, 16), is_causal=True).shape
     (2, 5, 16)
     """
 
@@ -109,7 +120,7 @@ class MultiHeadAttention(nn.Module):
         self.rope_theta = rope_theta
         self.rope_scaling = rope_scaling
         self.num_kv_heads, self.head_dim = head_sizes(d_model, num_heads, num_kv_heads, head_dim)
-        self.scale = self.head_dim**-0.5 if scale_scores else 1.0
+        self.scale = self.head_dim**-0.5 if scale_scores else 1.0  # 1 / sqrt(d_k)
         q = num_heads * self.head_dim
         k = self.num_kv_heads * self.head_dim
         self.widths = q, 2 * k
@@ -136,27 +147,32 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Attend from `query` to itself, or to `memory`; `mask` broadcasts to (B, H, T, S).
 
-        With a `cache`, queries also attend to tokens of earlier calls; a `memory` is projected once.
+        With `is_causal`, no token attends to a later one. With a `cache`, queries also attend to tokens of
+        earlier calls; a `memory` is projected once.
         """
         past = 0 if cache is None else cache.length
         x, kv = self.project(query, memory, cache)
-        if mask is not None or past:
+        if mask is not None or past:  # kernels take is_causal for queries without a past
             mask, is_causal = resolve_mask(mask, is_causal, past, x, kv, self.num_heads)
         if self.record is not None:
-            self.record(self.weights(x, kv, mask, is_causal))
+            with no_grad():
+                self.record(self.weights(x, kv, mask, is_causal))
+        return self.out_proj(self.attend(x, kv, mask, is_causal))
+
+    def attend(self, x: Tensor, kv: Tensor | None, mask: Tensor | None, is_causal: bool) -> Tensor:
+        """`multi_head_attention` of what `project` returns. For your own, override it and `weights`."""
         dropout = self.dropout if self.training else 0.0
         key = random.next_key("dropout") if dropout else None
-        heads = multi_head_attention(
+        return multi_head_attention(
             x, kv, mask, self.num_heads, is_causal, dropout, key, self.num_kv_heads, self.scale
         )
-        return self.out_proj(heads)
 
     def project(
         self, query: Tensor, memory: Tensor | None = None, cache: KeyValueCache | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """The queries (B, T, D) of all heads, and their keys and values (B, S, 2 D).
+        """The queries (B, T, H d) of all heads, and their keys and values (B, S, 2 G d), side by side.
 
-        Self-attention without a cache returns all three packed, (B, T, 3 D), and None: one matmul, no copies.
+        Self-attention without a cache returns all three packed, and None: one matmul, no copies.
         """
         width, both = self.widths  # of queries; of keys and values
         if memory is None:
@@ -183,11 +199,10 @@ class MultiHeadAttention(nn.Module):
         bias = None if self.in_proj_bias is None else self.in_proj_bias[rows]
         return F.linear(x, self.in_proj_weight[rows], bias)
 
-    @no_grad()
     def weights(
         self, x: Tensor, kv: Tensor | None, mask: Tensor | None, is_causal: bool
     ) -> Float[Tensor, "B H T S"]:
-        """The weights of all heads, given what `project` returns: in float32 at least, without a gradient."""
+        """The weights of all heads, given what `project` returns: in float32 at least, for recording."""
         with autocast(enabled=False), unobserved():
             q, k, _ = split_heads(x, kv, self.num_heads, self.num_kv_heads)
             q, k = (heads if heads.dtype.itemsize >= 4 else heads.float() for heads in (q, k))

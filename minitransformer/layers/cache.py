@@ -20,8 +20,8 @@ from ..errors import UserError, check_integer
 class KeyValueCache:
     """Keys and values of the `length` tokens that one attention layer has processed.
 
-    They are packed in a buffer (B, capacity, 2 D). Its capacity is `max_length` at first and doubles when it
-    is full, so that appending a token does not copy the others.
+    They are packed in a buffer (B, capacity, 2 G d) of G heads. Its capacity is `max_length` at first and
+    doubles when it is full, so that appending a token does not copy the others.
     """
 
     def __init__(self, max_length: int = 0) -> None:

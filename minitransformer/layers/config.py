@@ -39,7 +39,7 @@ class LayerConfig(Config):
     dropout: float = 0.0
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
-    activation: str = "relu"  # one of ACTIVATIONS, or of GATED, with a third matrix (Shazeer 2020)
+    activation: Any = "relu"  # one of ACTIVATIONS, of GATED (with a third matrix), or a function
     norm_first: bool = False
     layer_norm_eps: float = 1e-5
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm" (Zhang and Sennrich 2019)
@@ -48,17 +48,22 @@ class LayerConfig(Config):
     num_kv_heads: int | None = None  # fewer than num_heads: grouped queries; None: as many
     head_dim: int | None = None  # None: d_model / num_heads
     scale_scores: bool = True  # by 1 / sqrt(head_dim)
-    positions: str = "none"  # one of SCHEMES; layers apply "rotary", "alibi" and "t5", embeddings others
+    # one of SCHEMES: layers apply "rotary", "alibi" and "t5", embeddings others; or a function of the number
+    # of heads and is_causal, which returns a module that computes a bias of the scores, like ALiBi
+    positions: Any = "none"
     rope_theta: float = 10000.0  # base of rotary positions
     rope_scaling: RotaryScaling | None = None  # lower frequencies
     num_buckets: int = 32  # of T5's relative positions
     max_distance: int = 128  # likewise
+    attention: Any = MultiHeadAttention  # a class with its arguments
 
     def __post_init__(self) -> None:
         check_heads(self, "d_model", "num_heads", "num_kv_heads", self.head_dim)
-        check_choice("activation", self.activation, [*ACTIVATIONS, *GATED])
+        if not callable(self.activation):
+            check_choice("activation", self.activation, [*ACTIVATIONS, *GATED])
         check_choice("norm", self.norm, NORMS)
-        check_choice("positions", self.positions, SCHEMES)
+        if not callable(self.positions):
+            check_choice("positions", self.positions, SCHEMES)
         head_dim = self.head_dim or self.d_model // self.num_heads
         if self.positions == "rotary" and head_dim % 2:
             origin = "" if self.head_dim else f" ({self.d_model} / {counted(self.num_heads, 'head')})"
@@ -74,7 +79,7 @@ class LayerConfig(Config):
         return self._attention(None)
 
     def _attention(self, rope_theta: float | None) -> MultiHeadAttention:
-        return MultiHeadAttention(
+        return self.attention(
             self.d_model, self.num_heads, self.attention_dropout, self.bias, self.qkv_bias,
             self.num_kv_heads, self.head_dim, self.scale_scores, rope_theta, self.rope_scaling,
         )  # fmt: skip
@@ -84,6 +89,8 @@ class LayerConfig(Config):
 
     def position_bias(self, is_causal: bool) -> nn.Module | None:
         """The module of the bias that a stack adds to the scores of all its layers, if any."""
+        if callable(self.positions):
+            return self.positions(self.num_heads, is_causal)
         if self.positions == "alibi":
             return ALiBi(self.num_heads)
         if self.positions == "t5":

@@ -35,7 +35,8 @@ class FeedForward(nn.Module):
         gated = config.activation in GATED
         self.linear3 = nn.Linear(config.d_model, config.d_ff, config.bias) if gated else None
         self.dropout = nn.Dropout(config.activation_dropout)
-        self.activation = ACTIVATIONS[GATED.get(config.activation, config.activation)]
+        name = GATED.get(config.activation, config.activation)
+        self.activation = name if callable(name) else ACTIVATIONS[name]
         for p in self.parameters():
             nn.init.xavier_uniform_(p) if p.ndim == 2 else nn.init.zeros_(p)
 

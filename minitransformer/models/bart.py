@@ -72,12 +72,18 @@ class BART(EncoderDecoderModel):
     config_class: ClassVar[type] = BARTConfig
     final_logits_bias: Tensor  # added to the logits; not trained, and zero except in others' checkpoints
 
-    def __init__(self, config: BARTConfig) -> None:
+    def __init__(self, config: BARTConfig, **parts: Any) -> None:
+        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
-        choices = (c.dropout, c.attention_dropout, c.activation_dropout, c.activation_function)
-        encoder_layer = LayerConfig(c.d_model, c.encoder_attention_heads, c.encoder_ffn_dim, *choices)
-        decoder_layer = LayerConfig(c.d_model, c.decoder_attention_heads, c.decoder_ffn_dim, *choices)
+        dropouts = (c.dropout, c.attention_dropout, c.activation_dropout)
+        parts = {"activation": c.activation_function, **parts}
+        encoder_layer = LayerConfig(
+            c.d_model, c.encoder_attention_heads, c.encoder_ffn_dim, *dropouts, **parts
+        )
+        decoder_layer = LayerConfig(
+            c.d_model, c.decoder_attention_heads, c.decoder_ffn_dim, *dropouts, **parts
+        )
         self.embedding = TokenEmbedding(c.vocab_size, c.d_model, c.scale_embedding)
         self.encoder_positions = LearnedPositions(c.max_position_embeddings, c.d_model)
         self.decoder_positions = LearnedPositions(c.max_position_embeddings, c.d_model)

@@ -7,7 +7,7 @@ names with each head, so training for one task can start from the weights of ano
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -98,7 +98,8 @@ class BERT(nn.Module):
     model_type: ClassVar[str] = "bert"
     config_class: ClassVar[type] = BERTConfig
 
-    def __init__(self, config: BERTConfig) -> None:
+    def __init__(self, config: BERTConfig, **parts: Any) -> None:
+        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         self.embedding = TokenEmbedding(c.vocab_size, c.hidden_size, scale=False)
@@ -107,7 +108,7 @@ class BERT(nn.Module):
         self.token_types = TokenEmbedding(segments, c.hidden_size, scale=False) if segments else None
         self.norm = c.layer().make_norm()
         self.dropout = nn.Dropout(c.hidden_dropout_prob)
-        self.encoder = Encoder(c.num_hidden_layers, c.layer())
+        self.encoder = Encoder(c.num_hidden_layers, replace(c.layer(), **parts))
         self.head = HEADS[c.head](c)
         self._initialize()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from jaxtyping import Float
@@ -88,7 +88,8 @@ class GPT(nn.Module):
     model_type: ClassVar[str] = "gpt2"
     config_class: ClassVar[type] = GPTConfig
 
-    def __init__(self, config: GPTConfig) -> None:
+    def __init__(self, config: GPTConfig, **parts: Any) -> None:
+        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         width = c.n_embd - c.n_embd // 2 if c.concatenate_positions else c.n_embd
@@ -96,7 +97,7 @@ class GPT(nn.Module):
         self.embedding = TokenEmbedding(c.vocab_size, width, scale=False, output_bias=tied_bias)
         self.positions = absolute_positions(c.positions, c.n_embd, c.n_positions, c.concatenate_positions)
         self.dropout = nn.Dropout(c.embd_pdrop)
-        self.layers = Encoder(c.n_layer, c.layer(), c.is_causal)
+        self.layers = Encoder(c.n_layer, replace(c.layer(), **parts), c.is_causal)
         self.output = None if c.tie_word_embeddings else nn.Linear(c.n_embd, c.vocab_size, c.output_bias)
         self._initialize()
 

@@ -8,7 +8,7 @@ It differs from GPT in five settings: RMSNorm before each sub-layer (Zhang and S
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from jaxtyping import Float
@@ -111,12 +111,13 @@ class Llama(nn.Module):
     config_class: ClassVar[type] = LlamaConfig
     max_length: ClassVar[None] = None  # rotary positions have no limit
 
-    def __init__(self, config: LlamaConfig) -> None:
+    def __init__(self, config: LlamaConfig, **parts: Any) -> None:
+        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         self.embedding = TokenEmbedding(c.vocab_size, c.hidden_size, scale=False)
         self.dropout = nn.Dropout(c.hidden_dropout)
-        self.layers = Encoder(c.num_hidden_layers, c.layer(), is_causal=True)
+        self.layers = Encoder(c.num_hidden_layers, replace(c.layer(), **parts), is_causal=True)
         self.output = None if c.tie_word_embeddings else nn.Linear(c.hidden_size, c.vocab_size, bias=False)
         for p in self.parameters():
             if p.ndim == 2:

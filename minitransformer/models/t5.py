@@ -90,15 +90,16 @@ class T5(EncoderDecoderModel):
     config_class: ClassVar[type] = T5Config
     max_length: ClassVar[int | None] = None  # no limit
 
-    def __init__(self, config: T5Config) -> None:
+    def __init__(self, config: T5Config, **parts: Any) -> None:
+        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         layer = LayerConfig(
             c.d_model, c.num_heads, c.d_ff, c.dropout_rate, c.dropout_rate, c.dropout_rate,
             FEED_FORWARDS[c.feed_forward_proj], norm_first=True, norm="rms_norm",
             layer_norm_eps=c.layer_norm_epsilon, bias=False, head_dim=c.d_kv, scale_scores=False,
-            positions="t5", num_buckets=c.relative_attention_num_buckets,
-            max_distance=c.relative_attention_max_distance,
+            num_buckets=c.relative_attention_num_buckets,
+            max_distance=c.relative_attention_max_distance, **{"positions": "t5", **parts},
         )  # fmt: skip
         self.embedding = TokenEmbedding(c.vocab_size, c.d_model, scale=False)
         self.dropout = nn.Dropout(c.dropout_rate)

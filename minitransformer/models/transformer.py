@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from jaxtyping import Float
@@ -95,7 +95,8 @@ class Transformer(EncoderDecoderModel):
     model_type: ClassVar[str] = "transformer"
     config_class: ClassVar[type] = TransformerConfig
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, **parts: Any) -> None:
+        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         self.embedding = self._embedding(c.vocab_size, c.target_vocab_size is None)
@@ -103,8 +104,9 @@ class Transformer(EncoderDecoderModel):
         self.target_embedding = None if size is None else self._embedding(size, True)
         self.encoder_positions, self.decoder_positions = self._positions(), self._positions()
         self.dropout = nn.Dropout(c.dropout if c.embedding_dropout is None else c.embedding_dropout)
-        self.encoder = Encoder(c.num_encoder_layers, c.layer())
-        self.decoder = Decoder(c.num_decoder_layers, c.layer(), c.is_causal)
+        layer = replace(c.layer(), **parts)
+        self.encoder = Encoder(c.num_encoder_layers, layer)
+        self.decoder = Decoder(c.num_decoder_layers, layer, c.is_causal)
         size = size or c.vocab_size
         self.output = None if c.tie_embeddings else nn.Linear(c.d_model, size, c.output_bias)
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -117,14 +117,15 @@ class ViT(nn.Module):
     model_type: ClassVar[str] = "vit"
     config_class: ClassVar[type] = ViTConfig
 
-    def __init__(self, config: ViTConfig) -> None:
+    def __init__(self, config: ViTConfig, **parts: Any) -> None:
+        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         self.patches = Patches(c)
         self.class_token = nn.Parameter(np.empty((1, 1, c.hidden_size), np.float32))
         self.positions = absolute_positions(c.positions, c.hidden_size, c.num_positions)
         self.dropout = nn.Dropout(c.hidden_dropout_prob)
-        self.encoder = Encoder(c.num_hidden_layers, c.layer())
+        self.encoder = Encoder(c.num_hidden_layers, replace(c.layer(), **parts))
         check_integer("num_labels", c.num_labels, 1)
         self.head = nn.Linear(c.hidden_size, c.num_labels)
         self._initialize()

@@ -159,7 +159,7 @@ SIZES = {  # a size -> its names in the configurations of the model types
 
 def with_model(recipe: Recipe, model_type: str | None, preset_name: str | None) -> Recipe:
     """The recipe with a preset, or with another model type of the same sizes."""
-    if not preset_name and model_type == recipe.model_type:
+    if not preset_name and model_type in (None, recipe.model_type):
         return recipe
     model_type, settings = _model_type(task_class(recipe.task), model_type or "", preset_name or "")
     config_class = model_class(model_type).config_class

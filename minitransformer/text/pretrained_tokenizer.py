@@ -13,7 +13,7 @@ import tokenizers as hf
 
 from ..errors import check_integer
 from ..files import JSON_LIMIT
-from .tokenizer import Tokenizer, TokenizerError
+from .tokenizer import MOST_TOKENS, Tokenizer, TokenizerError, backend_of, problem_in
 from .tokenizer_presets import CLS, END, MASK, PAD, SEP, START, UNK
 
 ROLES = ("pad", "unk", "start", "end", "cls", "sep", "mask")
@@ -27,7 +27,6 @@ ROLE_OF = {
     MASK: "mask",
     "<MASK>": "mask",
 }
-MOST_TOKENS = 2**24  # a larger id, of a damaged file, would take memory for all ids before it
 KINDS = {"BPE": "bpe", "WordPiece": "wordpiece", "Unigram": "unigram", "WordLevel": "word"}
 
 
@@ -127,7 +126,7 @@ class PretrainedTokenizer(Tokenizer):
         except TypeError:
             return super()._encoding(text)  # raises the error
         except BaseException as error:
-            problem = _problem_in(error)
+            problem = problem_in(error)
             if "unk" in problem.lower():  # the vocabulary has no token for unknown text
                 raise TokenizerError(
                     f"{text!r:.60} has a word or character that is not in the vocabulary, which has no token "
@@ -196,51 +195,3 @@ class PretrainedTokenizer(Tokenizer):
         if not isinstance(roles, dict) or not all(isinstance(token, str) for token in roles.values()):
             raise TokenizerError(f"{where} is damaged: it has no roles.\nImport the model again.")
         return cls(backend_of(content.get("tokenizer"), where), roles, size)
-
-
-def backend_of(content: Any, where: str) -> hf.Tokenizer:
-    """The tokenizer that a tokenizer.json describes; a TokenizerError names the file, `where`."""
-    problem = "its content is not an object"
-    if isinstance(content, dict):
-        model = content.get("model")
-        problem = _problem_of(model, content.get("added_tokens") or [])
-    if not problem:
-        try:
-            return hf.Tokenizer.from_str(json.dumps(content))
-        except BaseException as error:
-            problem = _problem_in(error)
-    raise TokenizerError(f"{where} is not a tokenizer: {problem}.\nDownload it again.")
-
-
-def _problem_in(error: BaseException) -> str:
-    """The first line of an error of the library, whose panics are not of the class Exception."""
-    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-        raise error
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-
-
-def _problem_of(model: Any, added: Any) -> str:
-    """What is wrong with the vocabulary of a tokenizer.json, which the library does not check."""
-    if not isinstance(model, dict):
-        return "it has no model"
-    vocab = model.get("vocab")
-    if isinstance(vocab, dict):
-        ids = list(vocab.values())
-    elif isinstance(vocab, list):
-        ids = list(range(len(vocab)))
-    else:
-        return "its model has no vocabulary"
-    if not isinstance(added, list) or not all(
-        isinstance(token, dict) and isinstance(token.get("content"), str) for token in added
-    ):
-        return "its added tokens are not a list of objects with a content"
-    ids += [
-        token.get("id")
-        for token in added
-        if token.get("content") not in (vocab if isinstance(vocab, dict) else ())
-    ]
-    if any(type(i) is not int or not 0 <= i < MOST_TOKENS for i in ids):
-        return f"an id is not an integer from 0 to {MOST_TOKENS - 1:,}"
-    if isinstance(vocab, dict) and len(set(vocab.values())) < len(vocab):
-        return "two tokens have the same id"
-    return ""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tokenizers as hf
 from jaxtyping import Int
-from tokenizers import trainers
+from tokenizers import models, trainers
 
 from minigrad.io import write_atomically
 
@@ -31,8 +31,8 @@ from .tokenizer_presets import (
     UNK,
     has_standard_spacing,
     join_words,
+    layout_of,
     make_backend,
-    rebuild,
 )
 
 
@@ -379,19 +379,74 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """Load a tokenizer that `save` wrote.
-
-        The tokenizers library gets the checked vocabulary and merges, never the file.
-        """
+        """Load a tokenizer that `save` wrote."""
         try:
             content = read_json(path, {"model": dict})
         except UserError as error:
             raise TokenizerError(str(error)) from None
+        layout = layout_of(content)
+        if layout is None:
+            problem = f"{path} is not a minitransformer tokenizer: it was written by another program"
+            raise TokenizerError(f"{problem}.\nUse the tokenizer.json of a run.")
+        backend = backend_of({**content, "padding": None, "truncation": None}, str(path))
+        if layout == "unigram":  # the library reads numbers with an error in the last digit
+            pieces = list(map(tuple, content["model"]["vocab"]))
+            backend.model = models.Unigram(pieces, content["model"]["unk_id"], byte_fallback=True)
+        ids = sorted(backend.get_vocab().values())
+        if ids != list(range(len(ids))):
+            raise TokenizerError(f"{path} is damaged: its ids are not 0 to {len(ids) - 1}.\nRestore it.")
+        return cls(layout, backend)
+
+
+MOST_TOKENS = 2**24  # a larger id, of a damaged file, would take memory for all ids before it
+
+
+def backend_of(content: Any, where: str) -> hf.Tokenizer:
+    """The tokenizer that a tokenizer.json describes; a TokenizerError names the file, `where`."""
+    problem = "its content is not an object"
+    if isinstance(content, dict):
+        model = content.get("model")
+        problem = _problem_of(model, content.get("added_tokens") or [])
+    if not problem:
         try:
-            return cls(*rebuild(content))
-        except ValueError as error:
-            problem = f"{path} is not a minitransformer tokenizer: {error}"
-            raise TokenizerError(f"{problem}.\nUse the tokenizer.json of a run.") from None
+            return hf.Tokenizer.from_str(json.dumps(content))
+        except BaseException as error:
+            problem = problem_in(error)
+    raise TokenizerError(f"{where} is not a tokenizer: {problem}.\nDownload or restore it.")
+
+
+def problem_in(error: BaseException) -> str:
+    """The first line of an error of the library, whose panics are not of the class Exception."""
+    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        raise error
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+
+
+def _problem_of(model: Any, added: Any) -> str:
+    """What is wrong with the vocabulary of a tokenizer.json, which the library does not check."""
+    if not isinstance(model, dict):
+        return "it has no model"
+    vocab = model.get("vocab")
+    if isinstance(vocab, dict):
+        ids = list(vocab.values())
+    elif isinstance(vocab, list):
+        ids = list(range(len(vocab)))
+    else:
+        return "its model has no vocabulary"
+    if not isinstance(added, list) or not all(
+        isinstance(token, dict) and isinstance(token.get("content"), str) for token in added
+    ):
+        return "its added tokens are not a list of objects with a content"
+    ids += [
+        token.get("id")
+        for token in added
+        if token.get("content") not in (vocab if isinstance(vocab, dict) else ())
+    ]
+    if any(type(i) is not int or not 0 <= i < MOST_TOKENS for i in ids):
+        return f"an id is not an integer from 0 to {MOST_TOKENS - 1:,}"
+    if isinstance(vocab, dict) and len(set(vocab.values())) < len(vocab):
+        return "two tokens have the same id"
+    return ""
 
 
 def unused_letter(text: str) -> str:

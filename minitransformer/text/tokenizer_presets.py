@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -23,7 +22,6 @@ PAD, UNK, START, END = SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<START>", "<END>")
 BYTE_PIECES = [f"<0x{byte:02X}>" for byte in range(256)]  # of "unigram"
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 CLS, SEP, MASK = BERT_TOKENS = ("[CLS]", "[SEP]", "[MASK]")  # Devlin et al. 2018, 3.1
-_ADDED_TOKEN = re.compile(r"\[[A-Z]+\]|<[A-Z]+>|<extra_id_\d+>")
 LOSSLESS = ("spaced word", "byte bpe")
 SPACES = (" ", "▁", "Ġ")  # the space before a word, in the tokens of each layout
 
@@ -141,94 +139,12 @@ def has_standard_spacing(text: str) -> bool:
     return join_words(piece for piece, _ in pieces) == text and not _UNSPACED_TEXT.search(text)
 
 
-# ---------------------------------------------------------------- checking a file
-
-
-def rebuild(content: dict[str, Any]) -> tuple[str, hf.Tokenizer]:
-    """The layout and the tokenizer of a file's content, which must be what the tokenizers library writes for
-    it.
-
-    The library never reads the file: it gets a vocabulary and merges that have been checked. Anything wrong
-    is a ValueError.
-    """
-    model = dict(content["model"])
-    vocab, merges = model.pop("vocab", None), model.pop("merges", [])
-    empty = {layout: json.loads(make_backend(layout).to_str()) for layout in _PARTS}
-    found = [
-        layout
-        for layout, ours in empty.items()
-        if {**content, "model": {**ours["model"], **model}, "added_tokens": []} == ours
-    ]
-    if not found:
-        raise ValueError("it was written by another program")
-    added = _added_tokens(content.get("added_tokens"), vocab if found[0] == "char" else None)
-    if found[0] == "unigram":
-        backend = make_backend(found[0], _checked_pieces(vocab, added), added=added)
-    else:
-        vocab = _checked_vocabulary(vocab, found[0], added)
-        backend = make_backend(found[0], vocab, _checked_merges(merges, vocab), added)
-    if content.get("added_tokens") != json.loads(backend.to_str())["added_tokens"]:
-        raise ValueError(f"its added tokens are not {', '.join([*SPECIAL_TOKENS, *added])}")
-    return found[0], backend
-
-
-def _added_tokens(entries: Any, characters: Any) -> list[str]:
-    """The special tokens after the first four; with `characters`, only those longer than one character."""
-    tokens: list[Any] = []
-    if isinstance(characters, dict):
-        tokens = [token for token in characters if len(token) > 1]
-    elif isinstance(entries, list):
-        tokens = [entry.get("content") if isinstance(entry, dict) else None for entry in entries]
-    added = [token for token in tokens if token not in SPECIAL_TOKENS]
-    return [token for token in added if isinstance(token, str) and _ADDED_TOKEN.fullmatch(token)]
-
-
-def _checked_vocabulary(vocab: Any, layout: str, added: list[str]) -> dict[str, int]:
-    if not isinstance(vocab, dict) or any(type(i) is not int for i in vocab.values()):
-        raise ValueError("its vocabulary is not an object of token ids")
-    if sorted(vocab.values()) != list(range(len(vocab))):
-        raise ValueError(f"the ids of its {len(vocab)} tokens are not 0 to {len(vocab) - 1}")
-    special = [vocab.get(token) for token in SPECIAL_TOKENS]
-    by_hand = layout in ("char", "word") and special == [None] * 4
-    if special != [0, 1, 2, 3] and not by_hand:
-        raise ValueError(f"the ids of {', '.join(SPECIAL_TOKENS)} are {special}, not 0 to 3")
-    if [vocab.get(token) for token in added] != list(range(4, 4 + len(added))):
-        raise ValueError(f"the ids of {', '.join(added)} are not 4 to {3 + len(added)}")
-    lengths = {len(token) for token in vocab if token not in (*SPECIAL_TOKENS, *added)}
-    if 0 in lengths or (layout == "char" and lengths - {1}):
-        raise ValueError("it has a token of the wrong length")
-    if layout == "byte bpe" and not vocab.keys() >= set(BYTES):
-        raise ValueError("it does not have a token for each byte")
-    "".join(vocab).encode()  # a lone surrogate is a UnicodeEncodeError, which is a ValueError
-    return vocab
-
-
-def _checked_pieces(pieces: Any, added: list[str]) -> list[tuple[str, float]]:
-    """The pieces of "unigram" with their log-probabilities, in the order of their ids."""
-    are_pairs = isinstance(pieces, list) and all(isinstance(each, list) and len(each) == 2 for each in pieces)
-    if not are_pairs or not all(isinstance(p, str) and isinstance(x, int | float) for p, x in pieces):
-        raise ValueError("its vocabulary is not a list of pieces with their log-probabilities")
-    names = [piece for piece, _ in pieces]
-    if len(set(names)) < len(names) or "" in names:
-        raise ValueError("a piece of its vocabulary is empty, or repeated")
-    if names[: 4 + len(added)] != [*SPECIAL_TOKENS, *added]:
-        raise ValueError(f"its first tokens are not {', '.join([*SPECIAL_TOKENS, *added])}")
-    if not set(names) >= set(BYTE_PIECES):
-        raise ValueError("it does not have a token for each byte")
-    "".join(names).encode()  # a lone surrogate is a UnicodeEncodeError, which is a ValueError
-    return [(piece, float(score)) for piece, score in pieces]
-
-
-def _checked_merges(merges: Any, vocab: dict[str, int]) -> list[tuple[str, str]]:
-    """The merges as pairs; older files have "a b" instead of ["a", "b"]."""
-    if not isinstance(merges, list):
-        raise ValueError("its merges are not a list")
-    pairs: dict[tuple[str, str], None] = {}
-    for merge in merges:
-        pair = merge.split(" ") if isinstance(merge, str) else merge
-        if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(token, str) for token in pair)):
-            raise ValueError(f"the merge {reprlib.repr(merge)} is not a pair of tokens")
-        if not {*pair, "".join(pair)} <= vocab.keys() or tuple(pair) in pairs:
-            raise ValueError(f"the merge {reprlib.repr(merge)} is repeated, or its tokens are unknown")
-        pairs[pair[0], pair[1]] = None
-    return list(pairs)
+def layout_of(content: dict[str, Any]) -> str | None:
+    """The layout of a tokenizer.json that `Tokenizer.save` wrote; None for any other."""
+    for layout in _PARTS:
+        ours = json.loads(make_backend(layout).to_str())
+        parts = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+        same_model = content["model"].get("type") == ours["model"]["type"]
+        if same_model and all(content.get(part) == ours[part] for part in parts):
+            return layout
+    return None

@@ -25,7 +25,6 @@ from minigrad.io import (
     LEFTOVER,
     check_size,
     load_bytes,
-    make_folder,
     replace,
     sync_folder,
     temporary_name,
@@ -140,25 +139,30 @@ class Checkpoints:
         best: bool,
         average: MovingAverage | None = None,
     ) -> Path | None:
-        """Write a checkpoint of `step`: the last and, if `best`, the best. Returns None if it exists."""
+        """Write a checkpoint of `step`: the last and, if `best`, the best. Returns None if it is saved so."""
         name = name_of(step)
+        best_name = name if best or not self._best else self._best
+        state = {**state, "best": best_name, **self.identity}
         if name == self._current:
-            return None
+            if best_name == self._best:
+                return None
+            self._replace_state(self.folder / name, state)
+            self._best = best_name
+            return self.folder / name
         weights = model.state_dict()
         check_finite(weights, f"step {step}")
-        best_name = name if best or not self._best else self._best
         parts = {MODEL: weights, OPTIMIZER: optimizer.state_dict()}
         if average is not None:
             parts[EMA] = average.state_dict()
         sums = ""
         partial = self.folder / temporary_name(name)
-        make_folder(self.folder)
+        self.folder.mkdir(exist_ok=True)  # not its parents: somebody may have deleted the run
         partial.mkdir()
         for file, tensors in parts.items():
             content = to_bytes(tensors)
             write_new(partial / file, content)
             sums += _sum(file, content)
-        content = json_bytes({**state, "best": best_name, **self.identity})
+        content = json_bytes(state)
         write_new(partial / STATE, content)
         write_new(partial / SUMS, (sums + _sum(STATE, content)).encode())
         sync_folder(partial)
@@ -167,10 +171,14 @@ class Checkpoints:
         replace(partial, self.folder / name)
         self._current = name
         self._best = best_name
-        for old in self.names()[: -self.keep]:
-            if old != best_name:
-                self._discard(old)
+        self._delete_old()
         return self.folder / name
+
+    def _delete_old(self) -> None:
+        """Delete all checkpoints but the best and the last `keep`."""
+        for old in self.names()[: -self.keep]:
+            if old != self._best:
+                self._discard(old)
 
     def _discard(self, name: str) -> None:
         """Delete a checkpoint. It is renamed first, so that an incomplete one never counts as complete."""
@@ -235,11 +243,11 @@ class Checkpoints:
         """The folder and the weights of a checkpoint; for "average:5", the mean of the newest five."""
         kind, _, count = which.partition(":")
         if kind == "average":
-            return self.folder / which, self.retry_read(lambda: self.average(count))
+            return self.folder / which, self.retry_read(lambda: self.mean_of_newest(count))
         path, content = self.read_model(which)
         return path, self._weights(path, content)
 
-    def average(self, count: str) -> dict[str, Tensor]:
+    def mean_of_newest(self, count: str) -> dict[str, Tensor]:
         """The mean of the weights of the newest `count` checkpoints (Vaswani et al. 2017, section 6.1)."""
         names = self.names()
         if not count.isdecimal() or not 1 <= int(count) <= len(names):
@@ -330,13 +338,18 @@ class Checkpoints:
                     f"the best checkpoint of {self.folder}, {best}, is missing: "
                     f"{names[-1]} takes its place until a validation is better."
                 )
+            self._best = best if best in names else names[-1]
+            self._delete_old()  # in case a kill came before it
         return messages
 
     def _make_best(self, path: Path) -> None:
         """Rewrite the state of a checkpoint: it is the best, and the next validation will be better."""
         state = self._state(path)
         unknown = {**state["best_score"], "value": None}
-        content = json_bytes({**state, "best": path.name, "best_score": unknown})
+        self._replace_state(path, {**state, "best": path.name, "best_score": unknown})
+
+    def _replace_state(self, path: Path, state: dict[str, Any]) -> None:
+        content = json_bytes(state)
         before = read_text(path / SUMS)
         after = before.replace(_sum(STATE, self._read(path, STATE)), _sum(STATE, content))
         write_atomically(path / SUMS, (before + after).encode())  # it stays intact if it is killed here

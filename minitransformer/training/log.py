@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -87,6 +88,13 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 def training_loss(entry: dict[str, Any]) -> float | None:
     """The training loss of an entry: without label smoothing, like `val_loss`, if it is logged."""
     return entry.get("nll_loss", entry.get("loss"))
+
+
+def sync_log(path: Path) -> None:
+    """Have the system write all entries to the disk, so that they outlive a power loss."""
+    if path.is_file():
+        with open(path, "rb+") as file:
+            os.fsync(file)
 
 
 def truncate_log(path: Path, step: int) -> None:

@@ -1,8 +1,9 @@
 """The files of a run folder: their names, who may write them, and how.
 
 One process at a time trains in a folder. It holds `.lock`, which the system frees when the process ends,
-however it ends, and writes its name to `.owner.json`. An evaluation, which may run beside a training, holds
-`.evaluation.lock` while it writes.
+however it ends, and writes its name to `.owner.json`, by which it notices that somebody has deleted or
+replaced the folder (`check_owner`). An evaluation, which may run beside a training, holds `.evaluation.lock`
+while it writes.
 """
 
 from __future__ import annotations
@@ -83,6 +84,9 @@ def lock(folder: Path) -> Iterator[None]:
         raise RunError(
             f"cannot write to {folder}: {error.strerror}.\nChoose another with --run-dir DIR."
         ) from None
+    except UserError:
+        held.release()
+        raise
     try:
         yield
     except OSError:
@@ -161,9 +165,9 @@ def check_links(folder: Path) -> None:
     names = (*RUN_FILES, *LOCKS, CHECKPOINTS, EVALUATIONS, EVENTS)
     inner = [path for name in (CHECKPOINTS, EVALUATIONS) for path in (folder / name).glob("*")]
     for path in (*(folder / name for name in names), *inner):
-        if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
+        if path.is_symlink():
             raise RunError(
-                f"{path} is a link, a pipe or a device; nothing was changed.\n"
+                f"{path} is a link; nothing was changed.\n"
                 f"Replace it with a file or folder, or choose another folder with --run-dir DIR."
             )
 

@@ -37,7 +37,7 @@ from .captured_step import CapturedStep
 from .checkpoint import CheckpointError, Checkpoints
 from .config import TrainConfig
 from .freezing import freeze
-from .log import Log, disk_is_full, truncate_log
+from .log import Log, disk_is_full, sync_log, truncate_log
 from .nonfinite import nonfinite_error, nonfinite_step
 from .optimizers import build_optimizer
 from .progress import SlowSteps, show_progress
@@ -59,7 +59,8 @@ class Trainer:
     function, and returns one that runs it, such as `minigrad.capture`, which captures the step on a GPU and
     replays it; the loss is then read, and checked to be finite, only when a log entry, a validation or a
     checkpoint is due. `identity` (of the run's `Record`) is written to the checkpoints, and checked by
-    `resume`. For `callbacks`, see callbacks.py.
+    `resume`. For `callbacks`, see callbacks.py. An `optimizer` of your own, of the model's parameters,
+    replaces the one that the config names; the schedule sets its learning rates.
 
     >>> from pathlib import Path
     >>> from minitransformer import ArrayTask, TrainConfig, Trainer
@@ -80,6 +81,7 @@ class Trainer:
         step_runner: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
         identity: Mapping[str, str] | None = None,
         callbacks: Sequence[Any] = (),
+        optimizer: optim.Optimizer | None = None,
     ) -> None:
         self.config = config = resolve(check_config(config, TrainConfig), model, task)
         self.model = model
@@ -99,7 +101,7 @@ class Trainer:
         self.callbacks = Callbacks(callbacks if self.ranks.rank == 0 else ())
         if config.freeze:
             freeze(model, config.freeze)
-        self.optimizer = build_optimizer(model, config)
+        self.optimizer = build_optimizer(model, config) if optimizer is None else optimizer
         self.average = MovingAverage(model, config.ema_decay) if config.ema_decay else None
         self.validation = Validation(task, config.validation_texts, config.samples)
         self.best = BestScore(config.monitor, config.patience, task.metric(config.monitor))
@@ -160,7 +162,11 @@ class Trainer:
         smoothing = self.config.label_smoothing
         record: Any = record_unsmoothed_losses() if smoothing else nullcontext([])
         with self.matmul_precision():
-            with random.rows(first_row), self.autocast, record as plain:  # the dropout of the whole batch
+            with (
+                random.rows(first_row),
+                self.autocast,
+                record as plain,
+            ):  # each row drops as in the whole batch
                 loss = self.task.loss(self.model, part, smoothing) / n_tokens
             self.scaler.scale(loss).backward()
         return loss.detach(), sum(plain) / n_tokens if plain else math.nan
@@ -352,6 +358,7 @@ class Trainer:
             "scaler": self.scaler.state_dict(),
         }
         try:
+            sync_log(self._log)
             path = self.checkpoints.save(self.step, self.model, self.optimizer, state, best, self.average)
         except OSError as error:
             if not disk_is_full(error):
@@ -391,7 +398,8 @@ class Trainer:
         if found:
             self._restore(self.checkpoints.restore(self.model, self.optimizer, self.average))
         if self.ranks.rank == 0:
-            truncate_log(self._log, self.step)
+            with lock(self.folder):
+                truncate_log(self._log, self.step)
         return found
 
     def _restore(self, state: dict[str, Any]) -> None:

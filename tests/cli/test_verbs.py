@@ -51,8 +51,8 @@ def test_a_printed_command_starts_what_has_started_this_one(module, file, expect
 
 
 def test_train_needs_no_flags():
-    recipe, _, folder, *_ = read_command(["reverse"])
-    assert (recipe.name, str(folder)) == ("reverse", os.path.join("runs", "reverse"))
+    training = read_command(["reverse"])
+    assert (training.recipe.name, str(training.folder)) == ("reverse", os.path.join("runs", "reverse"))
 
 
 def test_a_run_folder_holds_all_that_belongs_to_a_run(place):
@@ -138,6 +138,16 @@ def test_resume_goes_on_and_keeps_what_was_set(cli, here):
 
 
 @pytest.mark.slow
+def test_flags_of_a_resumed_run_are_those_of_its_model(cli):
+    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "gru")
+    sizes = ("--embedding-dim", 8, "--hidden-size", 8, "--steps", 1)
+    assert cli(*command, "--model-type", "seq2seq", *sizes)[0] == 0
+    assert cli(*command, "--resume", "--hidden-size", 8, "--steps", 2)[0] == 0
+    code, _, err = cli(*command, "--resume", "--hidden-size", 9)
+    assert (code, "hidden_size is 8, not 9" in err) == (2, True)
+
+
+@pytest.mark.slow
 def test_resume_without_a_checkpoint_starts_at_step_0(cli, here):
     (here / "new").mkdir()
     code, _, err = cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", "--resume", *TINY)
@@ -165,7 +175,7 @@ def test_python_m_minitransformer_is_the_command(here):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize("module", ["numpy", "minigrad.nn", "tyro", "tokenizers"])
+@pytest.mark.parametrize("module", ["numpy", "minigrad.nn", "argparse", "tokenizers"])
 @pytest.mark.slow
 def test_ctrl_c_during_the_imports_ends_the_command_without_a_traceback(module):
     program = f"""
@@ -235,6 +245,14 @@ def test_evaluate_prints_one_json_object(cli, here):
     predictions = (here / "mine" / "predictions.txt").read_text().splitlines()
     assert predictions[0] == "source\treference\tprediction"
     assert len(predictions) == 7
+
+
+def test_evaluate_compares_beside_its_json(cli, monkeypatch):
+    monkeypatch.setattr("minitransformer.cli.evaluate.compare_with_recipe", lambda *args: ["as expected"])
+    _, out, err = cli("evaluate", "play", "--json")
+    assert json.loads(out)["loss"] > 0
+    assert err == "as expected\n"
+    assert cli("evaluate", "play")[1].endswith("as expected\n")
 
 
 @pytest.mark.slow
@@ -382,9 +400,9 @@ def test_every_verb_has_help(cli, verb):
         ("train reverse --lr abc", "--lr: expected a number, got 'abc'.", ""),
         ("train reverse --lr -1", "lr = -1.0 is out of range.", "Choose a value >= 0."),
         (f"train reverse --steps {'x' * 999}", "--steps: expected an integer, got", ""),
-        ("translate", "missing from minitransformer translate: RUN.", ""),
-        ("translate mine --top-p", "missing value for argument '--top-p'. Expected a value.", ""),
-        ("translate mine --length-penalty-form wu", "invalid choice 'wu' for argument '--length-", ""),
+        ("translate", "the following arguments are required: RUN", ""),
+        ("translate mine --top-p", "--top-p: expected one argument.", ""),
+        ("translate mine --length-penalty-form wu", "--length-penalty-form: invalid choice: 'wu'", ""),
         ("show mine yours", "unexpected argument 'yours'.", ""),
     ],
 )  # fmt: skip

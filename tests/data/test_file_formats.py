@@ -385,6 +385,18 @@ def test_squad_of_another_shape_is_refused_with_its_object(folder, article, prob
     assert second.startswith("Write SQuAD's form")
 
 
+@pytest.mark.parametrize(("content", "place"), [('[{"text": "a"}, 5]', 2), ('{"data": [[]]}', 1)])
+def test_objects_of_a_list_are_counted_from_1(folder, content, place):
+    write("x.json", content)
+    with pytest.raises(UserError, match=f"x.json, object {place}: expected an object"):
+        read_labelled("x.json")
+
+
+def test_semicolons_between_quoted_cells_are_found(folder):
+    write("x.csv", '"text";"label"\n"a, b";"c"\n"d";"e";""\n')  # one line with a semicolon too many
+    assert list(read_labelled("x.csv")) == [("a, b", "c"), ("d", "e")]
+
+
 def test_a_csv_cell_may_be_long_and_csv_keeps_its_limit(folder):
     limit = csv.field_size_limit()
     long = "word " * 40_000

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,6 +15,7 @@ from minitransformer.errors import UserError
 from minitransformer.explain import Switches, explain, record
 from minitransformer.explain.documents import documents_model
 from minitransformer.explain.picture import static_picture
+from minitransformer.explain.runs import compared_with
 from minitransformer.explain.structure import structure
 from minitransformer.layers.config import ACTIVATIONS
 from minitransformer.models.bart import BARTConfig
@@ -277,3 +279,12 @@ def test_the_preset_toy_is_the_model_that_is_worked_through_by_hand():
     assert model.config == preset("toy")
     assert words[:4] == ["<START>", "I", "love", "you"]
     assert model.embedding.weight.shape == model.output.weight.shape == (10, 4)  # each state gets ten scores
+
+
+def test_texts_are_compared_by_twenty_times_their_unit_vectors():
+    vectors = np.array([[0.6, 0.8], [1.0, 0.0]], np.float32)
+    run = SimpleNamespace(task=SimpleNamespace(vectors=lambda run, texts: vectors))
+    model = SimpleNamespace(head=mg.nn.Module())
+    with compared_with(run, model, ["a", "b"]):
+        np.testing.assert_allclose(model.head.candidates.numpy(), 20 * vectors)
+    assert not hasattr(model.head, "candidates")

@@ -454,9 +454,10 @@ def test_nothing_asked_for_is_nothing_found(gpt):
 
 
 @pytest.mark.parametrize("beams", [1, 2])
-def test_without_new_tokens_there_are_no_probabilities(gpt, beams):
-    found = generate(gpt, PROMPTS[:2], 0, return_dict=True, num_beams=beams, output_probabilities=True)
-    assert [each.shape for each in found.probabilities] == [(0, gpt.config.vocab_size)] * 2
+@pytest.mark.parametrize("length", [0, 1])
+def test_each_new_token_has_a_row_of_probabilities(gpt, beams, length):
+    found = generate(gpt, PROMPTS[:2], length, return_dict=True, num_beams=beams, output_probabilities=True)
+    assert [each.shape for each in found.probabilities] == [(length, gpt.config.vocab_size)] * 2
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad.graph.folding import Fold
 from minigrad.graph.labels import lines, number
-from minigrad.graph.page import to_html
+from minigrad.graph.page import mathml, to_html
 from minigrad.graph.placing import lay_out
 from tests.graph.pages import expression, find, network, scalar, shown, transformer
 
@@ -250,6 +250,10 @@ def test_colours_come_with_a_legend_and_marks(open_page):
     for mode, word in (("gradient", "vanish"), ("bytes", "below 1 KiB"), ("flops", "below 1 k")):
         page.page.locator("#colour").select_option(mode)
         assert word in page.text("#legend")
+
+
+def test_names_in_formulas_are_words():
+    assert "<mi>erf</mi>" in mathml(r"\mathrm{erf}(x)")
 
 
 def test_what_a_mask_put_in_is_no_alarm():

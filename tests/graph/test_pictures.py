@@ -385,6 +385,22 @@ def test_nan_is_hatched_and_named():
     assert "1 infinite" in text
 
 
+def test_an_svg_is_as_large_as_what_is_in_it(graph):
+    svg = graph.to_svg()
+    frame = frame_of(graph)
+    x, y = map(float, re.search(r"translate\(([\d.]+) ([\d.]+)\)", svg).groups())
+    root = ET.fromstring(svg)
+    assert x + frame.width <= float(root.get("width"))
+    assert y + frame.height <= float(root.get("height"))
+
+
+def test_a_heat_map_has_a_cell_for_each_number_but_0():
+    svg = small("(x * x).sum()", x=[[4.0, -2.0], [0.0, 1.0]]).to_svg()
+    paths = re.findall(r'<path d="((?:M[\d.]+ [\d.]+h[^z]*z)+)" fill="(.*?)"/>', svg)
+    assert sum(path.count("M") for path, _ in paths) == 6  # three of x and three of its square
+    assert BROKEN.stroke not in [fill for _, fill in paths]
+
+
 def test_groups_show_the_sum_of_bytes_and_flops_and_the_largest_gradient(graph):
     box = next(("group", g.index) for g in graph.groups if g.path == "encoder.layers.0.feed_forward")
     inside = [graph.vertices[v] for v in graph.contents[box[1]]]

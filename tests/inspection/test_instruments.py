@@ -7,7 +7,9 @@ import re
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -17,6 +19,7 @@ from minitransformer.cli import sweep
 from minitransformer.cli.charts import chart
 from minitransformer.cli.recipe_flags import with_model_of
 from minitransformer.cli.show import curves
+from minitransformer.data.labels import LabelledText
 from minitransformer.data.splits import Sources
 from minitransformer.errors import UserError
 from minitransformer.inspection.recording import record_attention
@@ -30,9 +33,10 @@ from minitransformer.recipes import load_recipe
 from minitransformer.runs import checks, evaluations
 from minitransformer.runs.folder import begin, new_record
 from minitransformer.runs.run import Run
-from minitransformer.tasks import Translation
+from minitransformer.tasks import Classification, Translation
 from minitransformer.tasks.arrays import SpecialIds
 from minitransformer.text.tokenizer import Tokenizer
+from minitransformer.text.tokenizer_presets import BERT_TOKENS
 from minitransformer.training import diagnostics
 from minitransformer.training.log import read_log
 from tests.tiny import TINY, TINY_GPT
@@ -141,6 +145,20 @@ def test_a_planted_defect_gives_a_cross_and_exit_code_1(cli, monkeypatch, defect
     words = " ".join(out.split())  # without its line breaks
     assert f"violated: {checks.CHECKS[name][1]}" in words
     assert words.endswith(f"; {checks.CHECKS[name][2]}")
+
+
+def test_a_short_text_is_padded_to_the_longest():
+    texts = ["a", "b", "a b b a"]
+    tokenizer = Tokenizer.train_word(texts, added=BERT_TOKENS)
+    rows = [LabelledText(text, "x") for text in texts]
+    task = Classification(Classification.Data(), rows, rows, tokenizer, ["x", "y"])
+    reads_padding = lambda ids: mg.tensor(np.array([(ids == tokenizer.pad_id).sum(1), 0 * ids[:, 0]]).T * 1.0)
+    subject = SimpleNamespace(
+        task=task, model=reads_padding, run=SimpleNamespace(tokenizer=tokenizer),
+        is_autoregressive=lambda: False, check_parts=lambda parts: None,
+    )  # fmt: skip
+    found, allowed = checks.padding(subject)
+    assert found > allowed
 
 
 # --- card ---

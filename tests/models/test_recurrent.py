@@ -184,6 +184,11 @@ def test_a_recurrent_language_model_reads_left_padded_prompts_and_caches_states(
     assert together == [generate(model, [p], max_new_tokens=6, use_cache=False)[0] for p in prompts]
 
 
+def test_embeddings_are_multiplied_by_the_root_of_their_width():
+    embedding = RecurrentLM(RecurrentConfig(9, 4, 4)).embedding
+    close(embedding(np.array([[3]])).numpy()[0, 0], 2 * embedding.weight.numpy()[3])
+
+
 def test_the_output_layer_may_be_untied():
     assert RecurrentLM(RecurrentConfig(9, 6, 4, tie_word_embeddings=False))(np.array([[1]])).shape == (
         1,

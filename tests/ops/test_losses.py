@@ -50,6 +50,19 @@ def test_an_ignored_row_counts_nothing_with_weights_either(smoothing):
     np.testing.assert_allclose(loss.item(), expected.item(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_an_ignored_row_of_nan_leaves_every_gradient_as_it_is(smoothing):
+    spoilt = LOGITS.copy()
+    spoilt[1] = math.nan
+    x = leaf(spoilt)
+    known = [0, 2, 3]
+    alone = leaf(LOGITS[known])
+    F.cross_entropy(x, TARGET, label_smoothing=smoothing).backward()
+    F.cross_entropy(alone, TARGET[known], label_smoothing=smoothing).backward()
+    np.testing.assert_allclose(x.grad.array[known], alone.grad.array, rtol=1e-12, atol=1e-15)
+    assert (x.grad.array[1] == 0).all()
+
+
 def test_nll_loss_of_log_softmax_is_cross_entropy():
     x, y = leaf(LOGITS), leaf(LOGITS)
     a = F.nll_loss(F.log_softmax(x, 1), TARGET, WEIGHT, ignore_index=-100)

@@ -90,6 +90,13 @@ def test_nan_is_larger_than_every_number():
     assert x.cummax(0).indices.tolist() == [0, 1, 1, 3]
 
 
+def test_a_quantile_of_all_keeps_each_axis_when_asked():
+    x = mg.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    assert x.quantile(0.5, keepdim=True).tolist() == [[3.5]]
+    assert x.nanquantile(mg.tensor([0.0, 1.0]), keepdim=True).tolist() == [[[1]], [[6]]]
+    assert x.quantile(1.0, dim=1, keepdim=True).tolist() == [[3], [6]]
+
+
 def test_sorting_keeps_the_order_of_what_ties():
     x = mg.tensor([2, 1, 2, 1])
     assert x.sort().indices.tolist() == [1, 3, 0, 2]

@@ -16,10 +16,7 @@ from minigrad import nn, optim
 from minigrad.core.errors import MinigradError
 from minigrad.optim import lr_scheduler
 from minitransformer import TrainConfig
-from minitransformer.tasks.metrics import Metric
-from minitransformer.training.averaging import MovingAverage
 from minitransformer.training.optimizers import build_optimizer
-from minitransformer.training.stopping import BestScore
 
 NOT_STATES = (None, [], 3, "state", {}, {"a": 1}, mg.Tensor, {"state": None, "param_groups": None}, {3: 4})
 BAD_VALUES = (None, "x", math.nan, -1, [], (), {}, mg.Tensor, [None], (math.nan, math.nan))
@@ -599,30 +596,13 @@ class OfGenerator:
         self.generator.set_state(state["state"] if isinstance(state, dict) and "state" in state else state)
 
 
-def best_score(steps):
-    best = BestScore("loss", 3, Metric("loss", higher_is_better=False))
-    for i in range(steps):
-        best.update({"loss": 1.0 + i})
-    return best
-
-
-def average(steps):
-    moving = MovingAverage(model(), 0.9)
-    for step in range(steps):
-        moving.update(step + 1)
-    return moving
-
-
 def scaler(steps):
     made = mg.amp.GradScaler()
     made.good_steps = steps
     return made
 
 
-OBJECTS = {
-    "module": lambda steps: model(), "average": average, "scaler": scaler, "best score": best_score,
-    "generator": OfGenerator,
-}  # fmt: skip
+OBJECTS = {"module": lambda steps: model(), "scaler": scaler, "generator": OfGenerator}
 EACH_OBJECT = pytest.mark.parametrize("name", OBJECTS)
 
 
@@ -635,8 +615,6 @@ def test_what_is_not_a_state_of_an_object_is_refused(name):
     for path in places(state):
         assert_refused(holder, spoiled(state, path, remove), f"without {path}")
         for value in (np.zeros((7, 7)), "x", [], {}, None, mg.Tensor, math.nan):
-            if (name, path) in {("best score", ("monitor",))} or (path == ("value",) and value is None):
-                continue  # of another score, or without one: it starts anew
             assert_refused(holder, spoiled(state, path, put(value)), f"{value!r:.20} at {path}")
 
 
@@ -644,8 +622,7 @@ def test_what_is_not_a_state_of_an_object_is_refused(name):
 def test_the_state_of_another_object_is_refused(name):
     holder = OBJECTS[name](3)
     for other in OBJECTS.keys() - {name}:
-        if {name, other} != {"module", "average"}:  # an average is a model's state
-            assert_refused(holder, OBJECTS[other](3).state_dict(), other)
+        assert_refused(holder, OBJECTS[other](3).state_dict(), other)
 
 
 @EACH_OBJECT

@@ -205,6 +205,7 @@ def test_bert_of_2018_called_scale_and_shift_gamma_and_beta(tmp_path):
             tensors[new] = tensors.pop(name)
 
     change_tensors(folder, older)
+    change(folder, position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
     np.testing.assert_array_equal(load_pretrained(folder)(IDS).numpy(), model(IDS).numpy())
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from minigrad.nn.shapes import parameter_shapes
 from minitransformer import GPTConfig, LlamaConfig
-from minitransformer.cli.train import parse
+from minitransformer.cli.recipe_flags import RecipeOptions, read_options, read_settings, with_settings
 from minitransformer.errors import UserError
 from minitransformer.models.bart import BARTConfig
 from minitransformer.models.protocol import model_class
@@ -20,6 +20,7 @@ from minitransformer.recipes import (
     names,
     parse_recipe,
     to_toml,
+    with_model,
     with_own_data,
 )
 from minitransformer.recipes.expectations import check_names, compare, condition
@@ -153,6 +154,13 @@ def test_what_is_not_a_number_is_within_no_range():
     ]
 
 
+def parse(recipe, words):
+    """The recipe with flags."""
+    options, words = read_options(RecipeOptions(), words, "train")
+    recipe = with_model(recipe, options.model_type, options.preset)
+    return with_settings(recipe, read_settings(recipe, words, "train", options, ""))
+
+
 @pytest.mark.parametrize(
     ("flags", "same"),
     [
@@ -167,7 +175,7 @@ def test_what_is_not_a_number_is_within_no_range():
 )
 def test_a_recipe_expects_nothing_of_other_settings(flags, same):
     recipe = load_recipe("phrasebook")
-    assert bool(parse(recipe, flags.split())[0].expect) == same
+    assert bool(parse(recipe, flags.split()).expect) == same
     assert not with_own_data(recipe, "mine.tsv").expect
 
 
@@ -175,7 +183,7 @@ def test_a_description_names_what_replaces_the_recipes_model():
     recipe = load_recipe("phrasebook")
     for start in (recipe, with_own_data(recipe, "mine.tsv")):
         for flags, other in (("--model-type seq2seq", "seq2seq"), ("--preset toy", "toy")):
-            found = parse(start, flags.split())[0].description
+            found = parse(start, flags.split()).description
             own = "" if start is recipe else ", on mine.tsv"
             assert found == f"phrasebook{own}, with {other}"
 
@@ -194,7 +202,7 @@ OTHER_TYPES = [
 def test_another_model_type_has_the_sizes_of_the_recipe(name, model_type):
     own = load_recipe(name)
     numbers = []
-    for recipe in (own, parse(own, ["--model-type", model_type])[0]):
+    for recipe in (own, parse(own, ["--model-type", model_type])):
         config = replace(recipe.model, vocab_size=recipe.model.vocab_size or 1000)
         shapes = parameter_shapes(lambda: model_class(recipe.model_type)(config))  # noqa: B023
         numbers.append(sum(map(math.prod, shapes)))
@@ -207,7 +215,7 @@ def test_a_language_model_validates_and_stops_by_the_size_of_the_users_text(tmp_
     for name in ("shakespeare-char-cpu", "shakespeare-char", "llama-char", "lstm-char"):
         own = with_own_data(load_recipe(name), "mine.txt")
         assert own.training == replace(load_recipe(name).training, validate_every=0, patience=5)
-    chosen = parse(own, ["--validate-every", "70", "--patience", "0"])[0]
+    chosen = parse(own, ["--validate-every", "70", "--patience", "0"])
     assert (chosen.training.validate_every, chosen.training.patience) == (70, 0)
     assert with_own_data(chosen, "mine.txt").training == chosen.training  # a run that is repeated
     mine = tmp_path / "mine.toml"

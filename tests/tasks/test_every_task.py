@@ -32,6 +32,7 @@ from minitransformer.tasks import (
     Classification,
     Denoising,
     ImageClassification,
+    LanguageModelling,
     MaskedLanguageModelling,
     QuestionAnswering,
     Similarity,
@@ -41,7 +42,7 @@ from minitransformer.tasks import (
     task_class,
 )
 from minitransformer.tasks.base import VALIDATION
-from minitransformer.tasks.denoising import MASK, SENTINELS
+from minitransformer.tasks.denoising import MASK, SENTINELS, check_gaps
 from minitransformer.tasks.inputs import check_length, marked_ids
 from minitransformer.tasks.question_answering import answer_span, context_tokens
 from minitransformer.text.tokenizer import Tokenizer
@@ -382,6 +383,15 @@ def test_tokens_outside_the_context_are_never_an_answer():
     assert WORDS.decode(batch["input"][0][inside].tolist()) == example.context
 
 
+# ---------------------------------------------------------------- language modelling
+
+
+def test_characters_of_held_out_texts_are_known():
+    texts = {"train": "abc", "validation": "abd", "test": "e"}
+    tokenizer = LanguageModelling.train_tokenizer(LanguageModelling.Data(tokenizer="char"), 0, texts)
+    assert sorted(tokenizer.token_to_id) == list("abcde")
+
+
 # ---------------------------------------------------------------- masked language modelling
 
 
@@ -440,6 +450,14 @@ def test_the_loss_of_sentence_pairs_is_added_to_that_of_words():
     )
     expected = nll(words, batch["target"]) + nll(follows, batch["follows"])
     assert task.loss(None, batch, 0.0).item() == pytest.approx(expected.item())
+    assert task.logits(None, batch) is words
+
+
+def test_the_first_class_of_pairs_is_that_the_second_follows():
+    row = {"input": [WORDS.special_id("[MASK]")]}
+    words = np.zeros((1, WORDS.vocab_size))
+    found = masked_task(next_sentence=True).fill_in(row, words, np.log([0.8, 0.2]), 1)
+    assert found.values["follows"] == pytest.approx(0.8)
 
 
 def test_an_input_may_be_as_long_as_the_limit():
@@ -581,6 +599,16 @@ def test_a_users_gaps_are_special_tokens():
     assert [tokenizer.id_to_token[i] for i in ids] == [
         "The", "<extra_id_0>", "sat", "on", "<extra_id_10>", "<MASK>",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("objective", "right", "wrong"),
+    [("infilling", MASK, "<extra_id_0>"), ("span_corruption", "<extra_id_0>", MASK)],
+)
+def test_gaps_of_another_objective_are_refused(objective, right, wrong):
+    check_gaps(f"A dog {right}", objective)
+    with pytest.raises(UserError, match=f"\nWrite {re.escape(right)}"):
+        check_gaps(f"A dog {wrong}", objective)
 
 
 def test_an_unknown_objective_is_named():

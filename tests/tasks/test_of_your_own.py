@@ -414,6 +414,7 @@ def test_pairs_of_texts_or_of_ids_are_a_task(tmp_path):
     pairs = [([4 + i, 5], [5, 4 + i]) for i in range(4)]
     task = PairTask(pairs, SpecialIds(0, 2, 3), 64)
     assert task.batch(0)["target_in"][:, 0].tolist() == [2] * 4
+    assert SpecialIds() == SpecialIds(pad_id=0, start_id=2, end_id=3)
     model = Transformer(TransformerConfig(9, 16, 2, 32, 1, 1, dropout=0.0))
     fit(tmp_path / "ids", task, model, steps=40, lr=0.01, label_smoothing=0.0, warmup_steps=5)
     assert generate(model, [[5, 5, 3]], 3) == [[5, 5]]

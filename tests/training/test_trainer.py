@@ -289,11 +289,21 @@ def test_the_best_and_the_last_two_checkpoints_stay(tmp_path, monkeypatch):
     trainer.train()
     folder = tmp_path / "checkpoints"
     assert trainer.checkpoints.index == {"last": "step-00000005", "best": "step-00000002"}
-    assert sorted(p.name for p in folder.glob("step-*")) == [
-        "step-00000002",
-        "step-00000004",
-        "step-00000005",
-    ]
+    kept = ["step-00000002", "step-00000004", "step-00000005"]
+    assert sorted(p.name for p in folder.glob("step-*")) == kept
+    os.rename(folder / "step-00000004", folder / "step-00000003")  # a kill came before it was deleted
+    translation(tmp_path, steps=5, keep=1).resume()
+    assert sorted(p.name for p in folder.glob("step-*")) == [kept[0], kept[2]]
+
+
+def test_a_checkpoint_of_this_step_becomes_the_best(tmp_path):
+    trainer = translation(tmp_path, steps=3, checkpoint_every=1)
+    for _ in range(2):
+        trainer.train_step()
+        trainer.save()
+    trainer.save(best=True)
+    assert trainer.checkpoints.index == {"last": "step-00000002", "best": "step-00000002"}
+    assert translation(tmp_path, steps=3).resume()
 
 
 def test_the_best_loss_outlives_an_interruption(tmp_path, monkeypatch):

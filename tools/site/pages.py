@@ -25,6 +25,7 @@ CHAPTERS = {
         "pretrained",
         "training",
         "your-data",
+        "your-own",
         "generation",
         "looking-inside",
         "visualizers",

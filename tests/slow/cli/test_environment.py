@@ -1,4 +1,4 @@
-"""Environments, users and standard streams that are not as they should be: results, or two lines."""
+"""Processors, pictures, caches, streams and names that are not as one expects: results, or two lines."""
 
 import os
 import re
@@ -11,24 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import minigrad as mg
-from minitransformer import startup
-from minitransformer.data import datasets
+from minitransformer import __main__ as startup
 from minitransformer.errors import UserError
 from minitransformer.files import shell_command
-from minitransformer.training import ranks
 from tests.tiny import TINY
 
 TRAIN = ["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", *TINY]
-
-# ---------------------------------------------------------------- variables
-
-
-@pytest.mark.parametrize("name", ranks.SIZES)
-def test_an_empty_number_of_processes_is_one(monkeypatch, name):
-    monkeypatch.setenv(name, "")
-    assert ranks.join().size == 1
-
 
 PROCESSOR = """processor\t: 0
 vendor_id\t: AuthenticAMD
@@ -44,12 +32,9 @@ processor\t: 1
     [
         (PROCESSOR, None, "SkylakeX"),
         (PROCESSOR, "Haswell", "Haswell"),
-        (PROCESSOR, "", ""),
         (PROCESSOR.replace(": 26", ": 25"), None, None),
         (PROCESSOR.replace("AMD", "Intel"), None, None),
         (PROCESSOR.replace(" avx512vl", ""), None, None),
-        ("flags without a colon", None, None),
-        ("", None, None),
     ],
 )
 def test_openblas_is_told_of_avx512_where_it_does_not_know_the_processor(
@@ -64,36 +49,19 @@ def test_openblas_is_told_of_avx512_where_it_does_not_know_the_processor(
     assert os.environ.get("OPENBLAS_CORETYPE") == after
 
 
-def test_openblas_is_left_alone_where_no_file_describes_the_processor(tmp_path, monkeypatch):
-    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
-    for unreadable in (tmp_path / "missing", tmp_path):
-        startup.let_openblas_use_avx512(str(unreadable))
-    assert "OPENBLAS_CORETYPE" not in os.environ
-
-
 def test_the_command_line_tells_openblas_before_numpy_is_imported():
     code = """
 import sys
-from minitransformer import __main__, startup
+from minitransformer import __main__
 
 def told():
     assert "numpy" not in sys.modules
     raise SystemExit(3)
 
-startup.let_openblas_use_avx512 = told
+__main__.let_openblas_use_avx512 = told
 __main__.main()
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 3
-
-
-def test_numba_that_cannot_be_imported_is_an_error_of_two_lines(monkeypatch):
-    def fail():
-        raise ValueError("Number of threads specified must be > 0.")
-
-    monkeypatch.setattr(mg.kernels.numba, "register", fail)
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "0")
-    with pytest.raises(mg.DependencyError, match=r"must be > 0.\nCorrect or unset .*NUMBA_NUM_THREADS"):
-        mg.kernels.use("jit")
 
 
 def test_what_refuses_to_draw_is_found_before_the_training(cli, here, monkeypatch):
@@ -122,19 +90,6 @@ def test_a_picture_that_fails_costs_no_results(cli, here, monkeypatch):
 def test_a_warning_is_one_line(capsys):
     startup.show_warning(UserWarning("first\nTraceback: second"), UserWarning, "x.py", 1)
     assert capsys.readouterr().err == "warning: first\n"
-
-
-# ---------------------------------------------------------------- users
-
-
-def test_without_a_home_downloads_need_a_folder(monkeypatch):
-    def fail():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("MINITRANSFORMER_CACHE", raising=False)
-    monkeypatch.setattr(datasets.Path, "home", fail)
-    with pytest.raises(UserError, match=r"has no home directory\.\nName one in .*MINITRANSFORMER_CACHE"):
-        datasets.cache_folder()
 
 
 LOOP = "def loop(x):\n    for i in range(x.size):\n        x[i] += 1\n"
@@ -175,7 +130,7 @@ def test_without_a_folder_for_the_cache_loops_are_compiled_and_it_is_said_once(l
 
 
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
-@pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x05]\x94."])
+@pytest.mark.parametrize("content", [b"", b"garbage"])
 def test_a_damaged_cache_is_written_again(loop, tmp_path, suffix, content):
     add_one(loop)
     files = list((tmp_path / "__pycache__").glob(f"*.{suffix}"))
@@ -228,30 +183,16 @@ def test_a_reader_that_stops_reading_ends_the_command_quietly():
     assert done.stderr == "1\n"
 
 
-# ---------------------------------------------------------------- names
-
-NAMES = ["a b", "-run", "it's", "\\", "é", "$(id)"]
-
-
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["a b", "-run", "it's"])
 def test_a_command_that_is_shown_works_when_it_is_copied(name):
     command = shell_command(["printf", "%s", Path(name)])
     found = os.fsdecode(subprocess.run(["bash", "-c", command], capture_output=True).stdout)
     assert found == (f"./{name}" if name.startswith("-") else name)
 
 
-def test_a_run_whose_name_begins_with_a_dash_is_used_as_it_says(cli, here):
-    code, _, err = cli(*TRAIN[:-2], "--steps", 2, "--run-dir=-run")
-    assert code == 0, err
-    assert "use it with: minitransformer translate ./-run " in err
-    assert cli("translate", "./-run", "I love you")[0] == 0
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes")
-@pytest.mark.parametrize("name", [b"it's $(mine), d\xc3\xa9j\xc3\xa0", b"not UTF-8 \xff"])
-def test_data_and_runs_of_any_name_are_trained_and_evaluated(cli, here, name):
-    name = os.fsdecode(name)
+def test_data_and_runs_of_any_name_are_trained_and_evaluated(cli, here):
+    name = "it's $(mine), déjà"
     os.rename("pairs.tsv", f"{name}.tsv")
     for argv in (
         ["train", "phrasebook", "--data", f"{name}.tsv", "--run-dir", name, *TINY],

@@ -2,8 +2,6 @@
 
 import io
 import itertools
-import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,15 +10,14 @@ from minitransformer.cli import main
 from minitransformer.cli.lines import read_lines
 from minitransformer.cli.translate import translate_lines
 from minitransformer.errors import UserError
-from minitransformer.files import one_line, sha256, to_json
+from minitransformer.files import one_line
 from minitransformer.recipes import load_recipe
-from minitransformer.runs.evaluations import About, Evaluation
 from minitransformer.runs.run import Run
 from minitransformer.tasks import translation
 from minitransformer.tasks.inputs import warn_of_unknown
 from minitransformer.tasks.translation import Translation
 from minitransformer.text.tokenizer import Tokenizer
-from tests.tiny import PAIRS, TINY
+from tests.tiny import PAIRS
 
 SECOND = PAIRS[1][0]
 
@@ -209,77 +206,3 @@ def test_more_micro_batches_than_rows_are_as_many_as_rows(here):
     batch = task.batch(0)
     parts = list(task.split(batch, 10**12))
     assert [row for row, _ in parts] == list(range(len(batch["source"])))
-
-
-# ---------------------------------------------------------------- what a run's files say
-
-FALSE = "x\nerror: fake"
-
-
-def change_record(change):
-    """Change run.json, and its checksum."""
-    path = Path("mine/run.json")
-    content = json.loads(path.read_text())
-    change(content)
-    del content["sha256"]
-    path.write_text(to_json({**content, "sha256": sha256(to_json(content).encode())}))
-
-
-def false_lines(text):
-    return [line for line in text.splitlines() if line.startswith("error: fake")]
-
-
-@pytest.mark.parametrize(
-    ("part", "name"),
-    [("versions", "minitransformer"), ("machine", "processor"), ("machine", "blas")],
-)
-def test_what_a_record_says_of_the_environment_is_no_line_of_its_own(cli, part, name):
-    change_record(lambda content: content[part].update({name: FALSE}))
-    shown = cli("show", "mine")[1]
-    _, out, err = cli("train", "phrasebook", "--run-dir", "mine", "--resume", "--steps", 9)
-    assert f"{name} x\\nerror: fake -> " in err
-    assert not false_lines(shown + out + err)
-    assert not false_lines(cli("show", "mine")[1])  # its history has the change now
-
-
-def test_what_a_file_of_scores_says_is_no_line_of_its_own(cli):
-    assert cli("evaluate", "mine")[0] == 0
-    path = Path("mine/metrics.json")
-    path.write_text(json.dumps({**json.loads(path.read_text()), "split": FALSE, FALSE: "1"}))
-    code, out, _ = cli("show", "mine")
-    assert code == 0
-    assert "x\\nerror: fake" in out
-    assert not false_lines(out)
-
-
-def test_names_of_columns_are_no_lines_of_their_own(cli):
-    rows = [{FALSE: f"a {i}", "other": f"b {i}", "third": "c"} for i in range(20)]
-    Path("own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for columns in ([], ["--columns", "a,b"], ["--columns", "other,third"]):
-        argv = ["train", "phrasebook", "--data", "own.jsonl", "--run-dir", "own", *columns]
-        _, out, err = cli(*argv, *TINY)
-        assert "x\\nerror: fake" in err
-        assert not false_lines(out + err)
-
-
-def test_half_a_surrogate_pair_in_a_label_is_written_by_its_code():
-    rows = [("input", "reference", "prediction"), ("a", "\ud800", "\ud800")]
-    about = About("x", "test", "step-00000004", "greedy", "", "", "")
-    files = Evaluation(about, {}, rows).files()
-    assert files["predictions.txt"].endswith(rb"a" + b"\t\\ud800\t\\ud800\n")
-    assert files["predictions.hyp"] == b"\\ud800\n"
-
-
-@pytest.mark.parametrize("name", [FALSE, "\ud800", "step-" + "9" * 5000])
-def test_a_name_of_a_checkpoint_that_is_none_is_not_looked_for(cli, name):
-    checkpoints = Path("mine/checkpoints")
-    for step in checkpoints.glob("step-*"):
-        state = {**json.loads((step / "state.json").read_text()), "best": name}
-        (step / "state.json").write_text(json.dumps(state))
-        lines = (step / "SHA256SUMS").read_text().splitlines()
-        lines[-1] = f"{sha256((step / 'state.json').read_bytes())}  state.json"
-        (step / "SHA256SUMS").write_text("\n".join(lines) + "\n")
-    code, out, err = cli("evaluate", "mine")
-    assert code == 2
-    assert "does not name a best checkpoint" in err
-    assert not false_lines(out + err)

@@ -55,7 +55,7 @@ def test_arrays_of_a_second_round_lie_in_the_memory_of_the_first(start):
 # other packages are imported first: what they change is theirs
 IMPORTS = """
 import ctypes, locale, os, signal, sys, threading, warnings
-import numpy as np, ml_dtypes, safetensors, tokenizers, sacrebleu, rich.console, tyro
+import numpy as np, ml_dtypes, safetensors, tokenizers, sacrebleu, rich.console, argparse
 if "numba" in sys.argv: import numba
 
 def process():

@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-import tyro
 from rich.console import Console
 
 import minigrad as mg
@@ -49,6 +48,7 @@ from minigrad.core.observers import observe
 from minigrad.core.registry import ops as registered
 from minitransformer import GPTConfig, Transformer, TransformerConfig
 from minitransformer.cli import train
+from minitransformer.cli.parsing import parse
 from minitransformer.errors import UserError
 from minitransformer.recipes import load_recipe
 from minitransformer.training.config import TrainConfig
@@ -329,7 +329,7 @@ def test_the_command_writes_its_files(command, tmp_path, monkeypatch):
     assert (page.count(again), page.count("# Benchmarks")) == (1, 1)
     monkeypatch.setitem(command.TABLES, "steps", lambda o: [tables.Table("again")])
     monkeypatch.setattr(sys, "argv", [*run[2:], *files, "--append"])
-    command.main(tyro.cli(command.Options))
+    command.main(parse(command.Options))
     page = (tmp_path / "a.md").read_text()
     assert (page.count(again), page.count("# Benchmarks")) == (2, 1)
 
@@ -366,7 +366,7 @@ def test_the_command_writes_its_files(command, tmp_path, monkeypatch):
 def test_a_mistake_is_refused_before_anything_is_measured(command, tmp_path, monkeypatch, argv, message):
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
-    options = tyro.cli(command.Options, args=argv.split())
+    options = parse(command.Options, argv.split())
     with pytest.raises(UserError) as caught:
         command.main(options)
     assert str(caught.value).startswith(message)
