@@ -91,31 +91,15 @@ def pad_rows(rows: Sequence[Sequence[Any]], padding: int | None) -> Int[np.ndarr
 
 
 class Batches:
-    """Which examples are in the batch of each step: a function of the seed and the step.
+    """Which examples are in the batch of each step: a function of the seed and the step."""
 
-    In each epoch, all examples come once, in random order; the last ones, too few for a batch, are left out.
-    """
-
-    def __init__(self, n: int, batch_size: int, seed: int) -> None:
-        self.n = n
-        self.batch_size = batch_size
+    def __init__(self, seed: int) -> None:
         self.seed = seed
         self._epoch: tuple[int, list[np.ndarray]] | None = None  # the latest, since drawing it takes a while
 
     def epoch(self, number: int) -> list[Int[np.ndarray, " rows"]]:
-        """The batches of an epoch, as indices into the data set."""
-        order = generator(self.seed, SHUFFLE, number).permutation(self.n)
-        return [order[i * self.batch_size :][: self.batch_size] for i in range(self.per_epoch)]
-
-    @cached_property
-    def per_epoch(self) -> int:
-        """The number of batches of an epoch, the same for all."""
-        return max(self.n // self.batch_size, 1)
-
-    @property
-    def largest(self) -> int:
-        """The number of rows of the largest batch."""
-        return min(self.n, self.batch_size)
+        """The batches of an epoch, as indices into the data set. Each epoch has as many."""
+        raise NotImplementedError
 
     def rows(self, step: int) -> Int[np.ndarray, " rows"]:
         """The examples of a step, counted from 0, as indices into the data set."""
@@ -123,6 +107,30 @@ class Batches:
         if self._epoch is None or self._epoch[0] != number:
             self._epoch = number, self.epoch(number)
         return self._epoch[1][batch]
+
+    @cached_property
+    def per_epoch(self) -> int:
+        """The number of batches of an epoch."""
+        return len(self.epoch(0))
+
+    @property
+    def largest(self) -> int:
+        """The number of rows of the largest batch."""
+        return max(map(len, self.epoch(0)))
+
+
+class ShuffledBatches(Batches):
+    """Batches of `batch_size` of n examples, in random order; the last, too few for one, are left out."""
+
+    def __init__(self, n: int, batch_size: int, seed: int) -> None:
+        super().__init__(seed)
+        self.n = n
+        self.batch_size = batch_size
+
+    def epoch(self, number: int) -> list[Int[np.ndarray, " rows"]]:
+        order = generator(self.seed, SHUFFLE, number).permutation(self.n)
+        ends = range(self.batch_size, self.n + 1, self.batch_size)
+        return [order[end - self.batch_size : end] for end in ends] or [order]
 
 
 class TokenBatches(Batches):
@@ -133,7 +141,7 @@ class TokenBatches(Batches):
     """
 
     def __init__(self, lengths: Int[np.ndarray, "N 2"], max_tokens: int, seed: int) -> None:
-        super().__init__(len(lengths), max_tokens, seed)
+        super().__init__(seed)
         self.lengths = lengths
         self.max_tokens = max_tokens
 
@@ -153,14 +161,6 @@ class TokenBatches(Batches):
         if len(order):
             batches.append(order[start:])
         return [batches[i] for i in rng.permutation(len(batches))]
-
-    @cached_property
-    def per_epoch(self) -> int:
-        return len(self.epoch(0))
-
-    @property
-    def largest(self) -> int:
-        return max(map(len, self.epoch(0)))
 
 
 class BlockBatches:

@@ -16,7 +16,7 @@ import numpy as np
 
 from minigrad import Tensor, no_grad
 
-from ..data.batching import IGNORE, Batch, Batches, is_classes, pad
+from ..data.batching import IGNORE, Batch, ShuffledBatches, is_classes, pad
 from ..data.labels import check_labels
 from ..data.masking import row_generator
 from ..data.splits import Sources, Splits, user_splits
@@ -24,7 +24,7 @@ from ..data.tables import DataError
 from ..errors import UserError, did_you_mean, singular
 from ..models.protocol import MODELS, model_class
 from ..text.tokenizer import Tokenizer
-from .inputs import warn_of_unknown
+from .inputs import MAX_SHORT, held_out_first, pick_input, warn_of_unknown
 from .losses import loss_sum, squared_errors, target_scores, target_statistics
 from .metrics import METRICS, Metric
 from .predictions import Prediction, class_prediction
@@ -198,7 +198,7 @@ class Task:
 
     def batch_order(self) -> Any:
         """Which training examples are in the batch of each step."""
-        return Batches(len(self.train), self.data.batch_size, self.seed)
+        return ShuffledBatches(len(self.train), self.data.batch_size, self.seed)
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, counted from 0, which depends on seed and step only."""
@@ -461,7 +461,12 @@ class Task:
 
         It is stored in run.json, and appears in the command that training prints.
         """
-        return []
+        if tokenizer is None:
+            return []
+        number = len(cls.inputs)
+        candidates = (cls.texts(example)[:number] for example in held_out_first(splits))
+        limit = min(MAX_SHORT, getattr(data, "max_length", 2 * MAX_SHORT) - 3)
+        return pick_input(tokenizer, candidates, limit * number)
 
     @classmethod
     def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:

@@ -33,12 +33,9 @@ from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import sentinels
 from .base import VALIDATION, Rows, Task, Trained, register_task
 from .inputs import (
-    MAX_SHORT,
     check_length,
     check_texts,
-    held_out_first,
     marked_ids,
-    pick_input,
     split_at_marks,
     warn_left_out,
     warn_of_unknown,
@@ -134,10 +131,7 @@ class Denoising(Task):
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
         """A text whose middle word is a gap."""
         mark = MASK if data.objective == "infilling" else SENTINELS[0]
-        found = pick_input(
-            tokenizer, ([text] for text in held_out_first(splits)), min(MAX_SHORT, data.max_length)
-        )
-        return [[with_mark(text, mark)] for (text,) in found]
+        return [[with_mark(text, mark)] for (text,) in super().short_inputs(data, tokenizer, splits)]
 
     stream = DENOISING
 

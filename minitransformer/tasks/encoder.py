@@ -5,7 +5,7 @@ A subclass defines how to encode an example as a row (`encode`), and how to read
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -21,11 +21,8 @@ from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import BERT_TOKENS, CLS, SEP
 from .base import Task, Trained
 from .inputs import (
-    MAX_SHORT,
     check_length,
     check_texts,
-    held_out_first,
-    pick_input,
     warn_left_out,
 )
 from .settings import check_dataset, check_positions
@@ -90,11 +87,6 @@ class EncoderTask(Task):
         """The number of tokens of an example's row."""
         texts = cls.texts(example)
         return sum(len(tokenizer.encode(text)) for text in texts) + 1 + len(texts)
-
-    @classmethod
-    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        limit = min(MAX_SHORT, data.max_length - 3) * len(cls.inputs)
-        return pick_input(tokenizer, map(cls.texts, held_out_first(splits)), limit)
 
     def __init__(self, *settings: Any, **named: Any) -> None:
         super().__init__(*settings, **named)

@@ -24,12 +24,9 @@ from ..text.tokenizer_presets import MASK
 from .base import VALIDATION, Rows, Trained, register_task
 from .encoder import EncoderTask
 from .inputs import (
-    MAX_SHORT,
     check_length,
     check_texts,
-    held_out_first,
     marked_ids,
-    pick_input,
     warn_of_unknown,
     with_mark,
 )
@@ -132,11 +129,7 @@ class MaskedLanguageModelling(EncoderTask):
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
         """A text whose middle word is masked."""
-        texts = ([text] for example in held_out_first(splits) for text in cls.texts(example))
-        return [
-            [with_mark(text, MASK)]
-            for (text,) in pick_input(tokenizer, texts, min(MAX_SHORT, data.max_length - 2))
-        ]
+        return [[with_mark(text, MASK)] for (text,) in super().short_inputs(data, tokenizer, splits)]
 
     @cached_property
     def token_ids(self) -> Callable[[str], list[int]]:

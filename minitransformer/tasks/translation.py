@@ -25,7 +25,7 @@ from ..errors import UserError, check_range, counted
 from ..generation import generate
 from ..text.tokenizer import Tokenizer
 from .base import VALIDATION, Rows, Task, Trained, needed_options, register_task
-from .inputs import MAX_CANDIDATES, MAX_SHORT, held_out_first, pick_input, warn_of_unknown
+from .inputs import MAX_CANDIDATES, MAX_SHORT, pick_input, warn_of_unknown
 from .metrics import translation_scores
 from .scores import Score, perplexity
 from .settings import check_dataset, check_one_vocabulary, check_positions
@@ -118,11 +118,6 @@ class Translation(Task):
             f"warning: {len(lossy):,} of {counted(len(targets), 'target')} {verb} not round-trip through the "
             f"tokenizer (such as {example}), and cannot be translated exactly; with --tokenizer bpe, all do"
         ]
-
-    @classmethod
-    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        sources = ([source] for source, _ in held_out_first(splits))
-        return pick_input(tokenizer, sources, min(MAX_SHORT, data.max_length - 1))
 
     def __init__(
         self,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from minitransformer.data import datasets, downloads
 from minitransformer.data.batching import (
     IGNORE,
-    Batches,
     BlockBatches,
+    ShuffledBatches,
     TokenBatches,
     all_blocks,
     collate,
@@ -362,7 +362,7 @@ def test_batches_leave_the_global_generator_alone():
 
 
 def test_steps_walk_epoch_after_epoch_in_whatever_order_they_are_asked_for():
-    for batches in (TokenBatches(np.full((10, 2), 5), 10, seed=7), Batches(11, 2, seed=7)):
+    for batches in (TokenBatches(np.full((10, 2), 5), 10, seed=7), ShuffledBatches(11, 2, seed=7)):
         assert batches.per_epoch == 5
         expected = [rows.tolist() for epoch in (0, 1, 2) for rows in batches.epoch(epoch)]
         for step in (3, 4, 5, 6, 0, 14, 9, 10):
@@ -370,9 +370,9 @@ def test_steps_walk_epoch_after_epoch_in_whatever_order_they_are_asked_for():
 
 
 def test_batches_of_a_number_leave_out_what_is_too_few_for_a_batch():
-    batches = Batches(11, 2, seed=7)
+    batches = ShuffledBatches(11, 2, seed=7)
     assert len({i for rows in batches.epoch(3) for i in rows.tolist()}) == 10
-    assert len(Batches(3, 8, seed=7).rows(1)) == Batches(3, 8, seed=7).largest == 3
+    assert len(ShuffledBatches(3, 8, seed=7).rows(1)) == ShuffledBatches(3, 8, seed=7).largest == 3
 
 
 # --- Blocks of a long text ---
