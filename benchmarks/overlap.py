@@ -85,11 +85,11 @@ def steps(work: str, turns: int) -> dict[str, list[float]] | None:
             "none": Apart(flat),
         }
         found: dict[str, list[float]] = {name: [] for name in ways}
-        batches = [trainer.task.next_batch() for _ in range(8)]
+        batches = [trainer.task.batch(step) for step in range(8)]
         for turn in range(WARM + turns):
             for name, ranks in ways.items():
                 trainer.ranks = ranks
-                trainer.task.next_batch = lambda turn=turn: batches[turn % 8]
+                trainer.task.batch = lambda step, turn=turn: batches[turn % 8]
                 flat.barrier()
                 start = time.perf_counter()
                 trainer.train_step()

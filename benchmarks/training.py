@@ -34,7 +34,12 @@ LETTERS = 65
 def nano(folder: Path, batch: int = BATCH, ranks: Ranks | None = None) -> Trainer:
     """A trainer of `nano` on a text of random letters."""
     text = "".join(random.Random(0).choices(string.printable[:LETTERS], k=50_000))
-    task = LanguageModelling(Tokenizer.train_char([text]), text, text[:200], LENGTH, batch, seed=0)
+    task = LanguageModelling(
+        LanguageModelling.Data(block_size=LENGTH, batch_size=batch),
+        text,
+        text[:200],
+        Tokenizer.train_char([text]),
+    )
     manual_seed(0)
     model = GPT(
         GPTConfig(LETTERS, LENGTH, WIDTH, LAYERS, HEADS, embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.0)
@@ -53,7 +58,7 @@ def training(repeats: int = 50, clock: str = "wall") -> Table:
     with tempfile.TemporaryDirectory() as folder:
         trainer = nano(Path(folder))
         model, task = trainer.model, trainer.task
-        batch = task.next_batch()
+        batch = task.batch(0)
 
         def bare() -> None:
             trainer.optimizer.zero_grad()

@@ -100,12 +100,12 @@ def _phrasebook() -> tuple[TransformerConfig, float, list[tuple[np.ndarray, ...]
     kind = task_class(recipe.task)
     tokenizer = kind.train_tokenizer(recipe.data, recipe.vocab_size, splits)
     task: Any = kind.build(recipe, tokenizer, kind.filter(recipe.data, tokenizer, splits))
-    drawn = [task.next_batch() for _ in range(BATCHES)]
+    drawn = [task.batch(step) for step in range(BATCHES)]
     config = run.build_model(recipe, tokenizer).config
     assert isinstance(config, TransformerConfig)
     smoothing = recipe.training.label_smoothing
     config = replace(config, dropout=0.1)  # the recipe has none; the figures in docs/results.md are with it
-    return config, smoothing, [(b.source, b.target_in, b.target_out) for b in drawn]
+    return config, smoothing, [(b["source"], b["target_in"], b["target"]) for b in drawn]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from minigrad.nn import functional as F
 from minigrad.nn.shapes import parameter_shapes
 from minitransformer import Transformer, TransformerConfig, generate
 from minitransformer.cli.parsing import parse
-from minitransformer.data.batching import IGNORE, BatchStream, TokenBatches, collate
+from minitransformer.data.batching import IGNORE, TokenBatches, collate
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from minitransformer.tasks.metrics import translation_scores
@@ -107,7 +107,7 @@ def train(model: nn.Module, tokenizer: Tokenizer, pairs: Sequence[Pair], budget:
     """Train for `minutes`; the learning rate follows a cosine over that time. Returns the number of steps."""
     ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
     lengths = np.array([(len(source) + 1, len(target) + 1) for source, target in ids])
-    batches = BatchStream(TokenBatches(lengths, budget.max_tokens, seed=0))
+    batches = TokenBatches(lengths, budget.max_tokens, seed=0)
     optimizer = optim.AdamW(model.parameters(), lr=budget.lr, betas=(0.9, 0.98), weight_decay=0.0)
     steps = 0
     spent = 0.0
@@ -117,11 +117,11 @@ def train(model: nn.Module, tokenizer: Tokenizer, pairs: Sequence[Pair], budget:
         optimizer.param_groups[0]["lr"] = budget.lr * warm_up * (1 + math.cos(math.pi * spent)) / 2
         steps += 1
         mg.random.set_step(steps)
-        batch = collate([ids[i] for i in next(batches)], tokenizer)
+        batch = collate([ids[i] for i in batches.rows(steps - 1)], tokenizer)
         optimizer.zero_grad()
-        logits = model(batch.source, batch.target_in)
+        logits = model(batch["source"], batch["target_in"])
         loss = F.cross_entropy(
-            logits.flatten(0, 1), batch.target_out.reshape(-1), ignore_index=IGNORE, label_smoothing=0.1
+            logits.flatten(0, 1), batch["target"].reshape(-1), ignore_index=IGNORE, label_smoothing=0.1
         )
         loss.backward()
         optim.clip_grad_norm_(model.parameters(), 1.0)

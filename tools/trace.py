@@ -71,7 +71,7 @@ def training_step() -> Callable[[], Any]:
     kernels.use("numpy")
     pairs = [("i see", "je vois"), ("i see you", "je te vois"), ("you see", "tu vois")]
     tokenizer = Tokenizer.train_word([text for pair in pairs for text in pair])
-    task = Translation(tokenizer, pairs, pairs, max_tokens=64, seed=0)
+    task = Translation(Translation.Data(max_tokens=64, max_length=64), pairs, pairs, tokenizer)
     layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
     model = Transformer(TransformerConfig(tokenizer.vocab_size, d_model=32, num_heads=4, d_ff=64, **layers))
     step = Trainer(model, task, TrainConfig(steps=10, warmup_steps=2), Path("unused")).train_step

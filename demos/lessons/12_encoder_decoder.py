@@ -71,8 +71,8 @@ D, H, LAYERS, V = 16, 2, 2, tokenizer.vocab_size
 model = Transformer(TransformerConfig(V, D, H, 4 * D, LAYERS, LAYERS, dropout=0.0))
 optimizer = optim.AdamW(model.parameters(), lr=5e-3)
 for _ in range(150):
-    logits = model(batch.source, batch.target_in)  # (B, S), (B, T) -> (B, T, V)
-    loss = F.cross_entropy(logits.flatten(0, 1), batch.target_out.reshape(-1), ignore_index=IGNORE)
+    logits = model(batch["source"], batch["target_in"])  # (B, S), (B, T) -> (B, T, V)
+    loss = F.cross_entropy(logits.flatten(0, 1), batch["target"].reshape(-1), ignore_index=IGNORE)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -87,8 +87,8 @@ print(f"{V} words; the loss is {loss.item():.4f}; it began near log V = {math.lo
 # `<UNK>`. `tokenizer.encode` makes ids of words, and `tokenizer.decode` words of ids.
 
 # %%
-source = batch.source[:2, :5]  # (B, S)
-target = batch.target_in[:2, :6]  # (B, T)
+source = batch["source"][:2, :5]  # (B, S)
+target = batch["target_in"][:2, :6]  # (B, T)
 words = lambda row: [tokenizer.id_to_token[i] for i in row]
 for ids in (*source, *target):
     print(ids, " ".join(words(ids)))

@@ -62,14 +62,14 @@ data = Sentences(learn, test, [], tokenizer)
 batch = collate(learn[:2], tokenizer)  # adds <START> and <END>, shifts, and pads
 name = tokenizer.id_to_token | {IGNORE: "(ignored)"}
 for row in (0, 1):
-    print("input: ", *[name[i] for i in batch.target_in[row]])
-    print("target:", *[name[i] for i in batch.target_out[row]])
-padding = (collate(learn[:24], tokenizer).target_out == IGNORE).mean()
+    print("input: ", *[name[i] for i in batch["target_in"][row]])
+    print("target:", *[name[i] for i in batch["target"][row]])
+padding = (collate(learn[:24], tokenizer)["target"] == IGNORE).mean()
 print(f"{padding:.0%} of the positions of the first 24 sentences are padding")
 for row, (_, french) in enumerate(learn[:2]):
     check(
         f"row {row}: the target stands in the input, one position later",
-        [*batch.target_in[row, 1 : len(french) + 1]] == french == [*batch.target_out[row, : len(french)]],
+        [*batch["target_in"][row, 1 : len(french) + 1]] == french == [*batch["target"][row, : len(french)]],
     )
 
 # %% [markdown]
@@ -169,9 +169,9 @@ def train(model, smoothing=0.0, steps=220, schedule=rise_and_fall):
         batch = collate([learn[i] for i in rows], tokenizer)
         for group in optimizer.param_groups:
             group["lr"] = schedule(step)
-        logits = model(batch.source, batch.target_in)  # (B, T, V)
+        logits = model(batch["source"], batch["target_in"])  # (B, T, V)
         loss = F.cross_entropy(
-            logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=IGNORE, label_smoothing=smoothing
+            logits.flatten(0, 1), batch["target"].flatten(), ignore_index=IGNORE, label_smoothing=smoothing
         )
         optimizer.zero_grad()
         loss.backward()
@@ -245,13 +245,13 @@ check("the honest model writes most training sentences", honest_part > 0.6)
 # %%
 example = collate(learn[:1], tokenizer)
 figure = Figure(figsize=(8.4, 4), layout="constrained")
-read = [name[i] for i in example.target_in[0]]
+read = [name[i] for i in example["target_in"][0]]
 ahead = {}
 for axes, model, title in zip(
     figure.subplots(1, 2), (honest, cheating), ("with the mask", "without: it looks ahead"), strict=True
 ):
     with mg.no_grad(), record_attention(model) as maps:
-        model(example.source, example.target_in)
+        model(example["source"], example["target_in"])
     weights = maps["decoder.layers.0.self_attention"][0].mean(0)  # (T, T), the mean of the heads
     weights = np.asarray(weights)
     ahead[title] = np.triu(weights, 1).sum(-1)[:-1].mean()

@@ -358,8 +358,8 @@ def transformer():
 
 
 def loss_on(model, batch, source=None):
-    logits = model(batch.source if source is None else source, batch.target_in)  # (B, T, V)
-    return F.cross_entropy(logits.flatten(0, 1), batch.target_out.reshape(-1), ignore_index=-100)
+    logits = model(batch["source"] if source is None else source, batch["target_in"])  # (B, T, V)
+    return F.cross_entropy(logits.flatten(0, 1), batch["target"].reshape(-1), ignore_index=-100)
 
 
 # %% [markdown]
@@ -370,12 +370,12 @@ def loss_on(model, batch, source=None):
 
 # %%
 task = PairTask(training, tokenizer, max_tokens=512, validation=held_out, seed=settings.seed)
-batch = task.next_batch()
+batch = task.batch(0)
 model = transformer()
-logits = model(batch.source, batch.target_in)  # (B, T, V)
+logits = model(batch["source"], batch["target_in"])  # (B, T, V)
 expected = np.log(tokenizer.vocab_size)
 start = loss_on(model, batch).item()
-repeats = (logits.numpy().argmax(-1) == batch.target_in)[batch.target_out != -100].mean()
+repeats = (logits.numpy().argmax(-1) == batch["target_in"])[batch["target"] != -100].mean()
 print(f"log V = {expected:.2f}; variance of the logits {logits.numpy().var():.2f}; first loss {start:.2f}")
 print(f"its most probable next word is the last one again in {100 * repeats:.0f}% of the positions")
 check("tied embeddings start above log V, by less than 2", 0 < start - expected < 2)
@@ -391,13 +391,13 @@ check("it begins by repeating the input more often than chance", repeats > 10 / 
 # the next word $w$ is $n(cw) / n(c)$.
 
 # %%
-sixteen = PairTask(training[:16], tokenizer, validation=held_out).next_batch()
+sixteen = PairTask(training[:16], tokenizer, validation=held_out).batch(0)
 
 
 def learn_by_heart(blind, steps=120):
     model = transformer()
     optimizer = optim.Adam(model.parameters(), lr=3e-3)
-    source = np.full_like(sixteen.source, tokenizer.end_id) if blind else sixteen.source
+    source = np.full_like(sixteen["source"], tokenizer.end_id) if blind else sixteen["source"]
     losses, outside = [], []
     for step in range(steps):
         loss = loss_on(model, sixteen, source)
@@ -413,7 +413,7 @@ def learn_by_heart(blind, steps=120):
 
 guesses = [  # (the words so far, the next word) wherever a word is to be predicted
     (tuple(read[: t + 1]), written[t])
-    for read, written in zip(sixteen.target_in, sixteen.target_out, strict=True)
+    for read, written in zip(sixteen["target_in"], sixteen["target"], strict=True)
     for t in range(len(read))
     if written[t] != -100
 ]
@@ -462,7 +462,7 @@ def fit(model, steps=240, lr=5e-3):
     for step in range(1, steps + 1):
         begun = time.process_time()
         optimizer.param_groups[0]["lr"] = lr * min(step / 30, 1) * (1 - step / (steps + 1))
-        loss = loss_on(model, task.next_batch())
+        loss = loss_on(model, task.batch(step - 1))
         optimizer.zero_grad()
         loss.backward()
         optim.clip_grad_norm_(model.parameters(), 1.0)

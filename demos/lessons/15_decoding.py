@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from minigrad import optim
 from minigrad.nn import functional as F
 from minitransformer import Transformer, TransformerConfig, generate
-from minitransformer.data.batching import IGNORE, BatchStream, TokenBatches, collate
+from minitransformer.data.batching import IGNORE, TokenBatches, collate
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.generation.scoring import keep_top_k, keep_top_p, length_penalty, scale_by_temperature
 from minitransformer.text.tokenizer import Tokenizer
@@ -169,16 +169,16 @@ often = [("I love you", "Je t'aime")] * 20  # so that this one is right
 tokenizer = Tokenizer.train_word([text for pair in pairs for text in pair])
 ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in [*pairs, *often]]
 lengths = np.array([(len(source) + 1, len(target) + 1) for source, target in ids])
-batches = BatchStream(TokenBatches(lengths, max_tokens=400, seed=settings.seed))
+batches = TokenBatches(lengths, max_tokens=400, seed=settings.seed)
 
 STEPS = 340
 model = Transformer(TransformerConfig(tokenizer.vocab_size, 64, 4, 256, 1, 1, dropout=0.0))
 optimizer = optim.AdamW(model.parameters(), lr=4e-3, betas=(0.9, 0.98))
 for step in range(STEPS):
     optimizer.param_groups[0]["lr"] = 4e-3 * min((step + 1) / 50, 1) * math.sqrt(1 - step / STEPS)
-    batch = collate([ids[i] for i in next(batches)], tokenizer)
-    logits = model(batch.source, batch.target_in)  # (B, T, V)
-    loss = F.cross_entropy(logits.flatten(0, 1), batch.target_out.reshape(-1), ignore_index=IGNORE)
+    batch = collate([ids[i] for i in batches.rows(step)], tokenizer)
+    logits = model(batch["source"], batch["target_in"])  # (B, T, V)
+    loss = F.cross_entropy(logits.flatten(0, 1), batch["target"].reshape(-1), ignore_index=IGNORE)
     optimizer.zero_grad()
     loss.backward()
     optim.clip_grad_norm_(model.parameters(), 1.0)

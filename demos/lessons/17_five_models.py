@@ -334,7 +334,7 @@ check(
 # %%
 def pairs_loss(model, pairs):
     batch = collate(pairs, tokenizer)
-    return cross_entropy(model(batch.source, batch.target_in), batch.target_out)
+    return cross_entropy(model(batch["source"], batch["target_in"]), batch["target"])
 
 
 def gaps(model, rows):

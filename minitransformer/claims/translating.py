@@ -14,7 +14,7 @@ import minigrad as mg
 from minigrad import nn, optim
 from minigrad.nn import functional as F
 
-from ..data.batching import IGNORE, PairBatch, collate
+from ..data.batching import IGNORE, Batch, collate
 from ..data.phrasebook import phrasebook
 from ..generation.generate import generate
 from ..layers.attention import MultiHeadAttention
@@ -86,7 +86,7 @@ def train(
     return minimize(loss, model, rate, steps, warmup)
 
 
-def draw(data: Sentences, random: np.random.Generator, rows: int = 32) -> PairBatch:
+def draw(data: Sentences, random: np.random.Generator, rows: int = 32) -> Batch:
     """A batch of the sentences to train on."""
     return collate([data.train[i] for i in random.integers(len(data.train), size=rows)], data.tokenizer)
 
@@ -114,10 +114,10 @@ def minimize(
     return losses
 
 
-def token_loss(model: Any, batch: PairBatch, smoothing: float = 0.0) -> mg.Tensor:
-    logits = model(batch.source, batch.target_in)  # (B, T, V)
+def token_loss(model: Any, batch: Batch, smoothing: float = 0.0) -> mg.Tensor:
+    logits = model(batch["source"], batch["target_in"])  # (B, T, V)
     return F.cross_entropy(
-        logits.flatten(0, 1), batch.target_out.reshape(-1), ignore_index=IGNORE, label_smoothing=smoothing
+        logits.flatten(0, 1), batch["target"].reshape(-1), ignore_index=IGNORE, label_smoothing=smoothing
     )
 
 
@@ -136,10 +136,10 @@ def probabilities(model: Any, pairs: Ids, data: Sentences) -> tuple[np.ndarray, 
     """The distribution (N, V) of each next word, given the right words before it, and the right word (N,)."""
     batch = collate(pairs, data.tokenizer)
     model.eval()
-    p = F.softmax(model(batch.source, batch.target_in), -1).numpy()
+    p = F.softmax(model(batch["source"], batch["target_in"]), -1).numpy()
     model.train()
-    is_real = batch.target_out != IGNORE
-    return p[is_real], batch.target_out[is_real]
+    is_real = batch["target"] != IGNORE
+    return p[is_real], batch["target"][is_real]
 
 
 def token_error(model: Any, pairs: Ids, data: Sentences) -> float:

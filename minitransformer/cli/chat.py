@@ -9,7 +9,6 @@ from ..errors import UserError
 from ..files import one_line
 from ..runs.run import Run
 from ..tasks.inputs import warn_of_unknown
-from ..tasks.protocols import Translates
 from .decoding import Decoding
 from .lines import decode_line, read_lines, warn_line
 from .parsing import parse
@@ -55,7 +54,7 @@ def run(argv: list[str]) -> None:
 
 def check_dialogues(run: Run) -> None:
     """Raise a UserError unless the run was trained on dialogues, or on a file, which may contain some."""
-    if not isinstance(run.task, Translates):
+    if not hasattr(run.task, "translate"):
         raise unsupported_error(run, "translate")
     if run.recipe.data.dataset not in ("dialogues", "file"):
         raise UserError(

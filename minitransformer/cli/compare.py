@@ -16,7 +16,6 @@ from ..runs.run import Run, record_of
 from ..tasks import task_class
 from ..tasks.bootstrap import RESAMPLES, Difference, differences
 from ..tasks.metrics import Metric
-from ..tasks.protocols import Translates
 from .decoding import Search
 from .evaluate import (
     FileOptions,
@@ -111,7 +110,7 @@ def load_or_evaluate(
     folder = place(run.folder, checkpoint, run.checkpoint.name, decoding)
     if (saved := read(folder)) is not None and is_current(run, saved, decoding):
         return saved
-    how = f" ({describe_decoding(decoding)})" if isinstance(run.task, Translates) else ""
+    how = f" ({describe_decoding(decoding)})" if hasattr(run.task, "translate") else ""
     print(f"evaluating {path}, {run.checkpoint.name}{how}", file=sys.stderr)
     new = score(run, run.splits(data, data_dir), **decoding)
     write(run, folder, new)
@@ -127,7 +126,7 @@ def is_current(run: Run, saved: Evaluation, decoding: dict[str, Any]) -> bool:
         about.weights_sha256 == weights_sha256(run.model)
         and about.tokenizer_sha256 == run.record.tokenizer_sha256
         and about.data_sha256 == run.record.data_sha256.get(about.split)
-        and about.decoding == (describe_decoding(decoding) if isinstance(run.task, Translates) else "")
+        and about.decoding == (describe_decoding(decoding) if hasattr(run.task, "translate") else "")
     )
 
 

@@ -19,7 +19,6 @@ from ..runs.evaluations import About, Evaluation, inputs_sha256, place, weights_
 from ..runs.run import Run
 from ..tasks import Task
 from ..tasks.bootstrap import RESAMPLES
-from ..tasks.protocols import Continues, ReadsFiles, Translates
 from ..text.words import scored_words
 from .decoding import Search
 from .layout import FIXED, columns, print_lines, wrap
@@ -73,7 +72,7 @@ def run(argv: list[str]) -> None:
         trained = Run(run, checkpoint, device)
         check_generates(trained, decoding)
         if stride is not None:
-            if not isinstance(trained.task, Continues):
+            if not hasattr(trained.task, "generate"):
                 raise UserError(f"--stride has no effect: {run} is not a language model.\nLeave it out.")
             decoding["stride"] = stride
         splits, own = splits_of(trained, data, data_dir, file)
@@ -95,7 +94,7 @@ def run(argv: list[str]) -> None:
 
 def check_generates(run: Run, decoding: Mapping[str, Any]) -> None:
     """Raise a UserError for decoding options if the run is scored without generating texts."""
-    if decoding and not isinstance(run.task, Translates):
+    if decoding and not hasattr(run.task, "translate"):
         flag = f"--{next(iter(decoding)).replace('_', '-')}"
         raise UserError(
             f"{flag} has no effect: {run.folder} is scored without generating texts.\nLeave it out."
@@ -111,7 +110,6 @@ def splits_of(
     if file is not None and file != FileOptions():
         run = copy(run)
         run.recipe = replace(run.recipe, data=file.apply_to(run.recipe.data))
-    check_reads_files(run.task)
     test = run.task.read_test_file(run, data)
     for note in getattr(test, "notes", ()):
         print(one_line(note), file=sys.stderr)
@@ -128,14 +126,6 @@ def splits_of(
             is_or_are = "is" if known == 1 else "are"
             print(f"warning: {found} {is_or_are} in the training data", file=sys.stderr)
     return {"test": test}, False
-
-
-def check_reads_files(task: Any) -> None:
-    """Raise a UserError for a task that cannot read the user's files."""
-    if not isinstance(task, ReadsFiles):
-        raise UserError(
-            f"the task {task.name} cannot read your own files.\nLeave --data out to use the run's data."
-        )
 
 
 def _is_own(run: Run, data: Path) -> bool:
@@ -165,7 +155,7 @@ def score(run: Run, splits: Mapping[str, Any], file: Path | None = None, **decod
     split = "test" if "test" in splits else "validation"
     scores, rows = run.task.evaluate(run, splits[split], **decoding)
     scores |= {"split": split if file is None else file.name}
-    if isinstance(run.task, Translates):
+    if hasattr(run.task, "translate"):
         scores["decoding"] = describe_decoding(decoding)
     about = About(
         run.task.name,

@@ -8,7 +8,6 @@ from pathlib import Path
 from ..errors import UserError, check_integer
 from ..files import printable
 from ..runs.run import Run
-from ..tasks.protocols import Continues
 from .decoding import Decoding
 from .parsing import parse
 from .wording import unsupported_error
@@ -48,7 +47,7 @@ def run(argv: list[str]) -> None:
             )
         options = decoding.options(not greedy and decoding.num_beams == 1, TEMPERATURE, "leave --greedy out")
         trained = Run(run, checkpoint, device)
-        if not isinstance(trained.task, Continues):
+        if not hasattr(trained.task, "generate"):
             raise unsupported_error(trained, "continue a text")
         prompt = trained.task.default_prompt(trained) if prompt is None else prompt
         if decoding.num_beams > 1 or decoding.num_return_sequences > 1:

@@ -10,10 +10,9 @@ from ..errors import UserError, check_integer, counted
 from ..files import printable, to_json
 from ..runs.run import Run
 from ..tasks.predictions import Prediction
-from ..tasks.protocols import Predicts
 from .lines import decode_line, read_lines, warn
 from .parsing import parse
-from .wording import unsupported_error
+from .wording import predicts, unsupported_error
 
 Inputs = list[list[Any]]  # each a text, or several: a question and a context; or a list of words
 
@@ -43,7 +42,7 @@ def run(argv: list[str]) -> None:
         """
         check_integer("top", top, 1)
         trained = Run(run, checkpoint, device)
-        if not isinstance(trained.task, Predicts):
+        if not predicts(trained.task):
             raise unsupported_error(trained, "predict labels or answers")
         check_words(trained, words)
         if text:

@@ -11,7 +11,6 @@ from ..errors import UserError
 from ..files import one_line
 from ..runs.run import Run
 from ..tasks.inputs import warn_of_unknown
-from ..tasks.protocols import Translates
 from .decoding import Decoding
 from .lines import decode_line, read_lines, warn
 from .parsing import parse
@@ -39,7 +38,7 @@ def run(argv: list[str]) -> None:
         """
         options = decoding.options(do_sample)
         trained = Run(run, checkpoint, device)
-        if not isinstance(trained.task, Translates):
+        if not hasattr(trained.task, "translate"):
             raise unsupported_error(trained, "translate")
         if text:
             print(*map(one_line, translate_arguments(trained, text, **options)), sep="\n")

@@ -16,8 +16,8 @@ from ..errors import UserError, counted_units
 from ..files import our_command
 from ..recipes import Recipe
 from ..runs.folder import Record
-from ..tasks import ExampleTask, Task, task_class
-from ..tasks.protocols import Continues, Predicts, ReadsExamples, Trained, Translates
+from ..tasks import Task, task_class
+from ..tasks.base import Trained
 from ..text.tokenizer import Tokenizer
 
 
@@ -54,25 +54,17 @@ def verb_of(task: type[Task]) -> str:
     """The verb that uses a trained model of a task."""
     if verb := getattr(task, "verb", ""):
         return verb
-    if isinstance(task, Translates):
+    if hasattr(task, "translate"):
         return "translate"
-    if isinstance(task, Continues):
+    if hasattr(task, "generate"):
         return "generate"
     return "predict" if predicts(task) else "evaluate"
 
 
 def predicts(task: Any) -> bool:
-    """Whether `predict` works; an `ExampleTask` needs `predictions`, or both `read_example` and `predict`."""
-    if not isinstance(task, Predicts):
-        return False
-    if defining_class(task, "predictions") is not ExampleTask:
-        return True
-    return isinstance(task, ReadsExamples) and defining_class(task, "predict") is not ExampleTask
-
-
-def defining_class(task: Any, name: str) -> type:
-    """The class in a task's MRO that defines a method."""
-    return next(kind for kind in task.__mro__ if name in vars(kind))
+    """Whether `predict` works: the task reads a user's texts, or has its own predictions of them."""
+    base: Any = Task
+    return hasattr(task, "read") or task.predictions.__func__ is not base.predictions.__func__
 
 
 def command(

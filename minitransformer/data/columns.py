@@ -76,7 +76,7 @@ def match_roles(names: Sequence[str], roles: Sequence[str]) -> tuple[list[int | 
     several = False
     for role in roles:
         exact = [i for i, name in enumerate(normal) if name == role and i not in found]
-        others = [i for i, name in enumerate(normal) if name in ROLES[role] and i not in found]
+        others = [i for i, name in enumerate(normal) if name in ROLES.get(role, (role,)) and i not in found]
         columns = exact or others
         several |= len(columns) > 1
         found.append(columns[0] if len(columns) == 1 else None)
@@ -352,7 +352,9 @@ def _suggestion(table: Table, found: Sequence[int | None], roles: Sequence[str])
     rest = iter([name for i, name in enumerate(names) if i not in found and normal_name(name) not in IDS])
     chosen: list[str] = []
     for role, column in zip(roles, found, strict=True):
-        fitting = [name for name in names if normal_name(name) in ROLES[role] and name not in chosen]
+        fitting = [
+            name for name in names if normal_name(name) in ROLES.get(role, (role,)) and name not in chosen
+        ]
         chosen.append(names[column] if column is not None else fitting[0] if fitting else next(rest, "NAME"))
     return one_line(",".join(chosen))
 

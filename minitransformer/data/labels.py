@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +23,7 @@ from .datasets import read_fields, read_texts
 from .phrasebook import Pair, Sentence, phrasebook
 from .phrasebook.grammar import NEGATION, QUESTION, STATEMENT, Parts
 from .phrasebook.lexicon import IL
+from .splits import Splits
 from .tables import AUTO, DataError, Examples, FileFormat, Table, read_table, without_line_ends
 
 ANSWERS = 4  # random stream
@@ -92,6 +93,16 @@ def sentence_splits() -> dict[str, list[Sentence]]:
 
 
 # ---------------------------------------------------------------- classes
+
+
+def of_sentences(examples: Callable[[list[Sentence], str], list[Any]]) -> Splits:
+    """The splits of a task: the examples of each split's sentences, and of its name.
+
+    The tokenizer is trained on all sentences of the training split, also on those that give no example.
+    """
+    splits = sentence_splits()
+    found = {name: examples(sentences, name) for name, sentences in splits.items()}
+    return Splits(found, tokenizer_texts=[english for english, _ in splits["train"]])
 
 
 def sentence_kind(sentence: Sentence) -> str:

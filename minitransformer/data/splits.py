@@ -66,7 +66,9 @@ class Splits(dict[str, Any]):
     """The splits by name, "train", "validation" and "test": lists of pairs, or texts.
 
     `dropped` counts the pairs that were left out, by reason; `notes` are lines about the files; `reading` is
-    how they were read, if the examples do not show it (see `Task.reading`).
+    how they were read, if the examples do not show it (see `Task.reading`). `tokenizer_texts` are what the
+    tokenizer is trained on, if not the training split, and `samples` what is shown after training, if not the
+    first test examples.
     """
 
     def __init__(
@@ -75,11 +77,21 @@ class Splits(dict[str, Any]):
         dropped: Mapping[str, int] | None = None,
         notes: Sequence[str] = (),
         reading: Mapping[str, Any] | None = None,
+        tokenizer_texts: Sequence[str] = (),
+        samples: Sequence[Any] = (),
     ) -> None:
         super().__init__(splits)
         self.dropped = dict(dropped or {})
         self.reading = dict(reading or {})
         self.notes = list(notes)
+        self.tokenizer_texts = list(tokenizer_texts)
+        self.samples = list(samples)
+
+    def keep(self, kept: Mapping[str, Any], reason: str) -> Splits:
+        """The splits with only these examples; why the others are left out."""
+        number = sum(map(len, self.values())) - sum(map(len, kept.values()))
+        dropped = {**self.dropped, reason: number}
+        return Splits(kept, dropped, self.notes, self.reading, self.tokenizer_texts, self.samples)
 
 
 def check_sources(data: Any, sources: Sources) -> None:
@@ -100,7 +112,8 @@ def phrasebook_splits() -> Splits:
     chosen = random_indices(len(book.train), 300)
     chosen = chosen[[book.train[i] not in DOCUMENT_SENTENCES for i in chosen]]
     train, validation = split_at(book.train, chosen)
-    return Splits({"train": train, "validation": validation, "test": book.test})
+    found = {"train": train, "validation": validation, "test": book.test}
+    return Splits(found, samples=DOCUMENT_SENTENCES)
 
 
 def random_indices(n: int, number: int) -> np.ndarray:

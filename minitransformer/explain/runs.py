@@ -51,7 +51,7 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
     if model.model_type == "vit":
         from ..tasks.image_classification import read_input
 
-        image, label = read_input(run, [text or "test:0"], run.splits)
+        image, label = read_input(run, [text or "test:0"])
         is_known = label != IGNORE
         source = image.reshape(-1)
         text = f"an image of class {run.labels[label]}" if is_known else "an image"

@@ -94,7 +94,7 @@ def make_card(
     random.manual_seed(recipe.training.seed)
     model = build_model(recipe, tokenizer, labels)
     steps = resolve(recipe.training, model, task).steps
-    batches = [task.next_batch() for _ in range(min(SAMPLE, steps))]
+    batches = [task.batch(step) for step in range(min(SAMPLE, steps))]
     largest = max(batches, key=positions)
     micro = recipe.training.micro_batches
     whole = next(part for _, part in task.split(largest, micro))  # whose activations are in memory together
@@ -148,12 +148,12 @@ def copies(recipe: Recipe, model: nn.Module, activations: int) -> int:
 
 def rows(batch: Any) -> int:
     """The number of rows in a batch."""
-    return len(batch.target)
+    return len(batch["target"])
 
 
 def positions(batch: Any) -> int:
     """The total size of a batch's arrays, including padding."""
-    return sum(array.size for array in vars(batch).values() if isinstance(array, np.ndarray))
+    return sum(array.size for array in batch.values())
 
 
 def train(
@@ -166,7 +166,7 @@ def train(
 ) -> list[float]:
     """Train on one batch for `seconds`, at least one step; returns the seconds of each step."""
     fixed = copy.copy(task)
-    fixed.next_batch = lambda: batch  # type: ignore[method-assign]
+    fixed.batch = lambda step: batch  # type: ignore[method-assign]
     config = replace(recipe.training, micro_batches=1, **NO_VALIDATION)
     times: list[float] = []
     with tempfile.TemporaryDirectory() as folder:

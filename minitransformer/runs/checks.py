@@ -64,7 +64,7 @@ class Subject:
         self.model = run.model
         self.splits = run.task.filter(run.recipe.data, run.tokenizer, splits)
         self.task = self.new_task()
-        self.batch = self.task.next_batch()
+        self.batch = self.task.batch(0)
 
     def new_task(self) -> Task:
         """A new task, at the start of its data."""
@@ -133,11 +133,11 @@ def padding(subject: Subject) -> tuple[float, float]:
     if run.tokenizer is None:
         raise Skip("the data has no text to pad")
     subject.check_parts(2)
-    examples = sorted(task.validation[:50], key=lambda one: next(iter(task.batches([one]))).input.shape[1])
+    examples = sorted(task.validation[:50], key=lambda one: next(iter(task.batches([one])))["input"].shape[1])
     alone, padded = (next(iter(task.batches(rows))) for rows in ([examples[0]], [examples[0], examples[-1]]))
-    if padded.input.shape == (2, alone.input.shape[1]):
+    if padded["input"].shape == (2, alone["input"].shape[1]):
         raise Skip("all texts have the same length")
-    one, other = (np.array(task.loss(model, row, 0.0).item()) for row in (alone, padded[0:1]))
+    one, other = (np.array(task.loss(model, row, 0.0).item()) for row in (alone, padded.rows(slice(0, 1))))
     return relative(other, one), FLOAT32
 
 
@@ -163,7 +163,7 @@ def cache(subject: Subject) -> tuple[float, float]:
 
 def accumulation(subject: Subject) -> tuple[float, float]:
     """A step in micro-batches has the gradients of a step on the whole batch, including dropout."""
-    parts = min(PARTS, len(subject.batch.target))
+    parts = min(PARTS, len(subject.batch["target"]))
     subject.check_parts(parts)
     if parts == 1:
         raise Skip("a batch has one row")
@@ -207,7 +207,7 @@ def round_trip(subject: Subject) -> tuple[float, float]:
         raise Skip("the data has no text")
     if tokenizer.kind == "wordpiece":
         raise Skip("WordPiece does not preserve case and spaces")
-    texts = texts_of(subject.splits["train"], getattr(subject.run.task, "texts", None))
+    texts = texts_of(subject.splits["train"], subject.run.task.texts)
     known = [text for text in texts if not tokenizer.unknown_words(text)]
     if not known:
         raise Skip("all texts of the training data have unknown words")
@@ -271,16 +271,11 @@ def slope_of(loss: Callable[[], float], weight: Any, direction: np.ndarray, widt
     return (losses[0] - losses[1]) / (2 * width)
 
 
-def texts_of(examples: Any, texts: Callable[[Any], list[str]] | None = None) -> list[str]:
-    """Some texts of a split: a long text, texts or pairs, or examples with the function `texts`."""
+def texts_of(examples: Any, texts: Callable[[Any], list[str]]) -> list[str]:
+    """Some texts of a split: stretches of a long text, or the `texts` of its first examples."""
     if isinstance(examples, str):
         return stretches(examples)
-    first = list(examples[:TEXTS])
-    if texts is not None:
-        return [text for one in first for text in texts(one)]
-    return [
-        text for one in first for text in ([one] if isinstance(one, str) else one) if isinstance(text, str)
-    ]
+    return [text for example in examples[:TEXTS] for text in texts(example)]
 
 
 def stretches(text: str) -> list[str]:
@@ -334,7 +329,7 @@ CHECKS: dict[str, tuple[Callable[[Subject], tuple[float, float]], str, str]] = {
     "resume": (
         resume,
         "a resumed training gives the same weights",
-        "look at the task's `state` and `restore`, and at random numbers not drawn from seed and step",
+        "look at the task's `batch`, and at random numbers not drawn from seed and step",
     ),
 }
 

@@ -92,7 +92,7 @@ def import_run(
         begin(folder, record, recipe, tokenizer)
         checkpoints = Checkpoints(folder / "checkpoints", identity=record.identity)
         score = {"monitor": "loss", "value": None, "waited": 0}
-        state = {"step": 0, "steps": 0, "seconds": 0.0, "task": {}, "best_score": score}
+        state = {"step": 0, "steps": 0, "seconds": 0.0, "best_score": score}
         checkpoints.save(0, model, optim.AdamW(model.parameters()), state, best=True)
     return recipe
 

@@ -14,7 +14,7 @@ from ..tasks.base import Task
 
 @dataclass
 class LiveRun:
-    """A run in training, for `Task.evaluate` and `Task.samples`; implements the protocol `Trained`."""
+    """A run in training, for `Task.evaluate` and `Task.samples`: what these use of a `Run`."""
 
     folder: Path
     recipe: Recipe

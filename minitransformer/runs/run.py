@@ -85,7 +85,7 @@ class Run:
         with ThreadPoolExecutor(1) as thread:  # reads the weights while the model is built
             weights = thread.submit(checkpoints.read_weights, which)
             self.recipe = read_config(self.folder, self.record)
-            self.task: Any = task_class(self.recipe.task)  # see tasks/protocols.py for what it can do
+            self.task: Any = task_class(self.recipe.task)  # see tasks/base.py for what it can do
             self.tokenizer = read_tokenizer(self.folder, self.record)
             self.labels = record.labels
             check_memory(self.recipe, self.tokenizer, self.labels, training=False)

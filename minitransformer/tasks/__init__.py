@@ -1,8 +1,8 @@
 """Tasks: each file has one task, with its data, its objective and its scores."""
 
+from ..data.batching import Batch
 from .arrays import ArrayTask, PairTask, SpecialIds
 from .base import TASKS, Task, register_task, task_class
-from .examples import Batch, ExampleTask
 from .language_modelling import LanguageModelling
 from .metrics import Metric
 from .translation import Translation
@@ -11,7 +11,6 @@ __all__ = [
     "TASKS",
     "ArrayTask",
     "Batch",
-    "ExampleTask",
     "LanguageModelling",
     "Metric",
     "PairTask",
@@ -25,6 +24,7 @@ __all__ = [
 # tasks: those beyond translation and language modelling
 from .classification import Classification
 from .denoising import Denoising
+from .encoder import EncoderTask
 from .image_classification import ImageClassification
 from .masked_language_modelling import MaskedLanguageModelling
 from .question_answering import QuestionAnswering
@@ -35,6 +35,7 @@ from .text_to_text import TextToText
 __all__ += [
     "Classification",
     "Denoising",
+    "EncoderTask",
     "ImageClassification",
     "MaskedLanguageModelling",
     "QuestionAnswering",

@@ -8,7 +8,7 @@ These tasks are not registered: recipes and the command line need a class with a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,56 +17,25 @@ import numpy as np
 from minigrad import Tensor, no_grad
 
 from ..base_config import Config
-from ..data.batching import IGNORE, PairBatch
+from ..data.batching import IGNORE, Batch, is_classes
 from ..data.splits import HELD_OUT, random_indices, split_at
 from ..errors import UserError, check_integer, counted, truncated_repr
-from .base import loss_sum
-from .examples import ExampleTask
+from .base import Task
 from .translation import Translation
-
-
-class ArrayBatch:
-    """Arrays whose first axis is the example. The last array has the targets."""
-
-    def __init__(self, *arrays: Any) -> None:
-        vars(self).update({f"input{i}": array for i, array in enumerate(arrays[:-1])}, target=arrays[-1])
-
-    @property
-    def inputs(self) -> list[Any]:
-        """All arrays but the targets."""
-        return list(vars(self).values())[:-1]
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of examples."""
-        return len(self.target)
-
-    target: Any
-
-    def __getitem__(self, rows: slice) -> ArrayBatch:
-        return type(self)(*(array[rows] for array in vars(self).values()))
-
-
-class ClassBatch(ArrayBatch):
-    """Arrays with classes as targets, for a cross-entropy loss; targets of -100 are ignored."""
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of targets that are not ignored."""
-        return max(int((self.target != IGNORE).sum()), 1)
 
 
 @dataclass(frozen=True)
 class BatchSize(Config):
-    """The [data] section of an ArrayTask."""
+    """The settings of both tasks."""
 
     batch_size: int = 32
+    max_tokens: int = 1024
 
     def __post_init__(self) -> None:
         check_integer("batch_size", self.batch_size, 1)
 
 
-class ArrayTask(ExampleTask):
+class ArrayTask(Task):
     """Arrays (inputs..., targets) of equal length; the model is called as model(inputs...), each a Tensor.
 
     `loss` takes the model's output and the targets, and returns the mean over examples, like the functions of
@@ -109,53 +78,40 @@ class ArrayTask(ExampleTask):
             self.arrays = tuple(np.concatenate(pair) for pair in both)
         super().__init__(BatchSize(batch_size), train.tolist(), rows.tolist(), seed=seed)
 
-    def collate(self, examples: Sequence[Any], step: int) -> ArrayBatch:
-        """The batch of the examples at these indices."""
-        kind = ClassBatch if self.loss_function is None and is_classes(self.arrays[-1]) else ArrayBatch
-        return kind(*(array[np.asarray(examples)] for array in self.arrays))
+    def collate(self, examples: Sequence[int], step: int) -> Batch:
+        """The batch of the examples at these indices: "input0", "input1", ..., and "target"."""
+        *inputs, target = (array[np.asarray(examples)] for array in self.arrays)
+        batch = Batch({f"input{i}": array for i, array in enumerate(inputs)}, target=target)
+        if self.loss_function is not None:
+            batch["counts"] = np.ones(len(target), np.int64)  # its loss is a mean over examples
+        return batch
 
-    def logits(self, model: Any, batch: ArrayBatch) -> Any:
+    def logits(self, model: Any, batch: Batch) -> Any:
         """The model's output, or its `logits` attribute, if it has one."""
-        out = model(*map(_tensor, batch.inputs))
+        inputs = [batch[f"input{i}"] for i in range(len(self.arrays) - 1)]
+        out = model(*map(_tensor, inputs))
         return getattr(out, "logits", out)
 
-    def loss(self, model: Any, batch: ArrayBatch, label_smoothing: float) -> Tensor:
-        return self._loss(self.logits(model, batch), _tensor(batch.target), label_smoothing)
-
-    def _loss(self, out: Any, target: Tensor, label_smoothing: float) -> Tensor:
-        """The loss summed over the examples, or over the targets that are not ignored."""
-        if self.loss_function is not None:
-            return self.loss_function(out, target) * len(target)
-        if is_classes(target.array):
-            return loss_sum(out, target.array, label_smoothing)
-        if out.shape != target.shape:
-            raise UserError(
-                f"the model's output has shape {tuple(out.shape)}, but the targets {tuple(target.shape)}.\n"
-                f"Give them the same shape, or pass a loss."
-            )
-        return ((out - target) ** 2).mean() * len(target)
+    def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
+        if self.loss_function is None:
+            return super().loss(model, batch, label_smoothing)
+        target = _tensor(batch["target"])
+        return self.loss_function(self.logits(model, batch), target) * len(target)
 
     @no_grad()
-    def score(self, model: Any, examples: Any) -> dict[str, float]:
+    def score(self, model: Any, examples: Any) -> Mapping[str, float]:
         """The mean loss and, for integer targets with logits, the accuracy."""
+        if self.loss_function is None:
+            return super().score(model, examples)
         total = 0.0
-        correct = 0
-        targets = 0
-        n = 0
+        correct: list[bool] = []
         for batch in self.batches(examples):
             out = self.logits(model, batch)
-            target = _tensor(batch.target)
-            total = total + self._loss(out, target, 0.0).item()
-            n = n + batch.n_tokens
-            if is_classes(target.array) and out.ndim == target.ndim + 1:
-                correct += int((out.argmax(-1).numpy() == batch.target).sum())
-                targets += int((batch.target != IGNORE).sum())
-        return {"loss": total / n, **({"accuracy": correct / targets} if targets else {})}
-
-
-def is_classes(target: Any) -> bool:
-    """Whether an array has integers, which are taken for classes."""
-    return target.dtype.kind in "iu"
+            target = batch["target"]
+            total += (self.loss_function(out, _tensor(target)) * len(target)).item()
+            if is_classes(target) and out.ndim == target.ndim + 1:
+                correct += (out.argmax(-1).numpy() == target)[target != IGNORE].tolist()
+        return {"loss": total / len(examples), **({"accuracy": float(np.mean(correct))} if correct else {})}
 
 
 def _tensor(array: Any) -> Tensor:
@@ -223,9 +179,10 @@ class PairTask(Translation):
         if validation is None:
             train, held = split_at(pairs, random_indices(len(pairs), min(HELD_OUT, len(pairs) // 10)))
             held_out = held or train
-        super().__init__(tokenizer or SpecialIds(), train, held_out or [], max_tokens, seed)
+        data = BatchSize(max_tokens=max_tokens)
+        super().__init__(data, train, held_out or [], tokenizer or SpecialIds(), seed=seed)
 
-    def logits(self, model: Any, batch: PairBatch) -> Tensor:
+    def logits(self, model: Any, batch: Batch) -> Tensor:
         if not getattr(model, "is_encoder_decoder", False):
             raise UserError(
                 f"PairTask needs an encoder-decoder, got a {type(model).__name__}.\n"

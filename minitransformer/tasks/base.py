@@ -1,108 +1,250 @@
-"""The base class of tasks, their registry, and functions that several tasks share.
+"""Tasks: what is learned from what, and how well.
 
-protocols.py defines what a task must have; `Task` has the defaults.
+A task is one class, a `Task`. It says where the examples come from and how one becomes arrays; everything
+else has a default. Class methods are called before there is a model, or with a trained run. An instance,
+which `build` creates from a recipe, gives a `Trainer` batches, a loss and validation scores.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from jaxtyping import Float
 
 from minigrad import Tensor, no_grad
-from minigrad.nn import functional as F
 
-from ..data.batching import IGNORE
+from ..data.batching import IGNORE, Batch, ShuffledBatches, is_classes, pad
 from ..data.labels import check_labels
-from ..data.splits import Splits
-from ..errors import UserError, did_you_mean
+from ..data.masking import row_generator
+from ..data.splits import Sources, Splits, user_splits
+from ..data.tables import DataError
+from ..errors import UserError, did_you_mean, singular
 from ..models.protocol import MODELS, model_class
 from ..text.tokenizer import Tokenizer
+from .inputs import MAX_SHORT, held_out_first, pick_input, warn_of_unknown
+from .losses import loss_sum, squared_errors, target_scores, target_statistics
 from .metrics import METRICS, Metric
-from .protocols import Objective, ReadsTexts, Rows, Scores, TaskData, Trained
+from .predictions import Prediction, class_prediction
 from .scores import Score
+from .settings import text_tokenizer
 
-__all__ = ["TASKS", "Rows", "Task", "Trained", "register_task", "task_class"]
-
+Trained = Any  # a run that is loaded from its folder (runs.run.Run), or in training (runs.live.LiveRun)
+Rows = list[tuple[str, ...]]  # of predictions.txt, with a header row
+VALIDATION = 2**40  # the first step number of validation batches, which training never reaches
 T = TypeVar("T", bound="type[Task]")
 
 
-class Task(TaskData, Objective, Scores, ReadsTexts):
-    """Base class of tasks, with defaults. `ExampleTask` adds shuffled batches of separate examples."""
+class Task:
+    """Base class of tasks. Yours has a `name`, `Data`, `model_types`, `splits` (or `read_file`) and `encode`.
+
+    What only some tasks do is not defined here; a method makes its command work:
+
+    - `read_file(data, path)`, the examples of a file: `train --data` and `evaluate --data`;
+    - `read(run, texts)`, an example of a user's texts, with any target: `predict`, and `graph` of a text;
+    - `with_answer(example, answer)`, the example with the model's answer as its target: `graph` of a text;
+    - `translate(run, texts, **decoding)` and `source_ids(run, text)`: `translate` and `chat`;
+    - `generate`, `stream_text` and `default_prompt`: `generate`, see `LanguageModelling`.
+    """
 
     # ------------------------------------------------------------ the data
 
-    unit = "examples"
-    own_training: ClassVar[Mapping[str, Any]] = {}
-    validation: Any  # the validation split, as `score` takes it
+    name: ClassVar[str]  # in TASKS and recipes
+    Data: ClassVar[Any]  # the [data] section, a frozen dataclass
+    unit: ClassVar[str] = "examples"  # what examples are called
+    own_training: ClassVar[Mapping[str, Any]] = {}  # settings for the user's own file
+    special_tokens: ClassVar[Sequence[str]] = ()  # of the tokenizer, in addition to the usual ones
+    without_targets: ClassVar[str] = (  # the error for validation data without targets
+        "no label of the validation data occurs in the training data.\n"
+        "Pass --validation-data with labels of the training data."
+    )
 
     @classmethod
-    def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer | None:
-        return None
+    def splits(cls, data: Any, sources: Sources) -> Splits:
+        """The "train", "validation" and "test" splits; "test" is optional."""
+        if sources.data is None:
+            return cls.built_in(data)
+        reader = check_reads_files(cls)
+        return user_splits(sources, lambda path: reader.read_file(data, path), cls.unit)
 
     @classmethod
-    def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        return []
-
-    @classmethod
-    def labels_in(cls, examples: Any) -> list[str]:
-        return []
-
-    @classmethod
-    def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
-        return {}
-
-    @classmethod
-    def filter(cls, data: Any, tokenizer: Any, splits: Splits) -> Splits:
-        return splits
-
-    @classmethod
-    def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
-        return []
+    def built_in(cls, data: Any) -> Splits:
+        """The splits of a data set of the package."""
+        raise DataError(f"the task {cls.name} has no data of its own.\nPass yours with --data FILE.")
 
     @classmethod
     def own_data(cls, data: Any) -> Any:
-        """The section with dataset "file" (see `ReadsFiles`)."""
-        return replace(data, dataset="file")
+        """The [data] section for the user's file, without the settings of its data set."""
+        return replace(data, dataset="file") if hasattr(data, "dataset") else data
 
     @classmethod
     def read_test_file(cls, run: Trained, path: Path) -> Any:
-        """The examples of `read_file`, with their labels checked (see `ReadsFiles`)."""
-        reader: Any = cls
-        examples = reader.read_file(run.recipe.data, path)
+        """The examples of a file, to score a trained run; a UserError for labels unknown to the run."""
+        examples = check_reads_files(cls).read_file(run.recipe.data, path)
         if run.labels:
             check_labels(str(path), cls.labels_in(examples), run.labels)
         return examples
 
+    @classmethod
+    def texts(cls, example: Any) -> list[str]:
+        """The texts of an example; by default, all strings in it."""
+        parts = [example] if isinstance(example, str) else example
+        return [part for part in parts if isinstance(part, str)]
+
+    @classmethod
+    def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer | None:
+        """The tokenizer, trained on the training split, or the splits' `tokenizer_texts`; None without."""
+        if not hasattr(data, "tokenizer"):
+            return None
+        texts = {name: [text for each in split for text in cls.texts(each)] for name, split in splits.items()}
+        held_out = [text for name, split in texts.items() if name != "train" for text in split]
+        train = getattr(splits, "tokenizer_texts", None) or texts["train"]
+        return text_tokenizer(data.tokenizer, vocab_size, train, held_out, added=cls.special_tokens)
+
+    @classmethod
+    def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
+        """The names of the classes, which are stored in run.json: the labels of the training data, if any."""
+        names = sorted(set(cls.labels_in(splits["train"])))
+        if len(names) == 1:
+            raise DataError(
+                f"all training {cls.unit} have the label {names[0][:60]!r}: there is nothing to learn.\n"
+                f"Pass data with at least two labels."
+            )
+        return names
+
+    @classmethod
+    def labels_in(cls, examples: Any) -> list[str]:
+        """The labels of examples, one for each target; empty if targets are not classes."""
+        return []
+
+    @classmethod
+    def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
+        """How the training data was read, beyond the settings. It is stored in run.json."""
+        return {}
+
+    @classmethod
+    def filter(cls, data: Any, tokenizer: Any, splits: Splits) -> Splits:
+        """The splits without examples that cannot be used."""
+        return splits
+
+    @classmethod
+    def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
+        """Problems of examples that are used nevertheless, a line each."""
+        return []
+
+    @classmethod
+    def build(
+        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
+    ) -> Self:
+        """Create the task of a recipe."""
+        train, validation = splits["train"], splits["validation"]
+        task = cls(recipe.data, train, validation, tokenizer, labels, recipe.training.seed)
+        if len(validation) and not any(batch.n_tokens for batch in task.batches(task.validation)):
+            raise DataError(cls.without_targets)
+        return task
+
+    @classmethod
+    def of_run(cls, run: Trained, examples: Sequence[Any]) -> Self:
+        """The task of a run with these examples. Its random numbers do not depend on the run's seed."""
+        return cls(run.recipe.data, examples, examples, run.tokenizer, run.labels)
+
+    def __init__(
+        self,
+        data: Any,
+        train: Any,
+        validation: Any,
+        tokenizer: Any = None,
+        labels: Sequence[str] = (),
+        seed: int = 0,
+    ) -> None:
+        self.data = data
+        self.train = train
+        self.validation = validation
+        self.tokenizer = tokenizer
+        self.label_names = list(labels)
+        self.label_ids = {label: i for i, label in enumerate(labels)}
+        self.seed = seed
+        self.order: Any = self.batch_order()
+
+    # ------------------------------------------------------------ the arrays
+
+    stream: ClassVar[int] = 0  # of the random numbers of `vary`
+    splits_rows: ClassVar[bool] = True  # whether the loss of a batch is the sum of its rows' losses
+
+    def encode(self, example: Any) -> dict[str, Any]:
+        """The arrays of one example: lists of ids, which are padded; or arrays and numbers, which are not.
+
+        "target" is what is predicted: a class or a number, or several; IGNORE is no target. The model reads
+        "input", unless you define `logits`.
+        """
+        raise NotImplementedError
+
+    def vary(self, row: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
+        """Change an encoded row at random, for tasks with a `stream`, such as those that mask tokens.
+
+        `random` depends on seed, stream, step and row only, so that a resumed training draws the same.
+        """
+        return row
+
+    def collate(self, examples: Sequence[Any], step: int) -> Batch:
+        """The batch of examples. Random numbers may depend on seed, step and row only, see `vary`."""
+        rows = [self.encode(example) for example in examples]
+        if self.stream:
+            drawn = (row_generator(self.seed, self.stream, step, i) for i in range(len(rows)))
+            rows = [self.vary(row, random) for row, random in zip(rows, drawn, strict=True)]
+        return pad(rows, getattr(self.tokenizer, "pad_id", None))
+
+    def batch_order(self) -> Any:
+        """Which training examples are in the batch of each step."""
+        return ShuffledBatches(len(self.train), self.data.batch_size, self.seed)
+
+    def batch(self, step: int) -> Batch:
+        """The batch of a step, counted from 0, which depends on seed and step only."""
+        return self.collate([self.train[i] for i in self.order.rows(step)], step)
+
+    def batches(self, examples: Any) -> Iterator[Batch]:
+        """All examples once, in the same batches on each call."""
+        for number, start in enumerate(range(0, len(examples), self.data.batch_size)):
+            yield self.collate(examples[start : start + self.data.batch_size], VALIDATION + number)
+
+    @property
+    def largest_batch(self) -> int:
+        """The number of rows in the largest batch."""
+        return self.order.largest
+
     @property
     def batches_per_epoch(self) -> int:
-        raise UserError(
-            f"the task {type(self).__name__} has no epochs: it does not define batches_per_epoch.\n"
-            f"Leave epochs at 0, and choose a number of steps."
-        )
+        """The number of batches in one pass over the training data."""
+        return self.order.per_epoch
 
-    def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]:
-        for rows in split_rows(len(batch.target), parts):
-            yield int(rows[0]), batch[rows[0] : rows[-1] + 1]
+    def split(self, batch: Batch, parts: int) -> Iterator[tuple[int, Batch]]:
+        """Split a batch into parts (micro-batches times ranks), each with the index of its first row."""
+        self.check_parts(parts)
+        if parts == 1:
+            yield 0, batch
+            return
+        for rows in split_rows(len(batch["target"]), parts):
+            yield int(rows[0]), batch.rows(slice(rows[0], rows[-1] + 1))
 
     def check_parts(self, parts: int) -> None:
-        """By default, any batch can be split by rows."""
+        """Raise a UserError if batches cannot be split into this many parts."""
+        if parts > 1 and not self.splits_rows:
+            raise UserError(
+                f"a batch of the task {self.name} cannot be split into {parts} parts: each of its rows is "
+                f"compared with all others.\nTrain with micro_batches = 1, in a single process."
+            )
 
     # ------------------------------------------------------------ the objective
 
-    requires: ClassVar[tuple[str, ...]] = ()
-    is_encoder_decoder: ClassVar[bool | None] = None
+    model_types: ClassVar[tuple[str, ...]]  # models of the package; the first is the default
+    requires: ClassVar[tuple[str, ...]] = ()  # methods that your own model must have
+    is_encoder_decoder: ClassVar[bool | None] = None  # required of the model; None: either
 
     @classmethod
     def check_model(cls, model_type: str) -> None:
+        """Raise a UserError for a model that cannot learn this task."""
         model: Any = model_class(model_type)
         known = isinstance(MODELS[model_type], str)  # a model of the package, not registered by the user
         fits = all(hasattr(model, name) for name in cls.requires) and (
@@ -119,11 +261,11 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
 
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
-        """By default, all settings are valid together."""
+        """Raise a UserError if settings of data and model are incompatible."""
 
     @classmethod
     def model_config(cls, config: Any, tokenizer: Any, labels: Sequence[str] = ()) -> Any:
-        """The config with those values of `from_data` that it has fields for."""
+        """The model's settings, with those values of `from_data` that it has fields for."""
         names = {field.name for field in fields(config)}
         values = cls.from_data(tokenizer, labels)
         return replace(config, **{name: value for name, value in values.items() if name in names})
@@ -144,21 +286,41 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
 
     @classmethod
     def positions(cls, data: Any) -> int:
+        """A lower bound on the number of positions in a batch, to estimate memory."""
         return 0
 
-    def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor:
-        """The sum of the cross-entropies of all targets. Tasks define `logits`, which calls the model."""
-        return loss_sum(self.logits(model, batch), batch.target, label_smoothing)
+    def logits(self, model: Any, batch: Batch) -> Tensor:
+        """The predictions of a batch: for each target, the logits of its classes, or a number.
+
+        An encoder-decoder reads "source" and "target_in", other models "input". They may return an object
+        with `logits`.
+        """
+        out = model(batch["source"], batch["target_in"]) if "source" in batch else model(batch["input"])
+        return getattr(out, "logits", out)
+
+    def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
+        """The sum of the losses of all targets, a scalar; the trainer divides it by the batch's `n_tokens`.
+
+        The losses are cross-entropies of classes, and squared errors of numbers.
+        """
+        logits = self.logits(model, batch)
+        if is_classes(batch["target"]):
+            return loss_sum(logits, batch["target"], label_smoothing)
+        return squared_errors(logits, batch["target"]).sum()
 
     # ------------------------------------------------------------ the scores
 
-    metrics: ClassVar[Mapping[str, Metric | str]] = {}
+    metrics: ClassVar[tuple[Callable[..., Any], ...]] = ()  # see `compute_metrics`
+    descriptions: ClassVar[Mapping[str, Metric | str]] = {}  # of scores, in addition to METRICS; or labels
     accuracy: ClassVar[str] = "accuracy"  # the name of the fraction of correct targets
     live: Trained | None = None  # the run in training, to generate texts in validations
 
     @classmethod
     def known_metrics(cls) -> dict[str, Metric]:
-        own = {name: Metric(each) if isinstance(each, str) else each for name, each in cls.metrics.items()}
+        """How scores are called and formatted, by name: the common ones, and those of the task."""
+        own = {
+            name: Metric(each) if isinstance(each, str) else each for name, each in cls.descriptions.items()
+        }
         return METRICS | own
 
     @classmethod
@@ -168,36 +330,203 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
         other = known.get(name.partition(",")[0], Metric(name))
         return known.get(name) or replace(other, label=name.replace("_", " "))
 
+    @no_grad()
     def score(self, model: Any, examples: Any) -> Mapping[str, float]:
-        """The mean loss and the fraction of correct targets, as `Score`s."""
-        return score_batches(lambda batch: self.logits(model, batch), self.batches(examples), self.accuracy)
+        """Scores of the logits, as `Score`s: the mean loss and, of classes, the fraction of correct targets.
+
+        Targets that the model does not know have no loss, but count as wrong.
+        """
+        found = []
+        for batch in self.batches(examples):
+            statistics = target_statistics(self.logits(model, batch), batch["target"])
+            found.append(statistics.reshape(len(statistics), -1, 3).sum(1))
+        sums = np.concatenate(found)
+        scores = target_scores(sums, self.accuracy)
+        if not is_classes(batch["target"]):
+            return {"loss": scores["loss"]}
+        unknown = np.array([self.unknown_targets(example) for example in examples])
+        if unknown.any():
+            scores[self.accuracy] = Score(np.stack([sums[:, 1], sums[:, 2] + unknown], -1))
+        return scores
+
+    def label_id(self, label: str) -> int:
+        """The class of a label; IGNORE for one that is not in the training data (see `unknown_targets`)."""
+        return self.label_ids.get(label, IGNORE)
+
+    def unknown_targets(self, example: Any) -> int:
+        """The number of an example's targets that the model cannot predict."""
+        return sum(label not in self.label_ids for label in self.labels_in([example]))
 
     def validate(self, model: Any) -> dict[str, float]:
+        """The scores of the validation split. The one named by --monitor chooses the best checkpoint."""
         return {name: float(score) for name, score in self.score(model, self.validation).items()}
 
     @property
     def has_loss(self) -> bool:
-        """True unless a class outside of the package overrides `score` or `validate`."""
+        """Whether validations are known to have a loss: unless a class outside of the package scores."""
         methods = type(self).score, type(self).validate
         return all(method.__module__.startswith(f"{__package__}.") for method in methods)
 
     @classmethod
+    def compute_metrics(cls, predictions: Sequence[Any], expected: Sequence[Any]) -> dict[str, Any]:
+        """The scores of `metrics`: functions that return a score, called like them, or a dict of scores."""
+        scores: dict[str, Any] = {}
+        for metric in cls.metrics:
+            found = metric(predictions, expected)
+            scores |= found if isinstance(found, Mapping) else {metric.__name__: found}
+        return scores
+
+    @classmethod
+    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
+        """The scores, including `n`, the number of scored units; and the rows of predictions.txt, if any.
+
+        `decoding` are arguments of `generate`, for tasks with `translate`.
+        """
+        examples = cls.within_limit(run, examples)
+        task = cls.of_run(run, examples)
+        scores: dict[str, Any] = {**task.score(run.model, examples), "n": len(examples)}
+        rows = task.answers(run.model, examples)
+        if rows and cls.metrics:
+            _, expected, predictions = zip(*rows, strict=True)
+            known = {name: scores[name] for name in ("loss", "n") if name in scores}
+            scores = cls.compute_metrics(predictions, expected) | known
+        shown = [(text, answer_text(answer), answer_text(found)) for text, answer, found in rows]
+        return scores, [("input", "expected", "prediction"), *shown] if rows else []
+
+    @classmethod
+    def within_limit(cls, run: Trained, examples: Any) -> Any:
+        """The examples that the run can read; a UserError if there are none."""
+        if not len(examples):
+            raise UserError("there is nothing to score.\nPass data with at least one example.")
+        return examples
+
+    @classmethod
+    def title(cls, example: Any, number: int) -> str:
+        """The input of an example as text; its number, for data without text."""
+        return " | ".join(cls.texts(example)) or f"{singular(cls.unit)} {number}"
+
+    @no_grad()
+    def rows_of_logits(self, model: Any, examples: Sequence[Any]) -> list[np.ndarray]:
+        """The logits of each example's row."""
+        return [row for batch in self.batches(examples) for row in self.logits(model, batch).numpy()]
+
+    def answers(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, Any, Any]]:
+        """The input, correct answer and prediction of each example; none without labels or metrics."""
+        if not (self.label_names or self.metrics):
+            return []
+        logits = self.rows_of_logits(model, examples)
+        if logits[0].ndim > 1 and type(self).decode is Task.decode:
+            return []  # of several targets, unless the task decodes them
+        return [
+            (self.title(example, n), self.expected(example), self.decode(logits[n], example))
+            for n, example in enumerate(examples)
+        ]
+
+    def decode(self, logits: np.ndarray, example: Any) -> Any:
+        """The prediction in the logits of an example's row: a class, a number, or a list of numbers."""
+        if self.label_names:
+            return self.label_names[int(logits.argmax())]
+        return logits.item() if logits.size == 1 else logits.tolist()
+
+    def expected(self, example: Any) -> Any:
+        """The correct answer, to compare with `decode`; several right ones are a tuple."""
+        if labels := self.labels_in([example]):
+            return " ".join(labels)
+        target = np.asarray(self.encode(example)["target"])
+        if self.label_names:
+            return self.label_names[target.item()] if target.item() >= 0 else ""
+        return float(target.item()) if target.size == 1 else target.tolist()
+
+    @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        return []
+        """A few predictions, a line each, printed after training."""
+        examples = splits.get("test", splits["validation"])[:5]
+        found = cls.of_run(run, examples).answers(run.model, examples)
+        return [f"{text} -> {answer_text(prediction)}" for text, _, prediction in found]
 
-    # ------------------------------------------------------------ user inputs
+    # ------------------------------------------------------------ a user's inputs
 
-    inputs: ClassVar[tuple[str, ...]] = ("a text",)
-    marks: ClassVar[tuple[str, ...]] = ()
-    reads_words = False
+    inputs: ClassVar[tuple[str, ...]] = ("a text",)  # names of an input's texts: ("a question", "a context")
+    marks: ClassVar[tuple[str, ...]] = ()  # special tokens that a user may write in a text
+    reads_words: ClassVar[bool] = False  # whether a text may be a list of words
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:
+        """A user's text in the format of the training texts."""
         return text
 
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        return []
+        """A list with a short input (its texts) from the held-out data; [] if there is none.
+
+        It is stored in run.json, and appears in the command that training prints.
+        """
+        if tokenizer is None:
+            return []
+        number = len(cls.inputs)
+        candidates = (cls.texts(example)[:number] for example in held_out_first(splits))
+        limit = min(MAX_SHORT, getattr(data, "max_length", 2 * MAX_SHORT) - 3)
+        return pick_input(tokenizer, candidates, limit * number)
+
+    @classmethod
+    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
+        """The prediction for each input (a list of texts), with the `top` most likely classes."""
+        examples = [reading_task(cls).read(run, texts) for texts in inputs]
+        if run.tokenizer is not None:
+            warn_of_unknown(run, [text for example in examples for text in cls.texts(example)])
+        task = cls.of_run(run, examples)
+        rows = task.rows_of_logits(run.model, examples)
+        return [task.prediction(logits, example, top) for logits, example in zip(rows, examples, strict=True)]
+
+    def prediction(self, logits: np.ndarray, example: Any, top: int) -> Prediction:
+        """The prediction in the logits of an example's row, as text and as values for programs."""
+        if self.label_names and logits.ndim == 1:
+            return class_prediction(logits, self.label_names, top)
+        found = self.decode(logits, example)
+        return Prediction(answer_text(found), {"prediction": found})
+
+    @classmethod
+    def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Self, str]:
+        """A task whose only batch is one example, from the user's texts or the data; and its title.
+
+        `graph` draws the computation graph of its loss.
+        """
+        if texts:
+            example = reading_task(cls).read(run, texts)
+            task: Any = cls.of_run(run, [example])
+            if hasattr(task, "with_answer"):
+                (logits,) = task.rows_of_logits(run.model, [example])
+                example = task.with_answer(example, task.decode(logits, example))
+        else:
+            example = validation()[0]
+        return cls.of_run(run, [example]), cls.title(example, 0)
+
+
+def check_reads_files(task: Any) -> Any:
+    """The task; a UserError if it cannot read the user's files."""
+    if hasattr(task, "read_file"):
+        return task
+    raise UserError(
+        f"the task {task.name} cannot read your own files.\nLeave --data out to use the run's data."
+    )
+
+
+def reading_task(task: Any) -> Any:
+    """The task; a UserError if it cannot make examples from a user's texts."""
+    if hasattr(task, "read"):
+        return task
+    raise UserError(
+        f"the task {task.name} cannot read a text: it has no `read`.\n"
+        f"Define it (see docs/your-data.md#a-task-of-your-own). "
+        f"Without a text, `graph` draws an example of the data."
+    )
+
+
+def answer_text(answer: Any) -> str:
+    """A prediction or a correct answer as text."""
+    if isinstance(answer, float):
+        return f"{answer:.4g}"
+    return answer if isinstance(answer, str) else " | ".join(map(answer_text, answer))
 
 
 TASKS: dict[str, type[Task]] = {}
@@ -243,124 +572,7 @@ def split_rows(n: int, parts: int) -> list[np.ndarray]:
 
 def first_rows(task: Task, batch: Any, count: int) -> Any:
     """About the first `count` rows of a task's batch; the whole batch if it cannot be split."""
-    parts = -(-len(batch.target) // max(count, 1))
-    try:
-        task.check_parts(parts)
-    except UserError:
+    if not task.splits_rows:
         return batch
+    parts = -(-len(batch["target"]) // max(count, 1))
     return next(part for _, part in task.split(batch, parts) if part.n_tokens)
-
-
-_unsmoothed: ContextVar[list[Tensor] | None] = ContextVar("_unsmoothed", default=None)
-
-
-@contextmanager
-def record_unsmoothed_losses() -> Iterator[list[Tensor]]:
-    """A context in which `loss_sum` appends to a list what each loss is without label smoothing."""
-    found: list[Tensor] = []
-    token = _unsmoothed.set(found)
-    try:
-        yield found
-    finally:
-        _unsmoothed.reset(token)
-
-
-def loss_sum(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tensor:
-    """The cross-entropy summed over targets: logits (..., V), target (...)."""
-    rows = logits.reshape(-1, logits.shape[-1])
-    loss = partial(F.cross_entropy, ignore_index=IGNORE, reduction="sum")
-    if (unsmoothed := _unsmoothed.get()) is not None:
-        with no_grad():
-            unsmoothed.append(loss(rows.detach(), target.reshape(-1)))
-    return loss(rows, target.reshape(-1), label_smoothing=label_smoothing)
-
-
-@no_grad()
-def score_batches(
-    logits: Callable[[Any], Tensor], batches: Iterable[Any], accuracy: str = "accuracy"
-) -> dict[str, Score]:
-    """The mean loss and accuracy over the targets of all batches; each row is an example."""
-    rows = [target_statistics(logits(batch), batch.target) for batch in batches]
-    return target_scores(np.concatenate([row.reshape(len(row), -1, 3).sum(1) for row in rows]), accuracy)
-
-
-def target_statistics(logits: Tensor, target: np.ndarray) -> Float[np.ndarray, "*target 3"]:
-    """For each target: its loss, whether the prediction is correct, and 1 (0 if ignored). Logits (..., V)."""
-    losses = F.cross_entropy(
-        logits.reshape(-1, logits.shape[-1]), target.reshape(-1), ignore_index=IGNORE, reduction="none"
-    )
-    correct = logits.argmax(-1).numpy() == target
-    return np.stack([losses.numpy().reshape(target.shape), correct, target != IGNORE], -1, dtype=np.float64)
-
-
-def target_scores(
-    statistics: Float[np.ndarray, "examples 3"], accuracy: str = "accuracy"
-) -> dict[str, Score]:
-    """The mean loss and accuracy, from the sums of `target_statistics` over each example."""
-    if not statistics[:, 2].any():
-        raise UserError(
-            "there is nothing to score: no example has a known label.\n"
-            "Pass examples with labels of the training data."
-        )
-    return {"loss": Score(statistics[:, [0, 2]]), accuracy: Score(statistics[:, [1, 2]])}
-
-
-def text_tokenizer(
-    kind: str,
-    vocab_size: int,
-    texts: Sequence[str],
-    held_out: Sequence[str],
-    special_tokens: bool = True,
-    added: Sequence[str] = (),
-) -> Tokenizer:
-    """Train a tokenizer of one of KINDS; vocab_size 0 means all words or characters, or 8,000 pieces.
-
-    The `held_out` texts must round-trip too: how spaces and unknown characters are encoded depends on them.
-    `added` are special tokens of the task.
-    """
-    if kind == "word":
-        return Tokenizer.train_word(texts, vocab_size=vocab_size or None, held_out=held_out, added=added)
-    if kind == "bpe":
-        return Tokenizer.train_bpe(texts, vocab_size or 8000, held_out=held_out, added=added)
-    if kind == "wordpiece":
-        return Tokenizer.train_wordpiece(texts, vocab_size or 8000, added=added)
-    if kind == "unigram":
-        return Tokenizer.train_unigram(texts, vocab_size or 8000, added)
-    if kind == "char":
-        return Tokenizer.train_char(texts if special_tokens else [*texts, *held_out], special_tokens, added)
-    raise UserError(
-        f"unknown tokenizer {kind!r}.{did_you_mean(kind, KINDS)}\nChoose one of {', '.join(KINDS)}."
-    )
-
-
-KINDS = ("word", "bpe", "wordpiece", "unigram", "char")
-
-
-def check_dataset(dataset: str, known: Sequence[str]) -> None:
-    """Raise a UserError for an unknown data set."""
-    if dataset not in known:
-        own = " (with --data FILE)" if "file" in known else ""
-        raise UserError(
-            f"unknown dataset {dataset!r}.{did_you_mean(dataset, known)}\n"
-            f"Choose one of {', '.join(known)}{own}."
-        )
-
-
-def check_positions(length: str, n: int, model: Any) -> None:
-    """Raise a UserError if the model has fewer than n learned positions."""
-    if getattr(model, "positions", "learned") != "learned":
-        return
-    for name in ("n_positions", "max_positions", "max_position_embeddings"):
-        if n > (limit := getattr(model, name, math.inf)):
-            raise UserError(
-                f"{length} = {n} is more than {name} = {limit}.\nLower {length}, or raise {name}."
-            )
-
-
-def check_one_vocabulary(task: str, model: Any) -> None:
-    """Raise a UserError for a model with a separate target vocabulary: only one tokenizer is trained."""
-    if (size := getattr(model, "target_vocab_size", None)) is not None:
-        raise UserError(
-            f"target_vocab_size = {size}, but the task {task} has one tokenizer for source and target.\n"
-            f"Leave target_vocab_size out: vocab_size is the size of both."
-        )

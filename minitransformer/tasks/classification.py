@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..data.generated import brackets, space_characters
-from ..data.labels import LabelledText, label_sentences, read_labelled, sentence_splits
+from ..data.labels import LabelledText, label_sentences, of_sentences, read_labelled
+from ..data.splits import Splits
 from ..data.tables import FileFormat
 from .base import Trained, register_task
-from .encoder import EncoderTask, LabelledData, Row
-from .metrics import Metric
-from .predictions import Prediction, class_prediction
+from .encoder import EncoderTask, LabelledData
 from .scores import accuracy, macro_f1
 
 
@@ -39,11 +36,12 @@ class Classification(EncoderTask):
     unit = "texts"
 
     @classmethod
-    def built_in(cls, data: Any) -> dict[str, list[LabelledText]]:
+    def built_in(cls, data: Any) -> Splits:
         if data.dataset == "brackets":
-            return {name: [LabelledText(*pair) for pair in split] for name, split in brackets().items()}
+            found = {name: [LabelledText(*pair) for pair in split] for name, split in brackets().items()}
+            return Splits(found)
         target = data.dataset.removeprefix("phrasebook-")
-        return {name: label_sentences(split, target) for name, split in sentence_splits().items()}
+        return of_sentences(lambda split, _: label_sentences(split, target))
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[LabelledText]:
@@ -54,15 +52,11 @@ class Classification(EncoderTask):
         return [example.text]
 
     @classmethod
-    def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        return cls.class_names(cls.labels_in(splits["train"]))
-
-    @classmethod
     def labels_in(cls, examples: Sequence[LabelledText]) -> list[str]:
         return [example.label for example in examples]
 
-    def encode(self, example: LabelledText) -> Row:
-        return Row(*self.join_texts(self.tokenizer.encode(example.text)), self.label_id(example.label))
+    def encode(self, example: LabelledText) -> dict[str, Any]:
+        return self.join_texts(self.tokenizer.encode(example.text)) | {"target": self.label_id(example.label)}
 
     # ------------------------------------------------------------ the objective
 
@@ -70,23 +64,9 @@ class Classification(EncoderTask):
 
     # ------------------------------------------------------------ the scores
 
-    metrics: ClassVar[Mapping[str, Metric | str]] = {"macro_f1": Metric("macro F1", True)}
-
-    def decode(self, logits: np.ndarray, example: LabelledText) -> str:
-        return self.label_names[int(logits.argmax())]
-
-    @classmethod
-    def expected(cls, example: LabelledText) -> str:
-        return example.label
-
-    @classmethod
-    def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
-        return {"accuracy": accuracy(predictions, expected), "macro_f1": macro_f1(predictions, expected)}
+    metrics = (accuracy, macro_f1)
 
     # ------------------------------------------------------------ predicting
-
-    def prediction(self, logits: np.ndarray, example: LabelledText, top: int) -> Prediction:
-        return class_prediction(logits, self.label_names, top)
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:
@@ -96,6 +76,5 @@ class Classification(EncoderTask):
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> LabelledText:
         return LabelledText(cls.as_read(run, texts[0]), run.labels[0])
 
-    @classmethod
-    def with_label(cls, example: LabelledText, prediction: str) -> LabelledText:
-        return example._replace(label=prediction)
+    def with_answer(self, example: LabelledText, answer: str) -> LabelledText:
+        return example._replace(label=answer)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minigrad import Tensor
+import numpy as np
 
 from ..base_config import Config
-from ..data.batching import PairBatch, collate
+from ..data.batching import pair_row
 from ..data.datasets import read_texts
 from ..data.denoising import (
     DENOISING,
@@ -26,30 +26,16 @@ from ..data.denoising import (
 from ..data.labels import sentence_splits
 from ..data.masking import row_generator
 from ..data.prefixes import phrasebook_tasks
-from ..data.splits import Sources, Splits, user_splits
+from ..data.splits import Splits
 from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range, did_you_mean
-from ..generation import generate
 from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import sentinels
-from .base import (
-    Rows,
-    Trained,
-    check_dataset,
-    check_one_vocabulary,
-    check_positions,
-    needed_options,
-    register_task,
-    text_tokenizer,
-)
-from .examples import VALIDATION, ExampleTask
+from .base import VALIDATION, Rows, Task, Trained, register_task
 from .inputs import (
-    MAX_SHORT,
     check_length,
     check_texts,
-    held_out_first,
     marked_ids,
-    pick_input,
     split_at_marks,
     warn_left_out,
     warn_of_unknown,
@@ -57,6 +43,8 @@ from .inputs import (
 )
 from .predictions import Prediction
 from .scores import accuracy, perplexity
+from .settings import check_dataset, check_one_vocabulary, check_positions
+from .translation import generate_targets
 
 SENTINELS = sentinels(32)
 MASK = "<MASK>"
@@ -95,7 +83,7 @@ class DenoisingData(Config):
 
 
 @register_task
-class Denoising(ExampleTask):
+class Denoising(Task):
     """The source is a text with gaps; the target is the missing spans, or the whole text."""
 
     # ------------------------------------------------------------ the data
@@ -103,12 +91,11 @@ class Denoising(ExampleTask):
     name = "denoising"
     Data = DenoisingData
     unit = "texts"
-    marks = (*SENTINELS, MASK)
+    marks = special_tokens = (*SENTINELS, MASK)
 
     @classmethod
-    def splits(cls, data: Any, sources: Sources) -> Splits:
-        if sources.data is not None:
-            return user_splits(sources, lambda path: cls.read_file(data, path), cls.unit)
+    def built_in(cls, data: Any) -> Splits:
+        """Texts of a few sentences; the tokenizer also has the words of tasks that --init-from can start."""
         found = {}
         for name, split in sentence_splits().items():
             texts = []
@@ -117,22 +104,13 @@ class Denoising(ExampleTask):
                 ended = [text if text[-1] in ".?" else f"{text}." for text in sentences]
                 texts += [" ".join(ended[i : i + n]) for i in range(0, len(ended) - n + 1, n)]
             found[name] = texts
-        return Splits(found)
+        words = [side for pair in phrasebook_tasks()["train"] for side in pair]
+        return Splits(found, tokenizer_texts=[*found["train"], *words])
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[str]:
         lines = read_texts(path, FileFormat.of(data))
         return Examples([line.strip() for line in lines if line.strip()], lines.notes)
-
-    @classmethod
-    def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
-        """For the phrasebook, includes the words of the tasks that can start from this one (--init-from)."""
-        held_out = [text for name, split in splits.items() if name != "train" for text in split]
-        texts = splits["train"]
-        added = [*SENTINELS, MASK]
-        if data.dataset == "phrasebook":
-            texts = [*texts, *(side for pair in phrasebook_tasks()["train"] for side in pair)]
-        return text_tokenizer(data.tokenizer, vocab_size, texts, held_out, added=added)
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
@@ -142,8 +120,7 @@ class Denoising(ExampleTask):
             raise DataError(
                 f"no text of the {empty[0]} split has 2 to {data.max_length} tokens.\nRaise --max-length."
             )
-        left_out = sum(map(len, splits.values())) - sum(map(len, kept.values()))
-        return Splits(kept, {**splits.dropped, f"not of 2 to {data.max_length} tokens": left_out})
+        return splits.keep(kept, f"not of 2 to {data.max_length} tokens")
 
     @classmethod
     def within_limits(cls, data: Any, tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
@@ -154,24 +131,24 @@ class Denoising(ExampleTask):
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
         """A text whose middle word is a gap."""
         mark = MASK if data.objective == "infilling" else SENTINELS[0]
-        found = pick_input(
-            tokenizer, ([text] for text in held_out_first(splits)), min(MAX_SHORT, data.max_length)
-        )
-        return [[with_mark(text, mark)] for (text,) in found]
+        return [[with_mark(text, mark)] for (text,) in super().short_inputs(data, tokenizer, splits)]
 
-    def add_noise(self, text: str, step: int, row: int) -> tuple[list[int], list[int]]:
-        """The source and target ids of a text; the noise depends on (seed, step, row)."""
-        ids = self.tokenizer.encode(text)
+    stream = DENOISING
+
+    def encode(self, example: str) -> dict[str, Any]:
+        return {"ids": self.tokenizer.encode(example)}
+
+    def vary(self, row: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
+        return dict(pair_row(*self.add_noise(row["ids"], random), self.tokenizer))
+
+    def add_noise(self, ids: list[int], random: np.random.Generator) -> tuple[list[int], list[int]]:
+        """The source and target ids of a text."""
         data = self.data
-        random = row_generator(self.seed, DENOISING, step, row)
         if data.objective == "infilling":
             spans = infilled_spans(len(ids), random, data.noise, data.mean_span)
             return text_infilling(ids, spans, self.tokenizer.special_id(MASK))
         spans = corrupted_spans(len(ids), random, data.noise, data.mean_span)
         return span_corruption(ids, spans[: len(SENTINELS) - 1], sentinel_ids(self.tokenizer))
-
-    def collate(self, examples: Sequence[str], step: int) -> PairBatch:
-        return collate([self.add_noise(text, step, row) for row, text in enumerate(examples)], self.tokenizer)
 
     # ------------------------------------------------------------ the objective
 
@@ -183,9 +160,6 @@ class Denoising(ExampleTask):
     def check(cls, data: Any, model: Any) -> None:
         check_positions("max_length", data.max_length + 2, model)
         check_one_vocabulary(cls.name, model)
-
-    def logits(self, model: Any, batch: PairBatch) -> Tensor:
-        return model(batch.source, batch.target_in)  # (B, T, V)
 
     # ------------------------------------------------------------ the scores
 
@@ -213,7 +187,9 @@ class Denoising(ExampleTask):
     def sources(cls, run: Trained, texts: Sequence[str]) -> list[list[int]]:
         """The source ids of the texts, always with the same noise."""
         task = cls.of_run(run, texts)
-        return [task.add_noise(text, VALIDATION, row)[0] for row, text in enumerate(texts)]
+        drawn = (row_generator(task.seed, DENOISING, VALIDATION, row) for row in range(len(texts)))
+        rows = zip(map(run.tokenizer.encode, texts), drawn, strict=True)
+        return [task.add_noise(ids, random)[0] for ids, random in rows]
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
@@ -221,11 +197,8 @@ class Denoising(ExampleTask):
         shown = [" ".join(run.tokenizer.id_to_token[i] for i in source) for source in sources]
         return [f"{s} -> {t}" for s, t in zip(shown, fill_gaps(run, sources), strict=True)]
 
-    def predict(self, model: Any, examples: Sequence[str]) -> list[tuple[str, str, str]]:
-        return [(text, text, "") for text in examples]
-
     @classmethod
-    def read_example(cls, run: Trained, texts: Sequence[str]) -> str:
+    def read(cls, run: Trained, texts: Sequence[str]) -> str:
         check_texts(run, texts, cls.inputs)
         return texts[0].strip()  # like the lines of training data
 
@@ -278,15 +251,13 @@ def fill_gaps(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> li
     """Let the model fill the gaps of source ids; returns the whole texts, `num_return_sequences` for each."""
     tokenizer = run.tokenizer
     data = run.recipe.data
-    decoding = {**needed_options(run), **decoding}
-    count = decoding.get("num_return_sequences", 1)
+    rows = [[*tokenizer.prefix, *source, tokenizer.end_id] for source in sources]
+    limits = [data.max_length + len(SENTINELS)] * len(rows)
     texts = []
-    for start in range(0, len(sources), 64):
-        rows = [[*tokenizer.prefix, *source, tokenizer.end_id] for source in sources[start : start + 64]]
-        targets = generate(run.model, rows, data.max_length + len(SENTINELS), **decoding)
-        for k, target in enumerate(targets):
+    for source, targets in zip(sources, generate_targets(run, rows, limits, **decoding), strict=True):
+        for target in targets:
             new = [i for i in target if i != tokenizer.end_id]
             if data.objective == "span_corruption":
-                new = fill_spans(sources[start + k // count], new, sentinel_ids(tokenizer))
+                new = fill_spans(source, new, sentinel_ids(tokenizer))
             texts.append(tokenizer.decode(new))
     return texts

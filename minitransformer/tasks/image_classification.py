@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
-from minigrad import no_grad
-
 from ..base_config import Config
-from ..data.batching import IGNORE
+from ..data.batching import IGNORE, Batch
 from ..data.datasets import DataError
 from ..data.digits import (
     DIGITS,
@@ -31,12 +29,11 @@ from ..data.labels import check_labels
 from ..data.masking import row_generator
 from ..data.splits import Sources, Splits, example_line, user_splits
 from ..errors import UserError, check_range, counted
-from .base import Rows, Trained, check_dataset, register_task
-from .examples import VALIDATION, Batch, ExampleTask
+from .base import VALIDATION, Task, Trained, register_task
 from .inputs import check_texts
-from .metrics import Metric
-from .predictions import Prediction, class_prediction, unique_names
+from .predictions import Prediction, unique_names
 from .scores import accuracy, macro_f1
+from .settings import check_dataset
 
 Example = tuple[np.ndarray, int]
 
@@ -58,7 +55,7 @@ class ImageData(Config):
 
 
 @register_task
-class ImageClassification(ExampleTask):
+class ImageClassification(Task):
     """A class for each image."""
 
     # ------------------------------------------------------------ the data
@@ -139,13 +136,17 @@ class ImageClassification(ExampleTask):
     def unknown_targets(self, example: Example) -> int:
         return int(example[1] >= len(self.label_names))
 
+    def encode(self, example: Example) -> dict[str, Any]:
+        image, label = example
+        return {"input": image, "target": label if label < len(self.label_names) else IGNORE}
+
     def collate(self, examples: Sequence[Example], step: int) -> Batch:
-        images = np.stack([image for image, _ in examples])
+        batch = super().collate(examples, step)
         if step < VALIDATION:
-            generators = [row_generator(self.seed, WARPS, step, row) for row in range(len(images))]
-            images = warp_images(images, generators, self.data.shift, self.data.rotation, self.data.scale)
-        known = len(self.label_names)
-        return Batch(images, np.array([label if label < known else IGNORE for _, label in examples]))
+            data = self.data
+            drawn = [row_generator(self.seed, WARPS, step, row) for row in range(len(examples))]
+            batch["input"] = warp_images(batch["input"], drawn, data.shift, data.rotation, data.scale)
+        return batch
 
     # ------------------------------------------------------------ the objective
 
@@ -153,48 +154,33 @@ class ImageClassification(ExampleTask):
 
     # ------------------------------------------------------------ the scores
 
-    metrics: ClassVar[Mapping[str, Metric | str]] = {"macro_f1": Metric("macro F1", True)}
+    metrics = (accuracy, macro_f1)
 
-    @no_grad()
-    def class_logits(self, model: Any, examples: Sequence[Example]) -> list[np.ndarray]:
-        """The class logits of each image."""
-        return [row for batch in self.batches(examples) for row in self.logits(model, batch).numpy()]
+    def decode(self, logits: np.ndarray, example: Example) -> str:
+        return label_name(int(logits.argmax()), self.label_names)
 
-    def predict(self, model: Any, examples: Sequence[Example]) -> list[tuple[str, str, str]]:
-        rows = self.class_logits(model, examples)
-        return [
-            (f"image {n}", label_name(label, self.label_names), label_name(row.argmax(), self.label_names))
-            for n, ((_, label), row) in enumerate(zip(examples, rows, strict=True))
-        ]
-
-    @classmethod
-    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        scores, rows = super().evaluate(run, examples, **decoding)
-        _, expected, predictions = zip(*rows[1:], strict=True)
-        compared = {"accuracy": accuracy(predictions, expected), "macro_f1": macro_f1(predictions, expected)}
-        return {**compared, "loss": scores["loss"], "n": scores["n"]}, rows
+    def expected(self, example: Example) -> str:
+        return label_name(example[1], self.label_names)
 
     # ------------------------------------------------------------ predicting
 
     inputs = ("the path of an image, or test:NUMBER",)
 
     @classmethod
-    def read_example(cls, run: Trained, texts: Sequence[str]) -> Example:
-        """An image with its class, or with the model's prediction if the class is unknown."""
-        image, label = read_input(run, texts, run.splits)
-        if label == IGNORE:
-            label = int(cls.of_run(run, []).class_logits(run.model, [(image, label)])[0].argmax())
-        return image, label
+    def read(cls, run: Trained, texts: Sequence[str]) -> Example:
+        """An image with its class, IGNORE if that is unknown; `test:3` is image 3 of the run's test split."""
+        return read_input(run, texts)
 
-    @classmethod
-    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
-        splits = cache(run.splits)
-        examples = [read_input(run, texts, splits) for texts in inputs]
-        rows = cls.of_run(run, examples).class_logits(run.model, examples)
-        return [
-            add_label(class_prediction(row, run.labels, top), label_name(label, run.labels))
-            for row, (_, label) in zip(rows, examples, strict=True)
-        ]
+    def with_answer(self, example: Example, answer: str) -> Example:
+        image, label = example
+        return image, unique_names(self.label_names).index(answer) if label == IGNORE else label
+
+    def prediction(self, logits: np.ndarray, example: Example, top: int) -> Prediction:
+        found = super().prediction(logits, example, top)
+        label = self.expected(example)
+        if not label:
+            return found
+        return Prediction(f"{found.text} (labelled {label})", {**found.values, "label": label})
 
 
 def expected_shape(model: Any, shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -226,7 +212,13 @@ def size_text(shape: tuple[int, ...]) -> str:
     return f"{shape[1]} x {shape[2]} pixels, {counted(shape[0], 'channel')}"
 
 
-def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[str, Any]]) -> Example:
+@lru_cache(1)
+def test_images(run: Any) -> list[Example]:
+    """The images of a run's test split."""
+    return run.splits()["test"]
+
+
+def read_input(run: Any, texts: Sequence[str]) -> Example:
     """Read an image file, of unknown class; `test:3` is image 3 of the run's test split."""
     check_texts(run, texts, ImageClassification.inputs)
     name = texts[0].strip()
@@ -237,7 +229,7 @@ def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[
                 f"{run.folder} is an imported run, which has no data set.\n"
                 f"Pass an image file, such as cat.png."
             )
-        examples = splits()["test"]
+        examples = test_images(run)
         number = int(held_out[1])
         if number >= len(examples):
             raise UserError(
@@ -274,13 +266,6 @@ def label_name(label: int, names: Sequence[str]) -> str:
     if label == IGNORE:
         return ""
     return unique_names(names)[label] if label < len(names) else str(label)
-
-
-def add_label(prediction: Prediction, label: str) -> Prediction:
-    """The prediction, with the correct class beside it if that is known."""
-    if not label:
-        return prediction
-    return Prediction(f"{prediction.text} (labelled {label})", {**prediction.values, "label": label})
 
 
 def _examples(found: Images) -> list[Example]:

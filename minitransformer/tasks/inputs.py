@@ -6,11 +6,10 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from ..errors import UserError, counted, counted_units, truncated_repr
-from ..files import printable, read_text
+from ..files import printable
 from ..text.tokenizer import Tokenizer, unused_letter
 
 MAX_SHORT = 16  # tokens of a short example
@@ -122,31 +121,17 @@ def can_be_argument(text: str) -> bool:
 
 
 def inputs_of_run(run: Any) -> list[list[str]]:
-    """Short inputs from a run's own data, as stored in its run.json.
-
-    Older versions did not store them: then they come from the data, the predictions or the vocabulary.
-    """
+    """Short inputs from a run's own data, as stored in its run.json; of an imported one, some words."""
     record = getattr(run, "record", None)
     if record is not None and record.examples:
         return record.examples
-    with suppress(UserError, OSError):
-        if found := run.task.short_inputs(run.recipe.data, run.tokenizer, run.splits()):
-            return found
     if run.tokenizer is None or len(run.task.inputs) != 1:
         return []
-    is_infilling = getattr(run.recipe.data, "objective", "") == "infilling"
-    marks = run.task.marks[::-1] if is_infilling else run.task.marks
-    mark = next((mark for mark in marks if mark in run.tokenizer.token_to_id), "")
     tokenizer = run.tokenizer
-    first = run.tokenizer.first_ordinary_id
-    found = []
-    with suppress(UserError, OSError):
-        rows = read_text(run.folder / "predictions.txt", 2**26).split("\n")[1:]
-        texts = ([row.partition("\t")[0]] for row in rows if not mark)
-        found = pick_input(tokenizer, texts, MAX_SHORT)
-    ids = range(first, tokenizer.vocab_size)
+    mark = next((mark for mark in run.task.marks if mark in tokenizer.token_to_id), "")
+    ids = range(tokenizer.first_ordinary_id, tokenizer.vocab_size)
     words = (tokenizer.decode(ids[i : i + 4]).strip() for i in range(0, len(ids), 4))
-    return found or pick_input(tokenizer, ([f"{text} {mark}".strip()] for text in words), MAX_SHORT)
+    return pick_input(tokenizer, ([f"{text} {mark}".strip()] for text in words), MAX_SHORT)
 
 
 def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:

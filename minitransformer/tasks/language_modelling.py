@@ -6,18 +6,18 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from minigrad import Tensor, no_grad
+from minigrad import no_grad
 from minigrad.core import random
 
 from ..base_config import Config
-from ..data.batching import IGNORE, BlockBatches, all_blocks, sliding_blocks
+from ..data.batching import IGNORE, Batch, BlockBatches, all_blocks, sliding_blocks
 from ..data.datasets import read_long_text, tinyshakespeare
 from ..data.splits import Sources, Splits, user_text_splits
 from ..data.tables import FileFormat
@@ -25,20 +25,11 @@ from ..errors import UserError, check_integer, check_range, counted
 from ..generation import TextStreamer, generate, stream
 from ..text.pretrained_tokenizer import PretrainedTokenizer
 from ..text.tokenizer import Tokenizer
-from .base import (
-    Rows,
-    Task,
-    Trained,
-    check_dataset,
-    check_positions,
-    needed_options,
-    register_task,
-    target_scores,
-    target_statistics,
-    text_tokenizer,
-)
+from .base import Rows, Task, Trained, needed_options, register_task
 from .inputs import MAX_SHORT, inputs_of_run, marked_ids, pick_input, split_at_marks, warn_of_unknown
+from .losses import target_scores, target_statistics
 from .scores import Score, perplexity
+from .settings import check_dataset, check_positions, text_tokenizer
 
 SEARCHED = 20_000  # characters of a text in which short inputs are searched
 STRETCH = 100  # consecutive tokens that count as one example, since neighbors are not independent
@@ -60,24 +51,6 @@ class TextData(Config):
         check_dataset(self.dataset, ("tinyshakespeare", "file"))
         check_range(self, "batch_size block_size", 1)
         FileFormat.of(self)
-
-
-@dataclass(frozen=True)
-class TokenBlocks:
-    """x and target, both (B, T): target is x shifted by one."""
-
-    x: np.ndarray
-    target: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, rows: slice) -> TokenBlocks:
-        return TokenBlocks(self.x[rows], self.target[rows])
-
-    @property
-    def n_tokens(self) -> int:
-        return int((self.target != IGNORE).sum())
 
 
 @register_task
@@ -128,53 +101,32 @@ class LanguageModelling(Task):
         return [["\n"], *found] if newline else found
 
     def __init__(
-        self, tokenizer: Tokenizer, train: str, validation: str, block_size: int, batch_size: int, seed: int
+        self,
+        data: Any,
+        train: str,
+        validation: str,
+        tokenizer: Tokenizer,
+        labels: Sequence[str] = (),
+        seed: int = 0,
     ) -> None:
-        self.tokenizer = tokenizer
-        self.block_size = block_size
-        self.batch_size = batch_size
-        self.blocks = BlockBatches(tokenizer.encode_array(train), block_size, batch_size, seed)
-        self.validation = tokenizer.encode_array(validation)
-        self.step = 0
-        for ids, minimum in ((self.blocks.ids, block_size), (self.validation, 1)):
-            if len(ids) <= minimum:
+        train_ids, ids = map(tokenizer.encode_array, (train, validation))
+        for found, minimum in ((train_ids, data.block_size), (ids, 1)):
+            if len(found) <= minimum:
                 raise UserError(
-                    f"a text of {counted(len(ids), 'token')} is too short: expected at least "
+                    f"a text of {counted(len(found), 'token')} is too short: expected at least "
                     f"{counted(minimum + 1, 'token')}.\n"
                     f"Pass a longer text, or lower --block-size."
                 )
+        super().__init__(data, train_ids, ids, tokenizer, labels, seed)
 
-    @classmethod
-    def build(
-        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
-    ) -> Self:
-        data = recipe.data
-        train = splits["train"]
-        validation = splits["validation"]
-        return cls(tokenizer, train, validation, data.block_size, data.batch_size, recipe.training.seed)
+    def batch_order(self) -> BlockBatches:
+        return BlockBatches(self.train, self.data.block_size, self.data.batch_size, self.seed)
 
-    @property
-    def largest_batch(self) -> int:
-        return self.batch_size
+    def batch(self, step: int) -> Batch:
+        return self.order.batch(step)
 
-    @property
-    def batches_per_epoch(self) -> int:
-        """The number of batches with as many tokens as the text; blocks start anywhere."""
-        return max(len(self.blocks.ids) // (self.block_size * self.batch_size), 1)
-
-    def next_batch(self) -> TokenBlocks:
-        x, y = self.blocks.batch(self.step)
-        self.step += 1
-        return TokenBlocks(x, y)
-
-    def batches(self, examples: np.ndarray) -> Iterator[TokenBlocks]:
-        return blocks_of(examples, self.block_size, self.batch_size)
-
-    def state(self) -> dict[str, Any]:
-        return {"step": self.step}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.step = state["step"]
+    def batches(self, examples: np.ndarray) -> Iterator[Batch]:
+        return all_blocks(examples, self.data.block_size, self.data.batch_size)
 
     # ------------------------------------------------------------ the objective
 
@@ -194,16 +146,13 @@ class LanguageModelling(Task):
     def positions(cls, data: Any) -> int:
         return data.batch_size * data.block_size
 
-    def logits(self, model: Any, batch: TokenBlocks) -> Tensor:
-        return model(batch.x)  # (B, T, V)
-
     # ------------------------------------------------------------ the scores
 
     accuracy = "token_accuracy"
 
     def score(self, model: Any, examples: np.ndarray) -> dict[str, Score]:
         """Mean loss, token accuracy and, for characters, bits per character over the ids of a text."""
-        return score_text(model, self.tokenizer, examples, self.block_size, self.batch_size)
+        return score_text(model, self.tokenizer, examples, self.data.block_size, self.data.batch_size)
 
     @classmethod
     def evaluate(
@@ -251,7 +200,8 @@ class LanguageModelling(Task):
                 f"Pass a {'longer' if tokens < 2 else 'shorter'} text."
             )
         warn_of_unknown(run, [text])
-        return cls(run.tokenizer, text, text, tokens - 1, 1, seed=0), text.replace("\n", "↵")
+        data = replace(run.recipe.data, block_size=tokens - 1, batch_size=1)
+        return cls(data, text, text, run.tokenizer), text.replace("\n", "↵")
 
     # ------------------------------------------------------------ continuing a text
 
@@ -305,11 +255,6 @@ class LanguageModelling(Task):
         return ids if begins else [*before, *ids]
 
 
-def blocks_of(ids: np.ndarray, block_size: int, batch_size: int) -> Iterator[TokenBlocks]:
-    """Batches of blocks that cover a whole text."""
-    return (TokenBlocks(x, y) for x, y in all_blocks(ids, block_size, batch_size))
-
-
 def score_text(
     model: Any,
     tokenizer: Tokenizer,
@@ -325,14 +270,13 @@ def score_text(
     check_text(ids)
     sums = np.zeros((-(-len(ids) // STRETCH), 3))
     place = 0
-    blocks = blocks_of(ids, block_size, 2 * batch_size)  # no graph: less memory than a step
+    blocks = all_blocks(ids, block_size, 2 * batch_size)  # no graph: less memory than a step
     if stride is not None:
         check_integer("stride", stride, 1, block_size)
-        windows = sliding_blocks(ids, block_size, stride, 2 * batch_size)
-        blocks = (TokenBlocks(x, y) for x, y in windows)
+        blocks = sliding_blocks(ids, block_size, stride, 2 * batch_size)
     with no_grad():
         for batch in blocks:
-            found = target_statistics(model(batch.x), batch.target)[batch.target != IGNORE]
+            found = target_statistics(model(batch["input"]), batch["target"])[batch["target"] != IGNORE]
             np.add.at(sums, np.arange(place, place + len(found)) // STRETCH, found)
             place += len(found)
     scores = target_scores(sums, LanguageModelling.accuracy)

@@ -10,42 +10,31 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Int
 
 from minigrad import Tensor, no_grad
 
 from ..base_config import Config
-from ..data.batching import IGNORE, pad_rows
-from ..data.labels import documents, read_documents, sentence_splits
+from ..data.batching import IGNORE, Batch, pad
+from ..data.labels import documents, of_sentences, read_documents
 from ..data.masking import MASKING, PAIRING, mask_tokens, next_or_other, row_generator
 from ..data.splits import Sources, Splits, user_splits
 from ..data.tables import Examples, FileFormat
 from ..errors import UserError, check_range
 from ..text.tokenizer_presets import MASK
-from .base import (
-    Rows,
-    Trained,
-    check_dataset,
-    loss_sum,
-    register_task,
-    target_scores,
-    target_statistics,
-)
-from .encoder import EncoderTask, Row, TextBatch
-from .examples import VALIDATION
+from .base import VALIDATION, Rows, Trained, register_task
+from .encoder import EncoderTask
 from .inputs import (
-    MAX_SHORT,
     check_length,
     check_texts,
-    held_out_first,
     marked_ids,
-    pick_input,
     warn_of_unknown,
     with_mark,
 )
+from .losses import loss_sum, target_scores, target_statistics
 from .metrics import Metric
 from .predictions import Prediction, likeliest, percentages, softmax
 from .scores import Score, perplexity
+from .settings import check_dataset
 
 
 @dataclass(frozen=True)
@@ -66,18 +55,6 @@ class MaskedData(Config):
         check_range(self, "batch_size", 1)
         check_range(self, "max_length", 4)
         FileFormat.of(self)
-
-
-@dataclass(frozen=True)
-class MaskedBatch(TextBatch):
-    """Masked rows: `target` is the token at masked positions, `follows` is 0 if the second text follows."""
-
-    follows: Int[Any, " B"]
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of predictions: masked words, and sentence pairs."""
-        return int((self.target != IGNORE).sum() + (self.follows != IGNORE).sum())
 
 
 Document = tuple[str, ...]
@@ -105,10 +82,11 @@ class MaskedLanguageModelling(EncoderTask):
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
         if sources.data is None:
-            found = {name: documents(split) for name, split in sentence_splits().items()}
-            if not data.next_sentence:
-                found = {name: [[pair[0] for pair in split]] for name, split in sentence_splits().items()}
-            return Splits({name: cls.rows_of(data, split) for name, split in found.items()})
+            return of_sentences(
+                lambda split, _: cls.rows_of(
+                    data, documents(split) if data.next_sentence else [[english for english, _ in split]]
+                )
+            )
         if not data.next_sentence:
             return user_splits(sources, lambda path: cls.read_file(data, path), "sentences")
         own = user_splits(sources, lambda path: cls.read_whole_documents(data, path), "documents")
@@ -151,21 +129,27 @@ class MaskedLanguageModelling(EncoderTask):
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
         """A text whose middle word is masked."""
-        texts = ([text] for example in held_out_first(splits) for text in cls.texts(example))
-        return [
-            [with_mark(text, MASK)]
-            for (text,) in pick_input(tokenizer, texts, min(MAX_SHORT, data.max_length - 2))
-        ]
+        return [[with_mark(text, MASK)] for (text,) in super().short_inputs(data, tokenizer, splits)]
 
     @cached_property
     def token_ids(self) -> Callable[[str], list[int]]:
         """The tokenizer's `encode`, cached by text: pairs of texts change in each step."""
         return cache(self.tokenizer.encode)
 
-    def encode(self, example: Document) -> Row:
-        return Row(*self.join_texts(*map(self.token_ids, self.texts(example))), None)
+    stream = MASKING
 
-    def batches(self, examples: Sequence[Document]) -> Iterator[MaskedBatch]:
+    def encode(self, example: Document) -> dict[str, Any]:
+        return self.join_texts(*map(self.token_ids, self.texts(example)))
+
+    def vary(self, row: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
+        """Mask tokens of a row; the target of a masked position is its token."""
+        ids = np.array(row["input"])
+        first = self.tokenizer.first_ordinary_id
+        words = (first, self.tokenizer.vocab_size)
+        read, target = mask_tokens(ids, ids >= first, self.tokenizer.special_id(MASK), words, random)
+        return row | {"input": read.tolist(), "target": target.tolist()}
+
+    def batches(self, examples: Sequence[Document]) -> Iterator[Batch]:
         """Other sentences come from the same examples, so that known ones do not give the answer away."""
         size = self.data.batch_size
         for number, start in enumerate(range(0, len(examples), size)):
@@ -173,36 +157,20 @@ class MaskedLanguageModelling(EncoderTask):
 
     def collate(
         self, examples: Sequence[Document], step: int, others: Sequence[Document] | None = None
-    ) -> MaskedBatch:
-        """Collate rows, drawn with (seed, step, row). Other sentences come from `others` (None: train)."""
-        others = self.train if others is None else others
-        rows = []
-        targets = []
-        follows = []
-        for r, example in enumerate(examples):
-            if self.data.next_sentence:
-                random = row_generator(self.seed, PAIRING, step, r)
-                example, follow = next_or_other(example, others, random)
-                follows.append(0 if follow else 1)
-            row = self.encode(example)
-            read, target = self.mask_row(row.ids, row_generator(self.seed, MASKING, step, r))
-            rows.append(Row(read, row.token_types, target))
-            targets.append(target)
-        return MaskedBatch(
-            pad_rows([row.ids for row in rows], self.tokenizer.pad_id),
-            pad_rows(targets, IGNORE),
-            pad_rows([row.token_types for row in rows], 0),
-            np.array(follows or [IGNORE] * len(rows)),
-        )
+    ) -> Batch:
+        """The batch of examples, half of whose second sentences may be replaced by `others` (None: train).
 
-    def mask_row(self, row: list[int], random: np.random.Generator) -> tuple[list[int], list[int]]:
-        """Mask tokens of a row; returns the row and its targets."""
-        ids = np.array(row)
-        first = self.tokenizer.first_ordinary_id
-        words = (first, self.tokenizer.vocab_size)
-        mask_id = self.tokenizer.special_id(MASK)
-        read, target = mask_tokens(ids, ids >= first, mask_id, words, random)
-        return read.tolist(), target.tolist()
+        "follows" is 0 if the second text follows the first.
+        """
+        if not self.data.next_sentence:
+            return super().collate(examples, step)
+        others = self.train if others is None else others
+        drawn = (row_generator(self.seed, PAIRING, step, r) for r in range(len(examples)))
+        pairs = [next_or_other(e, others, random) for e, random in zip(examples, drawn, strict=True)]
+        batch = super().collate([pair for pair, _ in pairs], step)
+        batch["follows"] = np.array([0 if follows else 1 for _, follows in pairs])
+        batch["counts"] = (batch["target"] != IGNORE).sum(1) + 1
+        return batch
 
     # ------------------------------------------------------------ the objective
 
@@ -210,25 +178,25 @@ class MaskedLanguageModelling(EncoderTask):
     def head_of(cls, data: Any) -> str:
         return "pretraining" if data.next_sentence else "masked_lm"
 
-    def outputs(self, model: Any, batch: MaskedBatch) -> tuple[Tensor, Tensor | None]:
+    def outputs(self, model: Any, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """The logits of words, and of whether the second sentence follows; these may be None."""
         if not self.data.next_sentence:
-            return model(batch.input), None
-        out = model(batch.input, None, batch.token_types)
+            return model(batch["input"]), None
+        out = model(batch["input"], None, batch["token_types"])
         return out.logits, out.next_sentence_logits
 
-    def logits(self, model: Any, batch: MaskedBatch) -> Tensor:
+    def logits(self, model: Any, batch: Batch) -> Tensor:
         return self.outputs(model, batch)[0]
 
-    def loss(self, model: Any, batch: MaskedBatch, label_smoothing: float) -> Tensor:
+    def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
         """The sum of the losses of masked words and sentence pairs; each prediction has the same weight."""
         words, follows = self.outputs(model, batch)
-        total = loss_sum(words, batch.target, label_smoothing)
-        return total if follows is None else total + loss_sum(follows, batch.follows, label_smoothing)
+        total = loss_sum(words, batch["target"], label_smoothing)
+        return total if follows is None else total + loss_sum(follows, batch["follows"], label_smoothing)
 
     # ------------------------------------------------------------ the scores
 
-    metrics: ClassVar[Mapping[str, Metric | str]] = {
+    descriptions: ClassVar[Mapping[str, Metric | str]] = {
         "token_accuracy": Metric("accuracy of masked tokens", True, "%", of_tokens=True),
         "next_sentence_accuracy": Metric("accuracy of next sentences", True, "%"),
         "next_sentence_loss": Metric("loss of next sentences", False),
@@ -241,9 +209,9 @@ class MaskedLanguageModelling(EncoderTask):
         pairs = []
         for batch in self.batches(examples):
             words, follows = self.outputs(model, batch)
-            rows.append(target_statistics(words, batch.target).sum(1))
+            rows.append(target_statistics(words, batch["target"]).sum(1))
             if follows is not None:
-                pairs.append(target_statistics(follows, batch.follows))
+                pairs.append(target_statistics(follows, batch["follows"]))
         statistics = np.concatenate(rows)
         if not statistics[:, 2].any():
             raise UserError(
@@ -273,13 +241,10 @@ class MaskedLanguageModelling(EncoderTask):
             lines.append(f"{text} -> {cls.predictions(run, [[text]], 3)[0].text}")
         return lines
 
-    def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
-        return [(" | ".join(self.texts(example)), "", "") for example in examples]
-
     # ------------------------------------------------------------ predicting
 
     @classmethod
-    def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
+    def read(cls, run: Trained, texts: Sequence[str]) -> Any:
         check_texts(run, texts, NEXT_SENTENCE_INPUTS if run.recipe.data.next_sentence else cls.inputs)
         texts = [text.strip() for text in texts]  # like the lines of training data
         return (*texts, "0")[: len(texts) + run.recipe.data.next_sentence]
@@ -295,14 +260,13 @@ class MaskedLanguageModelling(EncoderTask):
         found = []
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
-            batch = task.unlabelled_batch(part)
-            words, follows = task.outputs(run.model, batch)
+            words, follows = task.outputs(run.model, pad(part, run.tokenizer.pad_id))
             for i, row in enumerate(part):
-                pair = follows.numpy()[i] if follows is not None and row.token_types[-1] else None
+                pair = follows.numpy()[i] if follows is not None and row["token_types"][-1] else None
                 found.append(task.fill_in(row, words.numpy()[i], pair, top))
         return found
 
-    def marked_row(self, run: Trained, texts: Sequence[str]) -> Row:
+    def marked_row(self, run: Trained, texts: Sequence[str]) -> dict[str, Any]:
         """The row of a user's texts; a UserError for a single text without a mask."""
         pair = self.data.next_sentence and len(texts) > 1
         check_texts(run, texts, NEXT_SENTENCE_INPUTS if pair else self.inputs)
@@ -311,20 +275,16 @@ class MaskedLanguageModelling(EncoderTask):
                 f"there is no {MASK} in {texts[0][:60]!r}.\nWrite {MASK} for each word to fill in."
             )
         parts = (marked_ids(self.tokenizer, text.strip(), self.marks) for text in texts)
-        row = Row(*self.join_texts(*parts), None)
-        check_length(len(row.ids), self.data.max_length, texts[-1], run.model.max_length)
+        row = self.join_texts(*parts)
+        check_length(len(row["input"]), self.data.max_length, texts[-1], run.model.max_length)
         return row
 
-    def unlabelled_batch(self, rows: Sequence[Row]) -> MaskedBatch:
-        """A batch of rows without targets."""
-        ids = pad_rows([row.ids for row in rows], self.tokenizer.pad_id)
-        types = pad_rows([row.token_types for row in rows], 0)
-        return MaskedBatch(ids, np.full_like(ids, IGNORE), types, np.full(len(rows), IGNORE))
-
-    def fill_in(self, row: Row, words: np.ndarray, follows: np.ndarray | None, top: int) -> Prediction:
+    def fill_in(
+        self, row: dict[str, Any], words: np.ndarray, follows: np.ndarray | None, top: int
+    ) -> Prediction:
         """The prediction in the logits of a row: words (T, V), follows (2,)."""
         names = self.tokenizer.id_to_token
-        ids = np.array(row.ids)
+        ids = np.array(row["input"])
         masks = np.flatnonzero(ids == self.tokenizer.special_id(MASK))
         candidates = [likeliest(words[place], names, top) for place in masks]
         ids[masks] = words[masks].argmax(-1)

@@ -41,7 +41,7 @@ class Metric:
         return f"{value:+.4f}" if abs(value) < 10 else f"{value:+.1f}"  # of perplexities
 
 
-METRICS = {  # common ones; a task's `metrics` add to these, or override them
+METRICS = {  # common ones; a task's `descriptions` add to these, or override them
     "exact_match": Metric("exact match", True, "%"),
     "token_accuracy": Metric("token accuracy (teacher forcing)", True, "%", of_tokens=True),
     "bleu": Metric("BLEU (sacreBLEU, cased raw text)", True, "points"),
@@ -51,7 +51,11 @@ METRICS = {  # common ones; a task's `metrics` add to these, or override them
     "perplexity": Metric("perplexity", False, of_tokens=True),
     "bits_per_char": Metric("bits per character", False, of_tokens=True),
     "accuracy": Metric("accuracy", True, "%"),
-    "f1": Metric("F1", True, "%"),
+    "macro_f1": Metric("macro F1", True),
+    "entity_f1": Metric("entity F1", True),
+    "f1": Metric("F1 of answers' words", True, "%"),
+    "mrr": Metric("mean reciprocal rank", True),
+    "rmse": Metric("root mean squared error", False),
 }
 
 

@@ -12,30 +12,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from minigrad import Tensor
 
-from ..data.batching import IGNORE
+from ..data.batching import IGNORE, Batch
 from ..data.labels import (
     AnsweredQuestion,
     Question,
     answer_places,
     make_questions,
+    of_sentences,
     read_answered,
     right_answers,
-    sentence_splits,
 )
 from ..data.splits import Splits
 from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range
 from ..text.tokenizer import Tokenizer
 from .base import Trained, loss_sum, register_task
-from .encoder import EncoderTask, LabelledData, Row, TextBatch
-from .metrics import Metric
+from .encoder import EncoderTask, LabelledData
 from .predictions import Prediction, softmax
 from .scores import answer_scores
 
@@ -72,9 +71,9 @@ class QuestionAnswering(EncoderTask):
     unit = "questions"
 
     @classmethod
-    def built_in(cls, data: Any) -> dict[str, list[AnsweredQuestion]]:
+    def built_in(cls, data: Any) -> Splits:
         rounds = {"train": 3, "validation": 1, "test": 3}
-        return {name: make_questions(split, rounds[name]) for name, split in sentence_splits().items()}
+        return of_sentences(lambda split, name: make_questions(split, rounds[name]))
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Question]:
@@ -104,22 +103,20 @@ class QuestionAnswering(EncoderTask):
                 f"none of the {len(splits['train'])} training answers begins and ends at a token boundary.\n"
                 f"Train with --tokenizer wordpiece or bpe, whose tokens are smaller."
             )
-        inside = len(splits["train"]) - len(train)
-        return Splits({**splits, "train": train}, {**splits.dropped, f"to train on {INSIDE}": inside})
+        return splits.keep({**splits, "train": train}, f"to train on {INSIDE}")
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
         titled = {f"the {name} split": split for name, split in splits.items()}
         return answer_warnings(data, tokenizer, titled)
 
-    def encode(self, example: Question) -> Row:
+    def encode(self, example: Question) -> dict[str, Any]:
         question = self.tokenizer.encode(example.question)
-        ids, types = self.join_texts(
-            question, [token.id for token in context_tokens(self.tokenizer, example.context)]
-        )
+        context = [token.id for token in context_tokens(self.tokenizer, example.context)]
         span = answer_span(self.tokenizer, example)
-        offset = len(question) + 2
-        return Row(ids, types, (IGNORE, IGNORE) if span is None else (span[0] + offset, span[1] + offset))
+        offset = len(question) + 2  # of [CLS], and of the [SEP] after the question
+        target = (IGNORE, IGNORE) if span is None else (span[0] + offset, span[1] + offset)
+        return self.join_texts(question, context) | {"target": target}
 
     def unknown_targets(self, example: Question) -> int:
         """2 (first and last token) if the answer begins or ends inside a token."""
@@ -130,19 +127,19 @@ class QuestionAnswering(EncoderTask):
     head = "question_answering"
     segments = 2
 
-    def logits(self, model: Any, batch: TextBatch) -> Float[Tensor, "B 2 T"]:
+    def logits(self, model: Any, batch: Batch) -> Float[Tensor, "B 2 T"]:
         """The scores of the context's tokens as first and last token; -1e9 for all other tokens."""
         scores = self.output(model, batch).logits.transpose(1, 2)  # (B, 2, T)
-        inside = (batch.token_types == 1) & (batch.input != self.sep_id)
+        inside = (batch["token_types"] == 1) & (batch["input"] != self.sep_id)
         return scores + np.where(inside, 0, -1e9).astype(np.float32)[:, None, :]
 
-    def loss(self, model: Any, batch: TextBatch, label_smoothing: float) -> Tensor:
-        """The sum of the losses of first and last tokens, without label smoothing."""
-        return loss_sum(self.logits(model, batch), batch.target, 0.0)  # smoothing would reward the question
+    def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
+        """The sum of the losses of first and last tokens; label smoothing would reward the question."""
+        return loss_sum(self.logits(model, batch), batch["target"], 0.0)
 
     # ------------------------------------------------------------ the scores
 
-    metrics: ClassVar[Mapping[str, Metric | str]] = {"f1": Metric("F1 of answers' words", True, "%")}
+    metrics = (answer_scores,)
 
     def decode(self, logits: np.ndarray, example: Question) -> str:
         return self.best_answer(logits, example)[0]
@@ -163,17 +160,8 @@ class QuestionAnswering(EncoderTask):
         chance = softmax(logits[0])[offset + i] * softmax(logits[1])[offset + j]
         return example.context[tokens[i].start : tokens[j].end], float(chance)
 
-    @classmethod
-    def expected(cls, example: Question) -> str:
-        return " | ".join(right_answers(example))
-
-    @classmethod
-    def reference(cls, example: Question) -> tuple[str, ...]:
+    def expected(self, example: Question) -> tuple[str, ...]:
         return right_answers(example)
-
-    @classmethod
-    def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[Any]) -> Mapping[str, float]:
-        return answer_scores(predictions, expected)
 
     # ------------------------------------------------------------ predicting
 
@@ -189,9 +177,8 @@ class QuestionAnswering(EncoderTask):
             raise UserError("the context has no words.\nPass a text that answers the question.")
         return AnsweredQuestion(texts[0], texts[1], texts[1])
 
-    @classmethod
-    def with_label(cls, example: Question, prediction: str) -> Question:
-        return example._replace(answer=prediction)
+    def with_answer(self, example: Question, answer: str) -> Question:
+        return example._replace(answer=answer)
 
 
 INSIDE = "whose answer begins or ends inside a token"

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ..data.labels import are_entities
 from ..text.words import scored_words
 
 Sums = Float[np.ndarray, "*resamples sums"]
@@ -72,6 +73,11 @@ def bits(sums: Sums) -> Any:
     return mean(sums) / math.log(2)
 
 
+def root(sums: Sums) -> Any:
+    """The square root of the mean."""
+    return np.sqrt(mean(sums))
+
+
 def f1_of(sums: Sums) -> Any:
     """The harmonic mean of precision (hits / predicted) and recall (hits / expected); 0 without hits."""
     hits, predicted, expected = np.moveaxis(sums, -1, 0)
@@ -103,6 +109,7 @@ FORMULAS: dict[str, Callable[[Sums], Any]] = {
     "mean": mean,
     "perplexity": perplexity_of,
     "bits": bits,
+    "root": root,
     "f1": f1_of,
     "macro_f1": macro_f1_of,
     "bleu": of_sacrebleu("BLEU"),
@@ -126,6 +133,11 @@ def accuracy(predicted: Sequence[object], expected: Sequence[object]) -> Score:
 def f1(hits: int, predicted: int, expected: int) -> float:
     """F1 from counts."""
     return float(f1_of(np.array([hits, predicted, expected])))
+
+
+def rmse(predicted: Sequence[float], expected: Sequence[float]) -> Score:
+    """The root of the mean squared error of numbers."""
+    return Score([((p - e) ** 2, 1) for p, e in zip(predicted, expected, strict=True)], "root")
 
 
 def macro_f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
@@ -172,6 +184,16 @@ def entity_f1(predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[st
     """F1 of entities; an entity is correct if its type and both ends are."""
     found = [(entities(p), entities(e)) for p, e in zip(predicted, expected, strict=True)]
     return Score([(len(p & e), len(p), len(e)) for p, e in found], "f1")
+
+
+def tag_scores(predicted: Sequence[str], expected: Sequence[str]) -> dict[str, Score]:
+    """`accuracy` of the tags of texts and, unless tags mark no entities (parts of speech), `entity_f1`."""
+    one = [tags.split() for tags in predicted]
+    other = [tags.split() for tags in expected]
+    scores = {"accuracy": tag_accuracy(one, other)}
+    if are_entities(tag for tags in (*one, *other) for tag in tags):
+        scores["entity_f1"] = entity_f1(one, other)
+    return scores
 
 
 def answer_words(text: str) -> list[str]:

@@ -6,7 +6,7 @@ text's partner among all second texts of the batch, with the cosines, times 20, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,16 +15,14 @@ import numpy as np
 
 from minigrad import Tensor, no_grad
 
-from ..data.batching import pad_rows
+from ..data.batching import Batch, pad_rows
 from ..data.datasets import read_pairs
 from ..data.labels import sentence_splits
+from ..data.splits import Splits
 from ..data.tables import FileFormat
-from ..errors import UserError
 from ..text.tokenizer import Tokenizer
-from ..text.tokenizer_presets import BERT_TOKENS
-from .base import Rows, Trained, register_task, text_tokenizer
+from .base import Rows, Trained, register_task
 from .encoder import EncoderTask, LabelledData
-from .examples import Batch
 from .inputs import warn_of_unknown
 from .metrics import Metric
 from .predictions import Prediction
@@ -39,15 +37,6 @@ class SimilarityData(LabelledData):
     """Pairs of texts with the same meaning: sentences and their translations, or the pairs of a file."""
 
 
-@dataclass(frozen=True)
-class PairedTexts(Batch):
-    """Rows of all first texts, then of all second texts; the partner of first text i is `target[i]`."""
-
-    @property
-    def n_tokens(self) -> int:
-        return len(self.target)
-
-
 @register_task
 class Similarity(EncoderTask):
     """Learns a unit vector for each text, closest to that of the text with the same meaning."""
@@ -59,22 +48,12 @@ class Similarity(EncoderTask):
     unit = "pairs"
 
     @classmethod
-    def built_in(cls, data: Any) -> dict[str, list[Pair]]:
-        return {name: [(e, f) for e, f in split] for name, split in sentence_splits().items()}
+    def built_in(cls, data: Any) -> Splits:
+        return Splits({name: [(e, f) for e, f in split] for name, split in sentence_splits().items()})
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Pair]:
         return read_pairs(path, FileFormat.of(data), same_meaning=True)
-
-    @classmethod
-    def texts(cls, example: Pair) -> list[str]:
-        return list(example)
-
-    @classmethod
-    def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
-        texts = {name: [text for pair in split for text in pair] for name, split in splits.items()}
-        held_out = [text for name, split in texts.items() if name != "train" for text in split]
-        return text_tokenizer(data.tokenizer, vocab_size, texts["train"], held_out, added=BERT_TOKENS)
 
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: Sequence[str]) -> int:
@@ -83,38 +62,27 @@ class Similarity(EncoderTask):
     def text_rows(self, texts: Sequence[str]) -> np.ndarray:
         """A row for each text: [CLS] text [SEP], at most `max_length` tokens."""
         ids = [self.tokenizer.encode(text)[: self.data.max_length - 2] for text in texts]
-        return pad_rows([self.join_texts(each)[0] for each in ids], self.tokenizer.pad_id)
+        return pad_rows([self.join_texts(each)["input"] for each in ids], self.tokenizer.pad_id)
 
-    def collate(self, examples: Sequence[Pair], step: int) -> Any:
+    def collate(self, examples: Sequence[Pair], step: int) -> Batch:
+        """Rows of all first texts, then of all second texts; the partner of first text i is `target[i]`."""
         texts = [pair[side] for side in (0, 1) for pair in examples]
-        return PairedTexts(self.text_rows(texts), np.arange(len(examples)))
-
-    def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]:
-        """Not split: each text is compared with all others of the batch."""
-        self.check_parts(parts)
-        yield 0, batch
-
-    def check_parts(self, parts: int) -> None:
-        if parts > 1:
-            raise UserError(
-                f"a batch of the task similarity cannot be split into {parts} parts: each text is compared "
-                f"with all others.\nTrain with micro_batches = 1, in a single process."
-            )
+        return Batch(input=self.text_rows(texts), target=np.arange(len(examples)))
 
     # ------------------------------------------------------------ the objective
 
     head = "similarity"
+    splits_rows = False  # each text is compared with all others of the batch
 
     def logits(self, model: Any, batch: Any) -> Tensor:
-        vectors = model(batch.input)
-        n = len(batch.target)
+        vectors = model(batch["input"])
+        n = len(batch["target"])
         return vectors[:n] @ vectors[n:].transpose(0, 1) * SCALE
 
     # ------------------------------------------------------------ the scores
 
-    metrics: ClassVar[Mapping[str, Metric | str]] = {
-        "accuracy": Metric("nearest is the partner", True, "%"),
-        "mrr": Metric("mean reciprocal rank", True),
+    descriptions: ClassVar[Mapping[str, Metric | str]] = {
+        "accuracy": Metric("nearest is the partner", True, "%")
     }
 
     @classmethod
@@ -170,16 +138,13 @@ class Similarity(EncoderTask):
         rows = cls.evaluate(run, splits["test"])[1][1:6]
         return [f"{text} -> {nearest}" for text, _, nearest in rows]
 
-    def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
-        return [(a, b, "") for a, b in examples]
+    @classmethod
+    def title(cls, example: Pair, number: int) -> str:
+        return example[0]
 
     # ------------------------------------------------------------ predicting
 
     inputs = ("a text", "another to compare it with")
-
-    @classmethod
-    def read_example(cls, run: Trained, texts: Sequence[str]) -> Pair:
-        return cls.read_input(run, texts)
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Pair:
@@ -190,7 +155,7 @@ class Similarity(EncoderTask):
         """The cosine similarity of each pair of texts."""
         if not inputs:
             return []
-        pairs = [cls.read_input(run, texts) for texts in inputs]
+        pairs = [cls.read(run, texts) for texts in inputs]
         warn_of_unknown(run, [text for pair in pairs for text in pair])
         first, second = (cls.vectors(run, side) for side in zip(*pairs, strict=True))
         cosines = (first * second).sum(-1).tolist()

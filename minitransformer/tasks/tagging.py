@@ -9,23 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..data.batching import IGNORE
-from ..data.labels import TaggedSentence, are_entities, read_tagged, sentence_splits, tag_sentences
+from ..data.labels import TaggedSentence, are_entities, of_sentences, read_tagged, tag_sentences
 from ..data.splits import Splits
 from ..data.tables import Examples, FileFormat
 from ..errors import UserError
 from ..text.tokenizer import Tokenizer
 from ..text.words import WordSplitter, words_with_marks
 from .base import Trained, register_task
-from .encoder import EncoderTask, LabelledData, Row
+from .encoder import EncoderTask, LabelledData
 from .inputs import MAX_SHORT, held_out_first, pick_input, word_ids
-from .metrics import Metric
 from .predictions import Prediction, softmax
-from .scores import entity_f1, tag_accuracy
+from .scores import tag_scores
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,8 @@ class Tagging(EncoderTask):
     unit = "sentences"
 
     @classmethod
-    def built_in(cls, data: Any) -> dict[str, list[TaggedSentence]]:
-        return {name: tag_sentences(split) for name, split in sentence_splits().items()}
+    def built_in(cls, data: Any) -> Splits:
+        return of_sentences(lambda split, _: tag_sentences(split))
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[TaggedSentence]:
@@ -63,10 +62,6 @@ class Tagging(EncoderTask):
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: TaggedSentence) -> int:
         return sum(len(word_ids(tokenizer, word)) for word in example.words) + 2
-
-    @classmethod
-    def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        return cls.class_names(cls.labels_in(splits["train"]))
 
     @classmethod
     def labels_in(cls, examples: Sequence[TaggedSentence]) -> list[str]:
@@ -90,14 +85,14 @@ class Tagging(EncoderTask):
             "marked_words": words_with_marks(word for example in splits["train"] for word in example.words)
         }
 
-    def encode(self, example: TaggedSentence) -> Row:
-        ids = [self.cls_id]
+    def encode(self, example: TaggedSentence) -> dict[str, Any]:
+        ids: list[int] = []
         target = [IGNORE]
         for word, tag in zip(example.words, example.tags, strict=True):
             pieces = word_ids(self.tokenizer, word)
             ids += pieces
             target += [self.label_id(tag)] + [IGNORE] * (len(pieces) - 1)
-        return Row([*ids, self.sep_id], [0] * (len(ids) + 1), [*target, IGNORE])
+        return self.join_texts(ids) | {"target": [*target, IGNORE]}
 
     # ------------------------------------------------------------ the objective
 
@@ -105,7 +100,11 @@ class Tagging(EncoderTask):
 
     # ------------------------------------------------------------ the scores
 
-    metrics: ClassVar[Mapping[str, Metric | str]] = {"entity_f1": Metric("entity F1", True)}
+    metrics = (tag_scores,)
+
+    @classmethod
+    def title(cls, example: TaggedSentence, number: int) -> str:
+        return " ".join(example.words)
 
     def decode(self, logits: np.ndarray, example: TaggedSentence) -> str:
         return " ".join(self.label_names[i] for i in self.word_logits(logits, example).argmax(-1))
@@ -114,23 +113,6 @@ class Tagging(EncoderTask):
         """The logits at the first token of each word."""
         lengths = [len(word_ids(self.tokenizer, word)) for word in example.words]
         return logits[1 + np.cumsum([0, *lengths[:-1]])]
-
-    @classmethod
-    def expected(cls, example: TaggedSentence) -> str:
-        return " ".join(example.tags)
-
-    @classmethod
-    def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
-        one = [tags.split() for tags in predictions]
-        other = [tags.split() for tags in expected]
-        tags_right = tag_accuracy(one, other)
-        if not are_entities(tag for tags in (*one, *other) for tag in tags):
-            return {"accuracy": tags_right}  # tags of no entities, such as parts of speech
-        return {"accuracy": tags_right, "entity_f1": entity_f1(one, other)}
-
-    def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
-        rows = super().predict(model, examples)
-        return [(" ".join(e.words), *row[1:]) for e, row in zip(examples, rows, strict=True)]
 
     # ------------------------------------------------------------ predicting
 
@@ -147,10 +129,10 @@ class Tagging(EncoderTask):
         return Prediction("".join(lines), values)
 
     @classmethod
-    def read_input(cls, run: Trained, texts: Sequence[Any]) -> TaggedSentence:
+    def read(cls, run: Trained, texts: Sequence[Any]) -> TaggedSentence:
         if len(texts) == 1 and not isinstance(texts[0], str):
             texts = [check_word_list(texts[0])]
-        return super().read_input(run, texts)
+        return super().read(run, texts)
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:
@@ -167,9 +149,8 @@ class Tagging(EncoderTask):
             raise UserError("the text has no words to tag.\nPass a sentence, in quotes.")
         return TaggedSentence(tuple(text), (run.labels[0],) * len(text))
 
-    @classmethod
-    def with_label(cls, example: TaggedSentence, prediction: str) -> TaggedSentence:
-        return example._replace(tags=tuple(prediction.split()))
+    def with_answer(self, example: TaggedSentence, answer: str) -> TaggedSentence:
+        return example._replace(tags=tuple(answer.split()))
 
 
 def without_entities(tags: Sequence[str]) -> list[str]:

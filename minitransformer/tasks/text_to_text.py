@@ -13,8 +13,9 @@ from ..data.prefixes import phrasebook_tasks
 from ..data.splits import Pair, Sources, Splits, user_splits
 from ..data.tables import FileFormat
 from ..errors import check_range
-from .base import Rows, Trained, check_dataset, register_task
+from .base import Rows, Trained, register_task
 from .scores import Score
+from .settings import check_dataset
 from .translation import Translation, check_lengths
 
 FEW = 15  # random stream

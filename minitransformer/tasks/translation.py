@@ -14,34 +14,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from minigrad import Tensor
-
 from ..base_config import Config
-from ..data.batching import BatchStream, PairBatch, TokenBatches, collate
+from ..data.batching import Batch, TokenBatches, pair_row
 from ..data.conversations import dialogues, summaries
 from ..data.datasets import check_language, multi30k, read_pairs
 from ..data.generated import addition, reverse
-from ..data.phrasebook import DOCUMENT_SENTENCES
-from ..data.splits import Sources, Splits, filter_by_length, phrasebook_splits, user_splits
+from ..data.splits import Sources, Splits, filter_by_length, phrasebook_splits
 from ..data.tables import FileFormat
 from ..errors import UserError, check_range, counted
 from ..generation import generate
 from ..text.tokenizer import Tokenizer
-from .base import (
-    Rows,
-    Task,
-    Trained,
-    check_dataset,
-    check_one_vocabulary,
-    check_positions,
-    needed_options,
-    register_task,
-    score_batches,
-    text_tokenizer,
-)
-from .inputs import MAX_CANDIDATES, MAX_SHORT, held_out_first, pick_input, warn_of_unknown
+from .base import VALIDATION, Rows, Task, Trained, needed_options, register_task
+from .inputs import MAX_CANDIDATES, MAX_SHORT, pick_input, warn_of_unknown
 from .metrics import translation_scores
 from .scores import Score, perplexity
+from .settings import check_dataset, check_one_vocabulary, check_positions
 
 Pair = tuple[str, str]
 
@@ -98,7 +85,7 @@ class Translation(Task):
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
         if sources.data is not None:
-            return user_splits(sources, lambda path: cls.read_file(data, path))
+            return super().splits(data, sources)
         if data.dataset == "phrasebook":
             return phrasebook_splits()
         if data.dataset in GENERATED:
@@ -114,19 +101,10 @@ class Translation(Task):
         return replace(data, dataset="file", source_language="", target_language="")
 
     @classmethod
-    def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
-        """One tokenizer for both sides (section 5.1)."""
-        texts = {name: [side for pair in pairs for side in pair] for name, pairs in splits.items()}
-        held_out = [text for name, split in texts.items() if name != "train" for text in split]
-        return text_tokenizer(data.tokenizer, vocab_size, texts["train"], held_out)
-
-    @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
         """The splits without pairs of `max_length` tokens or more; a DataError if a split is left empty."""
         kept = {name: filter_by_length(pairs, tokenizer, data.max_length) for name, pairs in splits.items()}
-        too_long = sum(map(len, splits.values())) - sum(map(len, kept.values()))
-        reason = f"too long ({data.max_length} tokens or more, --max-length)"
-        return Splits(kept, {**splits.dropped, reason: too_long})
+        return splits.keep(kept, f"too long ({data.max_length} tokens or more, --max-length)")
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> list[str]:
@@ -141,31 +119,17 @@ class Translation(Task):
             f"tokenizer (such as {example}), and cannot be translated exactly; with --tokenizer bpe, all do"
         ]
 
-    @classmethod
-    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        sources = ([source] for source, _ in held_out_first(splits))
-        return pick_input(tokenizer, sources, min(MAX_SHORT, data.max_length - 1))
-
     def __init__(
         self,
-        tokenizer: Any,
+        data: Any,
         train: Sequence[tuple[Any, Any]],
         validation: Sequence[tuple[Any, Any]],
-        max_tokens: int,
-        seed: int,
+        tokenizer: Any,
+        labels: Sequence[str] = (),
+        seed: int = 0,
     ) -> None:
         self.tokenizer = tokenizer
-        self.max_tokens = max_tokens
-        self.seed = seed
-        self.train, self.validation = self.ids(train), self.ids(validation)
-        self.stream = BatchStream(TokenBatches(_lengths(self.train), max_tokens, seed))
-
-    @classmethod
-    def build(
-        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
-    ) -> Self:
-        train, validation = splits["train"], splits["validation"]
-        return cls(tokenizer, train, validation, recipe.data.max_tokens, recipe.training.seed)
+        super().__init__(data, self.ids(train), self.ids(validation), tokenizer, labels, seed)
 
     def ids(self, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[list[int], list[int]]]:
         """Both sides of each pair as token ids."""
@@ -173,30 +137,20 @@ class Translation(Task):
         encode_target = getattr(self.tokenizer, "encode_target", encode)  # your own may have one method
         return [(encode(source), encode_target(target)) for source, target in pairs]
 
-    @property
-    def largest_batch(self) -> int:
-        return max(map(len, self.stream.batches.epoch(0)))
+    def encode(self, example: tuple[list[int], list[int]]) -> dict[str, Any]:
+        return dict(pair_row(*example, self.tokenizer))
 
-    @property
-    def batches_per_epoch(self) -> int:
-        return len(self.stream.batches.epoch(0))  # the same in each epoch
+    def batch_order(self) -> TokenBatches:
+        return self.batches_of(self.train)
 
-    def next_batch(self) -> PairBatch:
-        return collate([self.train[i] for i in next(self.stream)], self.tokenizer)
+    def batches_of(self, examples: Sequence[tuple[list[int], list[int]]]) -> TokenBatches:
+        """Batches of examples of similar length, up to a number of tokens."""
+        lengths = [(len(source) + 1, len(target) + 1) for source, target in examples]  # with <END>
+        return TokenBatches(np.array(lengths, np.int64).reshape(-1, 2), self.data.max_tokens, self.seed)
 
-    def batches(self, examples: Sequence[tuple[list[int], list[int]]]) -> Iterator[PairBatch]:
-        for rows in self.rows(examples):
-            yield collate([examples[i] for i in rows], self.tokenizer)
-
-    def rows(self, examples: Sequence[tuple[list[int], list[int]]]) -> list[np.ndarray]:
-        """The indices of the examples in each batch, which have similar lengths."""
-        return TokenBatches(_lengths(examples), self.max_tokens, self.seed).epoch(0)
-
-    def state(self) -> dict[str, Any]:
-        return self.stream.state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.stream.restore(state)
+    def batches(self, examples: Sequence[tuple[list[int], list[int]]]) -> Iterator[Batch]:
+        for rows in self.batches_of(examples).epoch(0):
+            yield self.collate([examples[i] for i in rows], VALIDATION)
 
     # ------------------------------------------------------------ the objective
 
@@ -209,17 +163,14 @@ class Translation(Task):
         check_positions("max_length", data.max_length, model)
         check_one_vocabulary(cls.name, model)
 
-    def logits(self, model: Any, batch: PairBatch) -> Tensor:
-        return model(batch.source, batch.target_in)  # (B, T, V)
-
     # ------------------------------------------------------------ the scores
 
     accuracy = "token_accuracy"
-    compute_metrics = staticmethod(translation_scores)  # from hypotheses and references
+    metrics = (translation_scores,)
 
     def score(self, model: Any, examples: Sequence[Any]) -> dict[str, Score]:
-        scores = score_batches(lambda batch: self.logits(model, batch), self.batches(examples), self.accuracy)
-        in_order = np.argsort(np.concatenate(self.rows(examples)))
+        scores: Mapping[str, Any] = super().score(model, examples)
+        in_order = np.argsort(np.concatenate(self.batches_of(examples).epoch(0)))
         return {name: score.of(in_order) for name, score in scores.items()}
 
     @classmethod
@@ -233,7 +184,7 @@ class Translation(Task):
         sources = [s for s, _ in pairs]
         references = [t for _, t in pairs]
         hypotheses = cls.translate(run, sources, **decoding)
-        task = cls(run.tokenizer, pairs, [], data.max_tokens, run.recipe.training.seed)
+        task = cls(data, pairs, [], run.tokenizer, seed=run.recipe.training.seed)
         scores = {**cls.compute_metrics(hypotheses, references), **task.score(run.model, task.train)}
         scores |= {"perplexity": perplexity(scores["loss"]), "n": len(pairs)}
         rows = zip(sources, references, hypotheses, strict=True)
@@ -241,7 +192,7 @@ class Translation(Task):
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        pairs = DOCUMENT_SENTENCES if run.recipe.data.dataset == "phrasebook" else splits["test"][:5]
+        pairs = getattr(splits, "samples", None) or splits["test"][:5]
         sources = [source for source, _ in pairs]
         return [f"{s} -> {t}" for s, t in zip(sources, cls.translate(run, sources), strict=True)]
 
@@ -257,7 +208,7 @@ class Translation(Task):
             cls.source_ids(run, text)
         warn_of_unknown(run, texts)
         source, target = texts if len(texts) == 2 else (*texts, *cls.translate(run, texts))
-        return cls(run.tokenizer, [(source, target)], [], data.max_length, seed=0), f"{source} → {target}"
+        return cls(data, [(source, target)], [], run.tokenizer), f"{source} → {target}"
 
     # ------------------------------------------------------------ translating
 
@@ -271,18 +222,9 @@ class Translation(Task):
         """
         before, end = run.tokenizer.prefix, run.tokenizer.end_id
         sources = [[*before, *cls.source_ids(run, text), end] for text in texts]
-        decoding = {**needed_options(run), **decoding}
-        count = decoding.get("num_return_sequences", 1)
-        order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
-        results = [[""] * count for _ in sources]
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            limits = [_target_limit(run, sources[i]) for i in rows]
-            targets = generate(run.model, [sources[i] for i in rows], max(limits), **decoding)
-            for k, (i, limit) in enumerate(zip(rows, limits, strict=True)):
-                own = targets[k * count : (k + 1) * count]
-                results[i] = [run.tokenizer.decode(ids[:limit]) for ids in own]
-        return [text for texts in results for text in texts]
+        limits = [_target_limit(run, source) for source in sources]
+        targets = generate_targets(run, sources, limits, batch_size, **decoding)
+        return [run.tokenizer.decode(ids) for results in targets for ids in results]
 
     @classmethod
     def source_ids(cls, run: Trained, text: str) -> list[int]:
@@ -300,9 +242,21 @@ class Translation(Task):
         return ids
 
 
-def _lengths(pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
-    """The lengths (N, 2) of sources and targets, including one special token each."""
-    return np.array([(len(s) + 1, len(t) + 1) for s, t in pairs], dtype=np.int64).reshape(-1, 2)
+def generate_targets(
+    run: Trained, sources: Sequence[list[int]], limits: Sequence[int], batch_size: int = 64, **decoding: Any
+) -> list[list[list[int]]]:
+    """For each source, the ids of its `num_return_sequences` targets, of at most its limit of tokens."""
+    decoding = {**needed_options(run), **decoding}
+    count = decoding.get("num_return_sequences", 1)
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
+    results: list[list[list[int]]] = [[]] * len(sources)
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        longest = max(limits[i] for i in rows)
+        targets = generate(run.model, [sources[i] for i in rows], longest, **decoding)
+        for k, i in enumerate(rows):
+            results[i] = [ids[: limits[i]] for ids in targets[k * count : (k + 1) * count]]
+    return results
 
 
 def _target_limit(run: Trained, source: Sequence[int]) -> int:

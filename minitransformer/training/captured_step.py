@@ -11,6 +11,7 @@ import numpy as np
 
 from minigrad import Tensor
 
+from ..data.batching import Batch
 from ..errors import UserError
 from .nonfinite import nonfinite_step
 
@@ -37,14 +38,11 @@ class CapturedStep:
         self._timings: list[tuple[int, float]] = []  # tokens and seconds of each step since the loss was read
         self._metrics = {"loss": math.nan, "grad_norm": math.nan, "tokens_per_second": 0.0}
 
-    def _step(self, parts: list[tuple[int, type, list[Any]]], n_tokens: Any) -> tuple[list[Any], Tensor]:
+    def _step(self, parts: list[tuple[int, dict[str, Any]]], n_tokens: Any) -> tuple[list[Any], Tensor]:
         """The step as a function of arrays; returns the losses and the gradient norm."""
         trainer = self.trainer
         trainer.optimizer.zero_grad()
-        losses = [
-            trainer.forward_backward(batch_type(*arrays), first_row, n_tokens)
-            for first_row, batch_type, arrays in parts
-        ]
+        losses = [trainer.forward_backward(Batch(arrays), first_row, n_tokens) for first_row, arrays in parts]
         norm = trainer.clip()
         trainer.optimizer.step()
         return losses, norm
@@ -52,8 +50,7 @@ class CapturedStep:
     def run(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
         """Run one step, which began at `start`; returns the metrics that were read last."""
         trainer = self.trainer
-        arguments = [(row, type(part), list(vars(part).values())) for row, part in parts]
-        losses, norm = self.run_step(arguments, np.array(batch.n_tokens, np.float32))
+        losses, norm = self.run_step(parts, np.array(max(batch.n_tokens, 1), np.float32))
         trainer.step += 1
         self._unread = batch, losses, norm
         due = any(map(trainer.due, INTERVALS))

@@ -40,7 +40,7 @@ from .averaging import MovingAverage, mean_of
 MODEL, EMA, OPTIMIZER, STATE, SUMS = FILES = (
     "model.safetensors", "ema.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS",
 )  # fmt: skip
-STATE_TYPES: dict[str, Any] = {"step": int, "seconds": float, "task": dict, "best": str}
+STATE_TYPES: dict[str, Any] = {"step": int, "seconds": float, "best": str}
 _NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,15})")
 _UNUSABLE = re.compile(r"unusable-step-[0-9]+-[0-9]+")  # a damaged checkpoint, moved aside
 PATIENCE = 5.0  # seconds for which a reader retries while a training replaces checkpoints

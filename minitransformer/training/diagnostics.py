@@ -17,7 +17,7 @@ from jaxtyping import Bool
 
 from minigrad import Tensor, nn, no_grad
 
-from ..data.batching import IGNORE, PairBatch
+from ..data.batching import IGNORE, Batch
 from ..inspection.recording import attention_entropy, record_attention
 from ..layers.encoder_decoder import FeedForward
 from .callbacks import Callback
@@ -87,11 +87,11 @@ def mean_entropy(weights: Any, real: Bool[np.ndarray, "B T"] | None = None) -> f
     return float(np.mean([attention_entropy(each, mask) for each, mask in zip(calls, masks, strict=True)]))
 
 
-def real_queries(model: nn.Module, batch: Any, layer: str) -> Bool[np.ndarray, "B T"] | None:
+def real_queries(model: nn.Module, batch: Batch, layer: str) -> Bool[np.ndarray, "B T"] | None:
     """A mask of the tokens that are not padding in a layer's input; None if the model has no padding."""
-    if isinstance(batch, PairBatch) and "decoder" in layer.split("."):
-        return batch.target != IGNORE
-    ids = batch.source if isinstance(batch, PairBatch) else getattr(batch, "input", None)
+    if "target_in" in batch and "decoder" in layer.split("."):
+        return batch["target"] != IGNORE
+    ids = batch.get("source", batch.get("input"))
     pad = getattr(getattr(model, "config", None), "pad_token_id", None)
     return None if ids is None or pad is None else np.asarray(ids) != pad
 

@@ -29,7 +29,8 @@ from minigrad.core.errors import NonFiniteError
 from ..base_config import check_config
 from ..errors import UserError, counted
 from ..files import printable
-from ..tasks.base import Task, record_unsmoothed_losses
+from ..tasks.base import Task
+from ..tasks.losses import record_unsmoothed_losses
 from .averaging import MovingAverage
 from .callbacks import Callbacks
 from .captured_step import CapturedStep
@@ -127,7 +128,7 @@ class Trainer:
         """Train on one batch: forward, backward, clip, update. Returns the log entry."""
         start = time.perf_counter()
         step = self.step + 1
-        batch = self.task.next_batch()
+        batch = self.task.batch(self.step)
         self._check_batch(batch)
         random.set_step(step)
         self.model.train()
@@ -137,7 +138,8 @@ class Trainer:
         if self._captured is not None:
             return {"step": step, "lr": lr, **self._captured.run(batch, parts, start)}
         self.optimizer.zero_grad()
-        losses = [self.forward_backward(part, first_row, batch.n_tokens) for first_row, part in parts]
+        n_tokens = max(batch.n_tokens, 1)  # there may be no target
+        losses = [self.forward_backward(part, first_row, n_tokens) for first_row, part in parts]
         loss, nll = self.ranks.sum_gradients(self.trained_parameters, self.sum_losses(losses))
         norm = self.clip().item()
         self._check_finite(step, batch, loss, norm)
@@ -205,8 +207,7 @@ class Trainer:
     def _check_batch(self, batch: Any) -> None:
         """Raise a RanksError unless all ranks have the same first batch."""
         if self.ranks.size > 1 and not self._is_batch_checked:
-            arrays = [array for array in vars(batch).values() if isinstance(array, np.ndarray)]
-            self.ranks.check_same({"the checksum of the first batch": checksum_of(arrays)})
+            self.ranks.check_same({"the checksum of the first batch": checksum_of(batch.values())})
         self._is_batch_checked = True
 
     @contextmanager
@@ -272,7 +273,6 @@ class Trainer:
                 **asdict(self.config),
                 "the config of the model": getattr(self.model, "config", ""),
                 "step": self.step,
-                "the position in the data": self.task.state(),
                 "the best score": self.best.state_dict(),
                 "the checksum of the moments": checksum_of(
                     x.numpy() if isinstance(x, Tensor) else np.asarray(x) for x in moments
@@ -355,7 +355,6 @@ class Trainer:
             "steps": self.config.steps,
             "seconds": self.seconds,
             "best_score": self.best.state_dict(),
-            "task": self.task.state(),
             "scaler": self.scaler.state_dict(),
         }
         try:
@@ -409,7 +408,6 @@ class Trainer:
                 self._captured.forget()
             self.step, self.seconds = state["step"], state["seconds"]
             self.best.load_state_dict(state["best_score"])
-            self.task.restore(state["task"])
             self.scaler.load_state_dict(state["scaler"])
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise CheckpointError(

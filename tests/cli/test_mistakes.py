@@ -335,13 +335,13 @@ def test_a_loss_that_is_nan_ends_the_training_and_leaves_the_run_usable(cli, her
 
 
 def test_ctrl_c_saves_and_says_how_to_continue(cli, here, monkeypatch):
-    next_batch = Translation.next_batch
+    batch = Translation.batch
 
-    def interrupted(task):
+    def interrupted(task, step):
         signal.raise_signal(signal.SIGINT)
-        return next_batch(task)
+        return batch(task, step)
 
-    monkeypatch.setattr(Translation, "next_batch", interrupted)
+    monkeypatch.setattr(Translation, "batch", interrupted)
     code, _, err = cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", *TINY)
     assert code == 1
     assert "stopped after step 1; the run is saved. Continue with: minitransformer train" in " ".join(

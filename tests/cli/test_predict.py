@@ -24,7 +24,7 @@ from minitransformer.pretrained.images import read_processor
 from minitransformer.recipes import Recipe, load_recipe, with_own_data
 from minitransformer.runs.folder import begin, new_record
 from minitransformer.runs.run import Run, build_model, load_splits
-from minitransformer.tasks import TASKS, Batch, Denoising, ExampleTask, task_class
+from minitransformer.tasks import TASKS, Denoising, Task, task_class
 from minitransformer.tasks.inputs import marked_ids, warn_of_unknown
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.text.words import WordSplitter, words_with_marks
@@ -420,7 +420,7 @@ def test_an_image_is_read_as_in_training_wherever_it_comes_from(tmp_path, dtype,
     np.testing.assert_array_equal([image for image, _ in other["test"]], read[3:7])
     for i in (0, 3):
         np.save(tmp_path / "one.npy", images[i])
-        image, _ = run.task.read_example(run, [str(tmp_path / "one.npy")])
+        image, _ = run.task.read(run, [str(tmp_path / "one.npy")])
         np.testing.assert_array_equal(image, read[i])
     assert "does not say" not in capsys.readouterr().err
 
@@ -437,7 +437,7 @@ def test_a_picture_of_a_training_image_is_that_image_also_for_the_export(tmp_pat
     images = np.random.default_rng(0).integers(0, 190, (12, 8, 8)).astype(dtype)
     run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
     path = save_picture(tmp_path / "one.png", images[8].astype(np.uint8))
-    array, picture = (run.task.read_example(run, [name])[0] for name in ("test:0", str(path)))
+    array, picture = (run.task.read(run, [name])[0] for name in ("test:0", str(path)))
     np.testing.assert_array_equal(picture, array)
     assert main(["export", str(run.folder), str(tmp_path / "hub")]) == 0
     exported = read_processor(tmp_path / "hub", run.recipe.model).read_image(path)
@@ -451,7 +451,7 @@ def test_white_is_1_in_a_picture_that_cannot_have_the_training_pixels(tmp_path, 
     run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
     pixels = np.random.default_rng(1).integers(0, 256, (8, 8)).astype(np.uint8)
     path = save_picture(tmp_path / "one.png", pixels)
-    image, _ = run.task.read_example(run, [str(path)])
+    image, _ = run.task.read(run, [str(path)])
     np.testing.assert_allclose(image[0], pixels / 255, rtol=1e-6)
     assert main(["export", str(run.folder), str(tmp_path / "hub")]) == 0
     exported = read_processor(tmp_path / "hub", run.recipe.model).read_image(path)
@@ -469,7 +469,7 @@ def test_a_jpeg_is_read_upright_and_grey_if_the_model_is(tmp_path):
     orientation[274] = 3  # upside down
     path = tmp_path / "one.jpg"
     Image.fromarray(np.repeat(images[8, ..., None], 3, -1)).save(path, exif=orientation, quality=100)
-    image, _ = run.task.read_example(run, [str(path)])
+    image, _ = run.task.read(run, [str(path)])
     np.testing.assert_allclose(image[0], images[8, ::-1, ::-1] / 255, atol=2 / 255)
 
 
@@ -477,7 +477,7 @@ def test_a_picture_of_16_bits_has_the_pixels_of_such_training_images(tmp_path):
     images = np.random.default_rng(0).integers(0, 40_000, (12, 8, 8)).astype(np.uint16)
     run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
     path = save_picture(tmp_path / "one.png", images[8])
-    array, picture = (run.task.read_example(run, [name])[0] for name in ("test:0", str(path)))
+    array, picture = (run.task.read(run, [name])[0] for name in ("test:0", str(path)))
     np.testing.assert_array_equal(picture, array)
 
 
@@ -504,7 +504,7 @@ def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
 
     def read(array):
         np.save(tmp_path / "one.npy", array)
-        return run.task.read_example(run, [str(tmp_path / "one.npy")])[0]
+        return run.task.read(run, [str(tmp_path / "one.npy")])[0]
 
     np.testing.assert_array_equal(read(bright[0]), bright[:1].astype(np.float32) / np.float32(100))
     said = "has integer pixels up to 120, but the training images have integers up to 100"
@@ -523,7 +523,7 @@ def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
     floats = Run(train_on_images(tmp_path / "floats", images / 100, images[5:8] / 100, images[8:10] / 100))
     np.save(tmp_path / "one.npy", images[0])
     with pytest.raises(UserError, match="up to 100, but the training images have floats up to 1"):
-        floats.task.read_example(floats, [str(tmp_path / "one.npy")])
+        floats.task.read(floats, [str(tmp_path / "one.npy")])
 
 
 @pytest.mark.parametrize(
@@ -548,10 +548,10 @@ def test_a_picture_has_no_negative_pixels_that_a_run_was_trained_on(tmp_path, ca
     with pytest.raises(
         UserError, match=r"one.png .* was trained on pixels from -1 to 1, and how .* not known"
     ):
-        run.task.read_example(run, [str(path)])
+        run.task.read(run, [str(path)])
     np.save(tmp_path / "one.npy", images[8])
     np.testing.assert_array_equal(
-        run.task.read_example(run, [str(tmp_path / "one.npy")])[0][0], images[8].astype(np.float32)
+        run.task.read(run, [str(tmp_path / "one.npy")])[0][0], images[8].astype(np.float32)
     )
     assert "warning" not in capsys.readouterr().err
     assert main(["export", str(run.folder), str(tmp_path / "hub")]) == 0
@@ -672,7 +672,7 @@ class LengthData:
     batch_size: int = 4
 
 
-class Lengths(ExampleTask):
+class Lengths(Task):
     """Whether a text is long, from its length."""
 
     name = "lengths"
@@ -688,20 +688,16 @@ class Lengths(ExampleTask):
     def labels(cls, data, splits):
         return ["short", "long"]
 
-    def collate(self, examples, step):
-        texts, labels = zip(*examples, strict=True)
-        return Batch(np.array([[len(text) - 4.5] for text in texts], np.float32), np.array(labels))
+    def encode(self, example):
+        text, label = example
+        return {"input": np.float32([len(text) - 4.5]), "target": label}
 
 
 class Readable(Lengths):
     name = "readable-lengths"
 
-    def predict(self, model, examples):
-        said = self.logits(model, self.collate(examples, 0)).argmax(-1).numpy()
-        return [(text, "", self.label_names[i]) for (text, _), i in zip(examples, said, strict=True)]
-
     @classmethod
-    def read_example(cls, run, texts):
+    def read(cls, run, texts):
         return texts[0], 0
 
 
@@ -722,15 +718,20 @@ class Line(nn.Module):
         return self.linear(mg.tensor(x))
 
 
-def test_a_task_of_ones_own_predicts_with_its_two_methods(cli, runs, monkeypatch):
+def test_a_task_of_ones_own_predicts_if_it_reads_a_text(cli, runs, monkeypatch):
     monkeypatch.setitem(MODELS, "line", Line)
     for task in (Lengths, Readable):
         monkeypatch.setitem(TASKS, task.name, task)
         recipe = Recipe(task.name, model_type="line", training=TrainConfig(lr=0.3))
         train(runs / task.name, recipe, Sources(), steps=40)
     code, out, err = cli("predict", "readable-lengths", "x", "x" * 9)
-    assert (code, out, err) == (0, "short\nlong\n", "")
-    assert predicted(cli, "readable-lengths", "x") == [{"input": "x", "prediction": "short"}]
+    assert (code, err) == (0, "")
+    assert [line.partition(" ")[0] for line in out.splitlines()] == ["short", "long"]
+    ((found),) = predicted(cli, "readable-lengths", "x")
+    assert (found["input"], found["prediction"]) == ("x", "short")
     code, _, err = cli("predict", "lengths", "x")
     assert code == 2
-    assert "the task lengths cannot read a text: it has no `read_example`" in err
+    assert "lengths is a model, which cannot predict labels or answers" in err
+    code, _, err = cli("graph", "lengths", "x", "-o", "graph.dot")
+    assert code == 2
+    assert "the task lengths cannot read a text: it has no `read`" in err

@@ -370,7 +370,7 @@ def test_a_generator_that_is_passed_draws_the_same_again():
 
 
 def test_large_seeds_draw_different_blocks():
-    draw = lambda seed: BlockBatches(np.arange(1000), 4, 8, seed).batch(0)[0].tolist()
+    draw = lambda seed: BlockBatches(np.arange(1000), 4, 8, seed).batch(0)["input"].tolist()
     assert draw(2**63) != draw(2**63 + 1)
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from minitransformer.data import datasets, downloads
 from minitransformer.data.batching import (
     IGNORE,
-    BatchStream,
     BlockBatches,
+    ShuffledBatches,
     TokenBatches,
     all_blocks,
     collate,
@@ -294,16 +294,16 @@ TOKENIZER = Tokenizer.train_word(["a b c d"])  # <PAD> 0, <UNK> 1, <START> 2, <E
 
 def test_a_batch_is_padded_and_its_target_shifted():
     batch = collate([([4, 5], [6]), ([7], [4, 5, 6])], TOKENIZER)
-    assert batch.source.tolist() == [[4, 5, 3], [7, 3, 0]]
-    assert batch.target_in.tolist() == [[2, 6, 0, 0], [2, 4, 5, 6]]
-    assert batch.target_out.tolist() == [[6, 3, IGNORE, IGNORE], [4, 5, 6, 3]]
+    assert batch["source"].tolist() == [[4, 5, 3], [7, 3, 0]]
+    assert batch["target_in"].tolist() == [[2, 6, 0, 0], [2, 4, 5, 6]]
+    assert batch["target"].tolist() == [[6, 3, IGNORE, IGNORE], [4, 5, 6, 3]]
     assert batch.n_tokens == 6
 
 
 def test_rows_of_a_batch_count_their_own_tokens():
     batch = collate([([4, 5], [6]), ([7], [4, 5, 6])], TOKENIZER)
-    assert batch[:1].n_tokens + batch[1:].n_tokens == batch.n_tokens
-    assert batch[1:].source.tolist() == [[7, 3, 0]]
+    assert batch.rows(slice(1)).n_tokens + batch.rows(slice(1, 2)).n_tokens == batch.n_tokens
+    assert batch.rows(slice(1, 2))["source"].tolist() == [[7, 3, 0]]
 
 
 # --- An epoch of batches ---
@@ -361,37 +361,25 @@ def test_batches_leave_the_global_generator_alone():
     assert np.random.random() == expected
 
 
-@pytest.mark.parametrize("given_out", range(12))  # an epoch has 5 batches: before, at and after its end
-def test_a_restored_stream_goes_on_with_the_next_batch(given_out):
-    batches = TokenBatches(np.full((10, 2), 5), 10, seed=7)
-    assert len(batches.epoch(0)) == 5
-    stream, restored = BatchStream(batches), BatchStream(batches)
-    for _ in range(given_out):
-        next(stream)
-    restored.restore(stream.state())
-    for _ in range(8):
-        assert next(restored).tolist() == next(stream).tolist()
-        assert restored.state() == stream.state()
+def test_steps_walk_epoch_after_epoch_in_whatever_order_they_are_asked_for():
+    for batches in (TokenBatches(np.full((10, 2), 5), 10, seed=7), ShuffledBatches(11, 2, seed=7)):
+        assert batches.per_epoch == 5
+        expected = [rows.tolist() for epoch in (0, 1, 2) for rows in batches.epoch(epoch)]
+        for step in (3, 4, 5, 6, 0, 14, 9, 10):
+            assert batches.rows(step).tolist() == expected[step]
 
 
-@pytest.mark.parametrize("batch", [-1, 6])
-def test_a_stream_is_not_restored_to_a_batch_that_no_epoch_has(batch):
-    with pytest.raises(IndexError, match="in an epoch of 5"):
-        BatchStream(TokenBatches(np.full((10, 2), 5), 10, seed=7)).restore({"epoch": 0, "batch": batch})
-
-
-def test_a_stream_walks_epoch_after_epoch():
-    batches = TokenBatches(np.full((10, 2), 5), 10, seed=7)
-    stream = BatchStream(batches)
-    given_out = [next(stream).tolist() for _ in range(10)]
-    assert given_out == [rows.tolist() for epoch in (0, 1) for rows in batches.epoch(epoch)]
+def test_batches_of_a_number_leave_out_what_is_too_few_for_a_batch():
+    batches = ShuffledBatches(11, 2, seed=7)
+    assert len({i for rows in batches.epoch(3) for i in rows.tolist()}) == 10
+    assert len(ShuffledBatches(3, 8, seed=7).rows(1)) == ShuffledBatches(3, 8, seed=7).largest == 3
 
 
 # --- Blocks of a long text ---
 
 
 def test_the_target_of_a_block_is_the_token_after():
-    x, y = BlockBatches(np.arange(100), block_size=8, batch_size=4, seed=0).batch(0)
+    x, y = BlockBatches(np.arange(100), block_size=8, batch_size=4, seed=0).batch(0).values()
     assert x.shape == y.shape == (4, 8)
     assert (y == x + 1).all()
     assert (np.diff(x) == 1).all()
@@ -399,23 +387,23 @@ def test_the_target_of_a_block_is_the_token_after():
 
 def test_a_step_has_its_block_whatever_was_drawn_before():
     blocks = BlockBatches(np.arange(1000), 8, 4, seed=0)
-    later = blocks.batch(5)[0].tolist()
+    later = blocks.batch(5)["input"].tolist()
     blocks.batch(0)
-    assert blocks.batch(5)[0].tolist() == later
-    assert blocks.batch(6)[0].tolist() != later
-    assert BlockBatches(np.arange(1000), 8, 4, seed=1).batch(5)[0].tolist() != later
+    assert blocks.batch(5)["input"].tolist() == later
+    assert blocks.batch(6)["input"].tolist() != later
+    assert BlockBatches(np.arange(1000), 8, 4, seed=1).batch(5)["input"].tolist() != later
 
 
 def test_blocks_reach_the_first_and_the_last_token():
     blocks = BlockBatches(np.arange(10), block_size=8, batch_size=64, seed=0)
-    x, y = blocks.batch(0)
+    x, y = blocks.batch(0).values()
     assert (x.min(), y.max()) == (0, 9)
 
 
 @given(st.integers(2, 200), st.integers(1, 20), st.integers(1, 5))
 def test_all_blocks_cover_every_target_once(n, block_size, batch_size):
     pairs = []
-    for x, y in all_blocks(np.arange(n), block_size, batch_size):
+    for x, y in map(dict.values, all_blocks(np.arange(n), block_size, batch_size)):
         assert x.shape == y.shape
         assert x.shape[0] <= batch_size
         pairs += list(zip(x[y != IGNORE].tolist(), y[y != IGNORE].tolist(), strict=True))
@@ -426,7 +414,7 @@ def test_all_blocks_cover_every_target_once(n, block_size, batch_size):
 def test_sliding_blocks_score_every_target_once_with_a_long_context(n, window, data):
     stride = data.draw(st.integers(1, window - 1))
     targets, sizes = [], []
-    for x, y in sliding_blocks(np.arange(n), window, stride, 3):
+    for x, y in map(dict.values, sliding_blocks(np.arange(n), window, stride, 3)):
         sizes.append(len(x))
         for row, scored in zip(x, y, strict=True):
             places = np.flatnonzero(scored != IGNORE)
@@ -441,7 +429,7 @@ def test_sliding_blocks_score_every_target_once_with_a_long_context(n, window, d
 def test_sliding_blocks_take_the_memory_of_a_batch():
     ids = np.zeros(200_000, np.int64)  # in windows of 1,000 that move by one: 3 GB
     tracemalloc.start()
-    x, _ = next(sliding_blocks(ids, 1000, 1, 4))
+    x = next(sliding_blocks(ids, 1000, 1, 4))["input"]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert x.shape == (4, 999)

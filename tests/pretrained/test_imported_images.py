@@ -47,7 +47,7 @@ def save_image(pixels, path):
 def test_pixels_are_rescaled_and_normalized(run, name):
     path = save_image(PIXELS, run.parent / name)
     trained = Run(run)
-    image, _ = trained.task.read_example(trained, [path])
+    image, _ = trained.task.read(trained, [path])
     expected = (PIXELS / 255 - [0.5, 0.25, 0.0]) / [0.5, 0.25, 1.0]
     np.testing.assert_allclose(image, expected.transpose(2, 0, 1), atol=1e-6)
 
@@ -97,8 +97,9 @@ def test_larger_images_are_resized_on_all_ways_to_the_model(run, capsys):
     large = np.kron(PIXELS, np.ones((3, 5, 1), np.uint8))  # 12 x 20
     path = save_image(large, run.parent / "a.png")
     trained = Run(run)
-    image, label = trained.task.read_example(trained, [path])
+    image, _ = trained.task.read(trained, [path])
     assert image.shape == (3, 4, 4)
+    label = LABELS.index(trained.task.predictions(trained, [[path]])[0].values["prediction"])
     capsys.readouterr()
     main(["predict", str(run), path])
     assert capsys.readouterr().out.startswith(LABELS[label])

@@ -357,9 +357,9 @@ def test_a_bart_gets_both_special_tokens_and_its_forced_first_token(tmp_path, ca
     assert run.tokenizer.prefix == [3]
     assert run.generation == {"forced_bos_token_id": 3, "suppress_tokens": [0]}
     batch = collate([(run.tokenizer.encode("the cat"), run.tokenizer.encode("a man"))], run.tokenizer)
-    assert batch.source[0].tolist() == run.tokenizer.encode_with_special_tokens("the cat")
-    assert batch.target_in[0, :2].tolist() == [1, 3]
-    assert batch.target_out[0].tolist() == run.tokenizer.encode_with_special_tokens("a man")
+    assert batch["source"][0].tolist() == run.tokenizer.encode_with_special_tokens("the cat")
+    assert batch["target_in"][0, :2].tolist() == [1, 3]
+    assert batch["target"][0].tolist() == run.tokenizer.encode_with_special_tokens("a man")
     source = run.tokenizer.encode_with_special_tokens("the cat")
     expected = generate(run.model, [source], 23, **run.generation)[0]
     assert expected[0] == 3

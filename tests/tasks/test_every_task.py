@@ -41,8 +41,8 @@ from minitransformer.tasks import (
     Translation,
     task_class,
 )
+from minitransformer.tasks.base import VALIDATION
 from minitransformer.tasks.denoising import MASK, SENTINELS, check_gaps
-from minitransformer.tasks.examples import VALIDATION
 from minitransformer.tasks.inputs import check_length, marked_ids
 from minitransformer.tasks.question_answering import answer_span, context_tokens
 from minitransformer.text.tokenizer import Tokenizer
@@ -63,12 +63,12 @@ def test_a_words_first_piece_has_its_tag_and_the_others_have_no_target():
     example = TaggedSentence(("The", "cats", "sat"), ("O", "B-animal", "O"))
     task = Tagging(Tagging.Data(), [example], [example], PIECES, ["B-animal", "O"])
     row = task.encode(example)
-    pieces = [PIECES.id_to_token[i] for i in row.ids]
-    assert len(row.ids) == len(row.target) > 5
-    for piece, target in zip(pieces, row.target, strict=True):
+    pieces = [PIECES.id_to_token[i] for i in row["input"]]
+    assert len(row["input"]) == len(row["target"]) > 5
+    for piece, target in zip(pieces, row["target"], strict=True):
         assert (target == IGNORE) == (piece.startswith("##") or piece in BERT_TOKENS)
-    assert [t for t in row.target if t != IGNORE] == [1, 0, 1]
-    perfect = np.eye(2)[np.where(np.array(row.target) == IGNORE, 0, row.target)]
+    assert [t for t in row["target"] if t != IGNORE] == [1, 0, 1]
+    perfect = np.eye(2)[np.where(np.array(row["target"]) == IGNORE, 0, row["target"])]
     assert task.decode(perfect, example) == "O B-animal O"
 
 
@@ -228,10 +228,10 @@ def test_an_answer_is_found_where_its_tokens_are(tokenizer):
     example = AnsweredQuestion("Who was playing?", "A dog sat. The cats were playing.", "The cats")
     task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], tokenizer)
     row = task.encode(example)
-    first, last = row.target
-    assert tokenizer.decode(row.ids[first : last + 1]) == "The cats"
-    assert row.token_types == sorted(row.token_types)
-    logits = np.zeros((2, len(row.ids)))
+    first, last = row["target"]
+    assert tokenizer.decode(row["input"][first : last + 1]) == "The cats"
+    assert row["token_types"] == sorted(row["token_types"])
+    logits = np.zeros((2, len(row["input"])))
     logits[0, first] = logits[1, last] = 1
     assert task.decode(logits, example) == "The cats"
     logits[1, first - 2] = 5  # a last token before the first is no answer
@@ -244,7 +244,7 @@ def test_an_answer_has_at_most_the_longest_number_of_tokens():
     example = AnsweredQuestion("w0", " ".join(words), "w0")
     data = QuestionAnswering.Data(max_answer_length=20)
     task = QuestionAnswering(data, [example], [example], tokenizer)
-    logits = np.zeros((2, len(task.encode(example).ids)))
+    logits = np.zeros((2, len(task.encode(example)["input"])))
     logits[0, 3] = 9  # the first token of the context
     logits[1, 3:] = np.arange(len(words) + 1)  # the later the last one is, the better
     assert task.decode(logits, example).split() == words[:20]
@@ -270,10 +270,10 @@ def learned(tokenizer, context, answer, start=None):
     example = example if start is None else LocatedAnswer(*example, start)
     task = QuestionAnswering(QuestionAnswering.Data(max_answer_length=99), [example], [example], tokenizer)
     row = task.encode(example)
-    if row.target == (IGNORE, IGNORE):
+    if row["target"] == (IGNORE, IGNORE):
         return None
-    logits = np.zeros((2, len(row.ids)))
-    logits[0, row.target[0]] = logits[1, row.target[1]] = 1
+    logits = np.zeros((2, len(row["input"])))
+    logits[0, row["target"][0]] = logits[1, row["target"][1]] = 1
     tokens = context_tokens(tokenizer, context)
     return task.decode(logits, example), tokens[answer_span(tokenizer, example)[0]].start
 
@@ -352,7 +352,7 @@ def test_answers_inside_of_tokens_are_counted_before_training_and_wrong_in_valid
 
     def perfect(ids, *others):
         logits = np.zeros((*ids.shape, 2), np.float32)
-        first, last = task.encode(other).target
+        first, last = task.encode(other)["target"]
         logits[:, first, 0] = logits[:, last, 1] = 9
         return SimpleNamespace(logits=mg.tensor(logits))
 
@@ -377,10 +377,10 @@ def test_tokens_outside_the_context_are_never_an_answer():
     example = AnsweredQuestion("Who was playing?", "The cats were playing.", "The cats")
     task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], WORDS)
     batch = task.collate([example], 0)
-    zeros = mg.zeros((1, batch.input.shape[1], 2))
+    zeros = mg.zeros((1, batch["input"].shape[1], 2))
     scores = task.logits(lambda *args: SimpleNamespace(logits=zeros), batch).numpy()
     inside = scores[0, 0] == 0
-    assert WORDS.decode(batch.input[0][inside].tolist()) == example.context
+    assert WORDS.decode(batch["input"][0][inside].tolist()) == example.context
 
 
 # ---------------------------------------------------------------- language modelling
@@ -406,25 +406,25 @@ def masked_task(**settings):
 @pytest.mark.parametrize("next_sentence", [False, True])
 def test_a_restored_task_continues_with_the_same_masks(next_sentence):
     task = masked_task(next_sentence=next_sentence)
-    batches = [task.next_batch() for _ in range(5)]
+    batches = [task.batch(step) for step in range(5)]
     other = masked_task(next_sentence=next_sentence)
-    other.restore({"step": 3})
-    for expected, batch in zip(batches[3:], (other.next_batch(), other.next_batch()), strict=True):
-        for name, array in vars(expected).items():
-            np.testing.assert_array_equal(array, getattr(batch, name))
-    assert any((a.target.shape != b.target.shape) or (a.target != b.target).any()
+    for expected, batch in zip(batches[3:], (other.batch(3), other.batch(4)), strict=True):
+        assert batch.keys() == expected.keys()
+        for name, array in expected.items():
+            np.testing.assert_array_equal(array, batch[name])
+    assert any((a["target"].shape != b["target"].shape) or (a["target"] != b["target"]).any()
                for a, b in zip(batches, batches[2:], strict=False))  # fmt: skip
 
 
 def test_special_tokens_are_never_masked_nor_put_in():
     task = masked_task()
-    for _ in range(30):
-        batch = task.next_batch()
-        chosen = batch.target != IGNORE
-        assert (batch.target[chosen] >= WORDS.first_ordinary_id).all()
-        read = batch.input[chosen]
+    for step in range(30):
+        batch = task.batch(step)
+        chosen = batch["target"] != IGNORE
+        assert (batch["target"][chosen] >= WORDS.first_ordinary_id).all()
+        read = batch["input"][chosen]
         assert ((read >= WORDS.first_ordinary_id) | (read == WORDS.special_id("[MASK]"))).all()
-        assert (batch.follows == IGNORE).all()
+        assert "follows" not in batch
         assert batch.n_tokens == chosen.sum()
 
 
@@ -435,26 +435,26 @@ def test_sentences_that_do_not_follow_are_from_the_scored_split():
     task.encode = lambda example: spied.append(example) or type(task).encode(task, example)
     batches = list(task.batches(scored))
     assert {example[1] for example in spied} == {"The cats sat", "A garden"}
-    assert 0 < sum(int(batch.follows.sum()) for batch in batches) < 20
+    assert 0 < sum(int(batch["follows"].sum()) for batch in batches) < 20
 
 
 def test_the_loss_of_sentence_pairs_is_added_to_that_of_words():
     task = masked_task(next_sentence=True)
     batch = next(iter(task.batches([("The dog sat", "The cats sat", "0"), ("A mat", "A garden", "1")])))
     rng = np.random.default_rng(0)
-    words = mg.tensor(rng.normal(size=(*batch.target.shape, WORDS.vocab_size)))
-    follows = mg.tensor(rng.normal(size=(len(batch.follows), 2)))
+    words = mg.tensor(rng.normal(size=(*batch["target"].shape, WORDS.vocab_size)))
+    follows = mg.tensor(rng.normal(size=(len(batch["follows"]), 2)))
     task.outputs = lambda model, batch: (words, follows)
     nll = lambda logits, target: F.cross_entropy(
         logits.flatten(0, -2), mg.tensor(target.reshape(-1)), ignore_index=IGNORE, reduction="sum"
     )
-    expected = nll(words, batch.target) + nll(follows, batch.follows)
+    expected = nll(words, batch["target"]) + nll(follows, batch["follows"])
     assert task.loss(None, batch, 0.0).item() == pytest.approx(expected.item())
     assert task.logits(None, batch) is words
 
 
 def test_the_first_class_of_pairs_is_that_the_second_follows():
-    row = SimpleNamespace(ids=[WORDS.special_id("[MASK]")])
+    row = {"input": [WORDS.special_id("[MASK]")]}
     words = np.zeros((1, WORDS.vocab_size))
     found = masked_task(next_sentence=True).fill_in(row, words, np.log([0.8, 0.2]), 1)
     assert found.values["follows"] == pytest.approx(0.8)
@@ -468,9 +468,8 @@ def test_an_input_may_be_as_long_as_the_limit():
 
 def test_pairs_drawn_in_each_step_do_not_fill_the_memory():
     task = masked_task(next_sentence=True)
-    for _ in range(20):
-        task.next_batch()
-    assert not task._rows
+    for step in range(20):
+        task.batch(step)
     assert task.token_ids.cache_info().currsize == 4  # texts
 
 
@@ -588,10 +587,9 @@ def test_gaps_are_drawn_anew_in_each_step_and_again_the_same(objective):
     tokenizer = Tokenizer.train_word(texts, added=[*SENTINELS, MASK])
     data = Denoising.Data(batch_size=2, objective=objective, noise=0.3)
     task, other = (Denoising(data, texts, texts, tokenizer) for _ in range(2))
-    batches = [task.next_batch() for _ in range(3)]
-    other.restore({"step": 2})
-    np.testing.assert_array_equal(batches[2].source, other.next_batch().source)
-    sources = {batch.source[row].tobytes() for batch in batches for row in range(2)}
+    batches = [task.batch(step) for step in range(3)]
+    np.testing.assert_array_equal(batches[2]["source"], other.batch(2)["source"])
+    sources = {batch["source"][row].tobytes() for batch in batches for row in range(2)}
     assert len(sources) > 3
 
 
@@ -627,11 +625,10 @@ def test_only_training_images_are_warped():
     image = np.zeros((1, 8, 8), np.float32)
     image[0, 3:5, 3:5] = 1
     task = ImageClassification(ImageClassification.Data(batch_size=16), [(image, 0)] * 16, [(image, 0)])
-    trained = task.next_batch().input
+    trained = task.batch(0)["input"]
     assert (trained != image).any()
-    task.restore({"step": 0})
-    np.testing.assert_array_equal(task.next_batch().input, trained)
-    assert (task.collate([(image, 0)], VALIDATION).input == image).all()
+    np.testing.assert_array_equal(task.batch(0)["input"], trained)
+    assert (task.collate([(image, 0)], VALIDATION)["input"] == image).all()
 
 
 def test_images_of_ones_own_are_split(tmp_path):
@@ -651,7 +648,7 @@ def test_classes_are_those_of_the_training_images():
     splits = {"train": [(image, 0), (image, 1)], "test": [(image, 5)]}
     assert ImageClassification.labels(None, splits) == ["0", "1"]
     task = ImageClassification(ImageClassification.Data(), [], [], None, ["0", "1"])
-    assert task.collate([(image, 1), (image, 5)], VALIDATION).target.tolist() == [1, IGNORE]
+    assert task.collate([(image, 1), (image, 5)], VALIDATION)["target"].tolist() == [1, IGNORE]
     with pytest.raises(UserError, match=r"that makes 1,000,000,000,001 classes, but there is 1 training"):
         ImageClassification.labels(None, {"train": [(image, 10**12)]})
 
@@ -660,7 +657,7 @@ def test_the_warp_of_an_image_does_not_depend_on_its_batch():
     image = np.zeros((1, 8, 8), np.float32)
     image[0, 3:5, 3:5] = 1
     task = ImageClassification(ImageClassification.Data(), [], [])
-    many, few = (task.collate([(image, 0)] * n, 3).input for n in (5, 2))
+    many, few = (task.collate([(image, 0)] * n, 3)["input"] for n in (5, 2))
     np.testing.assert_array_equal(many[:2], few)
     assert (many[0] != many[1]).any()
 

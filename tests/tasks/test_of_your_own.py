@@ -12,7 +12,7 @@ from minigrad import nn
 from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig, generate
 from minitransformer.cli import main
-from minitransformer.data.splits import Splits
+from minitransformer.data.splits import Sources, Splits
 from minitransformer.errors import UserError
 from minitransformer.models.presets import PRESETS, preset
 from minitransformer.models.protocol import MODELS, model_class, register_model
@@ -23,12 +23,12 @@ from minitransformer.runs.run import Run
 from minitransformer.tasks import (
     TASKS,
     ArrayTask,
-    Batch,
-    ExampleTask,
     PairTask,
     SpecialIds,
+    Task,
     register_task,
 )
+from minitransformer.tasks.scores import Score, rmse
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.checkpoint import Checkpoints
 from tests.tiny import PAIRS, TEXT, TINY
@@ -194,7 +194,7 @@ class SumData:
     length: int = 5
 
 
-class Sums(ExampleTask):
+class Sums(Task):
     """Whether the sum of some numbers is positive."""
 
     name = "sums"
@@ -202,7 +202,7 @@ class Sums(ExampleTask):
     unit = "lists"
     noun = "classifier"
     model_types = ()
-    metrics = {"positives": "share of positives"}  # noqa: RUF012
+    descriptions = {"positives": "share of positives"}  # noqa: RUF012
 
     @classmethod
     def splits(cls, data, sources):
@@ -214,14 +214,9 @@ class Sums(ExampleTask):
     def labels(cls, data, splits):
         return ["negative", "positive"]
 
-    def collate(self, examples, step):
-        rows, labels = zip(*examples, strict=True)
-        return Batch(np.stack(rows), np.array(labels))
-
-    def predict(self, model, examples):
-        said = self.logits(model, self.collate(examples, 0)).argmax(-1).numpy()
-        names = self.label_names
-        return [(str(row), names[y], names[i]) for (row, y), i in zip(examples, said, strict=True)]
+    def encode(self, example):
+        row, label = example
+        return {"input": row, "target": label}
 
     @classmethod
     def evaluate(cls, run, examples, **decoding):
@@ -286,7 +281,68 @@ def test_two_tasks_or_models_of_one_name_are_refused(registries):
     with pytest.raises(UserError, match="'gpt2' is already used"):
         register_model(type("Mine", (nn.Module,), {"model_type": "gpt2", "config_class": AverageConfig}))
     with pytest.raises(UserError, match="has no name, Data, model_types"):
-        register_task(type("Mine", (ExampleTask,), {}))
+        register_task(type("Mine", (Task,), {}))
+
+
+# ---------------------------------------------------------------- what a task has by default
+
+
+def far_off(predictions, expected):
+    """The fraction of numbers that are wrong by more than 1."""
+    return Score([(abs(p - e) > 1, 1) for p, e in zip(predictions, expected, strict=True)])
+
+
+class Heights(Task):
+    """A number for a list of ids, some of which are hidden in each step."""
+
+    name = "heights"
+    Data = SumData
+    model_types = ()
+    metrics = (rmse, far_off)
+    stream = 99
+
+    def encode(self, example):
+        ids, height = example
+        return {"input": list(ids), "target": height}
+
+    def vary(self, row, random):
+        return row | {"input": [0 if random.random() < 0.5 else i for i in row["input"]]}
+
+
+IDS = [((1,) * (2 + i % 5), float(i % 3)) for i in range(20)]
+
+
+def test_rows_are_padded_and_varied_by_seed_step_and_row():
+    task, other = (Heights(SumData(batch_size=4), IDS, IDS, seed=3) for _ in range(2))
+    batch = task.collate(IDS[:4], 5)
+    assert (batch["input"].shape, batch["target"].dtype, batch.n_tokens) == ((4, 5), np.float32, 4)
+    assert (task.collate(IDS[:2], 5)["input"] == batch["input"][:2, :3]).all()
+    assert (other.collate(IDS[:4], 5)["input"] == batch["input"]).all()
+    assert (task.collate(IDS[:4], 6)["input"] != batch["input"]).any()
+    (first, _), (second, part) = task.split(batch, 2)
+    assert (first, second, part.n_tokens) == (0, 2, 2)
+
+
+def test_numbers_have_squared_errors_and_the_metrics_that_the_task_names():
+    model = lambda ids: mg.ones(len(ids))
+    task = Heights(SumData(), IDS, IDS)
+    errors = np.array([(1 - height) ** 2 for _, height in IDS])
+    assert task.loss(model, task.collate(IDS, 0), 0.0).item() == pytest.approx(errors.sum())
+    assert task.validate(model) == pytest.approx({"loss": errors.mean()})
+    run = SimpleNamespace(recipe=SimpleNamespace(data=SumData()), tokenizer=None, labels=[], model=model)
+    scores, rows = Heights.evaluate(run, IDS)
+    expected = {"rmse": errors.mean() ** 0.5, "far_off": 0.0, "loss": errors.mean(), "n": 20}
+    assert list(scores) == list(expected)
+    assert scores == pytest.approx(expected)
+    assert scores["rmse"].of([0, 2]) == pytest.approx(1.0)  # by example, so that it has an interval
+    assert rows[:2] == [("input", "expected", "prediction"), ("example 0", "0", "1")]
+
+
+def test_a_task_without_data_of_its_own_needs_a_file_and_a_way_to_read_it(tmp_path):
+    with pytest.raises(UserError, match="heights has no data of its own"):
+        Heights.splits(SumData(), Sources())
+    with pytest.raises(UserError, match="heights cannot read your own files"):
+        Heights.splits(SumData(), Sources(tmp_path / "heights.tsv"))
 
 
 # ---------------------------------------------------------------- arrays and pairs
@@ -357,7 +413,7 @@ def test_pairs_of_texts_or_of_ids_are_a_task(tmp_path):
     assert fit(tmp_path / "texts", PairTask(PAIRS, tokenizer, 256), Transformer(config), steps=2)["loss"] > 0
     pairs = [([4 + i, 5], [5, 4 + i]) for i in range(4)]
     task = PairTask(pairs, SpecialIds(0, 2, 3), 64)
-    assert task.next_batch().target_in[:, 0].tolist() == [2] * 4
+    assert task.batch(0)["target_in"][:, 0].tolist() == [2] * 4
     assert SpecialIds() == SpecialIds(pad_id=0, start_id=2, end_id=3)
     model = Transformer(TransformerConfig(9, 16, 2, 32, 1, 1, dropout=0.0))
     fit(tmp_path / "ids", task, model, steps=40, lr=0.01, label_smoothing=0.0, warmup_steps=5)
@@ -414,7 +470,7 @@ def test_a_model_that_is_not_an_encoder_decoder_does_not_learn_pairs(tmp_path):
 def test_an_output_of_another_shape_than_the_targets_is_refused():
     task = ArrayTask((X, Y))
     with pytest.raises(UserError, match=r"the model's output has shape \(32, 1\), but the targets \(32,\)"):
-        task.loss(nn.Linear(3, 1), task.next_batch(), 0.0)
+        task.loss(nn.Linear(3, 1), task.batch(0), 0.0)
 
 
 # ---------------------------------------------------------------- weights of another run

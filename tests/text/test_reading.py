@@ -89,9 +89,9 @@ def test_a_row_of_training_is_that_of_the_users_text(kind, task, examples, texts
         texts = texts_of(example)
         row = training.encode(example)
         padded = [f" {text}\n" if isinstance(text, str) else text for text in texts]
-        assert training.encode(task.read_input(run, padded))[:2] == row[:2]
+        assert training.encode(task.read(run, padded))["input"] == row["input"]
         if len(texts) == 1 and isinstance(texts[0], str):
-            assert explained(run, texts[0]) == row.ids
+            assert explained(run, texts[0]) == row["input"]
 
 
 @tokenizers
@@ -104,8 +104,8 @@ def test_brackets_are_read_with_spaces_between_them(kind):
     training = Classification.of_run(run, examples)
     for text, example in zip(texts, examples, strict=True):
         row = training.encode(example)
-        assert training.encode(Classification.read_input(run, [text])).ids == row.ids
-        assert explained(run, text) == row.ids
+        assert training.encode(Classification.read(run, [text]))["input"] == row["input"]
+        assert explained(run, text) == row["input"]
 
 
 @tokenizers
@@ -120,7 +120,7 @@ def test_vectors_are_of_the_rows_of_training(kind):
     run.model = model
     batch = Similarity.of_run(run, []).collate([(TEXTS[0], TEXTS[1]), (TEXTS[2], TEXTS[3])], 0)
     Similarity.vectors(run, [f" {TEXTS[i]}\n" for i in (0, 2, 1, 3)])
-    np.testing.assert_array_equal(read[0], batch.input)
+    np.testing.assert_array_equal(read[0], batch["input"])
 
 
 @tokenizers
@@ -176,8 +176,8 @@ def test_a_gap_is_read_the_same_by_predict_translate_and_explain(kind):
     text = " The [MASK]'s [MASK]-old cat?\n"
     run = a_run(MaskedLanguageModelling, tokenizer)
     row = MaskedLanguageModelling.of_run(run, []).marked_row(run, [text])
-    assert row.ids == explained(run, text)
-    assert row.ids[1:-1] == marked_ids(tokenizer, text.strip(), ["[MASK]"])
+    assert row["input"] == explained(run, text)
+    assert row["input"][1:-1] == marked_ids(tokenizer, text.strip(), ["[MASK]"])
     run = a_run(Denoising, tokenizer, "t5")
     text = " The <extra_id_0>'s <extra_id_1>.\n"
     assert [*Denoising.source_ids(run, text), tokenizer.end_id] == explained(run, text)

@@ -158,7 +158,8 @@ def tiny(folder, step_runner=None, **settings):
     net = GPT(GPTConfig(tokenizer.vocab_size, n_positions=8, n_embd=8, n_layer=1, n_head=2))
     if config.lora_rank:
         add_lora(net, config.lora_rank, config.lora_alpha, config.lora_targets)
-    task = LanguageModelling(tokenizer, TEXT, TEXT[:50], 8, 4, seed=0)
+    data = LanguageModelling.Data(block_size=8, batch_size=4)
+    task = LanguageModelling(data, TEXT, TEXT[:50], tokenizer, seed=0)
     return Trainer(net, task, config, folder, step_runner=step_runner)
 
 

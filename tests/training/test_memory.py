@@ -269,7 +269,7 @@ def test_the_memory_of_a_training_is_at_least_what_is_said(micro_batches, monkey
     config = replace(recipe.model, vocab_size=tokenizer.vocab_size)
     tracemalloc.start()
     try:
-        task = LanguageModelling(tokenizer, text, text, recipe.data.block_size, recipe.data.batch_size, 0)
+        task = LanguageModelling(recipe.data, text, text, tokenizer)
         trainer = Trainer(GPT(config), task, recipe.training, "unused")
         trainer.train_step()
         peak = tracemalloc.get_traced_memory()[1]

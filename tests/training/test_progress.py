@@ -19,7 +19,13 @@ def train(folder, console):
     tokenizer = Tokenizer.train_char([TEXT])
     config = TrainConfig(steps=5, warmup_steps=2, validate_every=3, checkpoint_every=5)
     model = GPT(GPTConfig(tokenizer.vocab_size, 8, 8, 1, 2))
-    Trainer(model, LanguageModelling(tokenizer, TEXT, TEXT, 8, 5, 0), config, folder, console).train()
+    Trainer(
+        model,
+        LanguageModelling(LanguageModelling.Data(block_size=8, batch_size=5), TEXT, TEXT, tokenizer, seed=0),
+        config,
+        folder,
+        console,
+    ).train()
 
 
 class Notebook:

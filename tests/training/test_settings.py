@@ -66,12 +66,9 @@ def test_epochs_are_passes_over_the_data(tmp_path):
     assert trainer.step == trainer.config.steps == 3 * 64 // 32
     assert progress_of(tmp_path, TrainConfig(epochs=3)).startswith("6 steps (3 epochs) in ")
     batches = translation(tmp_path / "pairs", epochs=2)
-    assert batches.config.steps == 2 * len(batches.task.stream.batches.epoch(0))
-    for _ in range(batches.config.steps):
-        batches.train_step()
-    assert batches.task.state() == {"epoch": 1, "batch": batches.config.steps // 2}
+    assert batches.config.steps == 2 * len(batches.task.order.epoch(0))
     text = language(tmp_path / "text", epochs=2)
-    assert text.config.steps == 2 * (len(text.task.blocks.ids) // 40)
+    assert text.config.steps == 2 * (len(text.task.train) // 40)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
@@ -164,9 +161,10 @@ def test_micro_batches_of_8_have_the_gradients_of_32(tmp_path):
         characters = Tokenizer.train_char([text])
         mg.manual_seed(0)
         model = GPT(GPTConfig(characters.vocab_size, 8, 8, 1, 2, None, 0.1, 0.1, 0.1))
-        task = LanguageModelling(characters, text, text[:50], 8, 32, 0)
+        data = LanguageModelling.Data(block_size=8, batch_size=32)
+        task = LanguageModelling(data, text, text[:50], characters, seed=0)
         trainer = Trainer(model, task, TrainConfig(micro_batches=parts), tmp_path / str(parts))
-        sizes = [len(part) for _, part in task.split(task.next_batch(), parts)]
+        sizes = [len(part["target"]) for _, part in task.split(task.batch(0), parts)]
         assert sizes == [32 // parts] * parts
         trainer.train_step()
         gradients.append([p.grad.numpy() for p in model.parameters()])

@@ -43,7 +43,13 @@ def translation(folder, dropout=0.2, max_tokens=24, ranks=None, **config):
     model = Transformer(
         TransformerConfig(words.vocab_size, 8, 2, 16, 1, 1, dropout, attention_dropout=dropout)
     )
-    task = Translation(words, PAIRS, PAIRS[:3], max_tokens, config.seed)
+    task = Translation(
+        Translation.Data(max_tokens=max_tokens, max_length=max_tokens),
+        PAIRS,
+        PAIRS[:3],
+        words,
+        seed=config.seed,
+    )
     return Trainer(model, task, config, folder, ranks=ranks)
 
 
@@ -54,7 +60,8 @@ def language(folder, dropout=0.2, ranks=None, **config):
     model = GPT(GPTConfig(characters.vocab_size, 8, 8, 1, 2, None, dropout, dropout, dropout))
     if config.lora_rank:
         add_lora(model, config.lora_rank, config.lora_alpha, config.lora_targets)
-    task = LanguageModelling(characters, TEXT, TEXT[:50], 8, 5, config.seed)
+    data = LanguageModelling.Data(block_size=8, batch_size=5)
+    task = LanguageModelling(data, TEXT, TEXT[:50], characters, seed=config.seed)
     return Trainer(model, task, config, folder, ranks=ranks)
 
 
@@ -84,14 +91,14 @@ def test_a_resumed_run_is_the_unbroken_run(begin, broken_at, tmp_path, monkeypat
     unbroken.train()
 
     broken = begin(tmp_path / "broken")
-    next_batch = broken.task.next_batch
+    batch = broken.task.batch
 
-    def no_more():
-        if broken.step + 1 == broken_at:
+    def no_more(step):
+        if step + 1 == broken_at:
             raise RuntimeError("the power is gone")
-        return next_batch()
+        return batch(step)
 
-    monkeypatch.setattr(broken.task, "next_batch", no_more)
+    monkeypatch.setattr(broken.task, "batch", no_more)
     with pytest.raises(RuntimeError, match="power"):
         broken.train()
 
@@ -125,8 +132,8 @@ def test_a_validation_is_without_dropout(tmp_path):
 
 def test_every_step_drops_other_units(tmp_path, monkeypatch):
     trainer = translation(tmp_path, dropout=0.5, lr=0.0)
-    batch = trainer.task.next_batch()
-    monkeypatch.setattr(trainer.task, "next_batch", lambda: batch)
+    batch = trainer.task.batch(0)
+    monkeypatch.setattr(trainer.task, "batch", lambda step: batch)
     losses = {trainer.train_step()["loss"] for _ in range(4)}
     assert len(losses) == 4
 
@@ -151,10 +158,10 @@ def test_micro_batches_give_the_gradients_of_the_whole_batch(begin, dropout, tmp
 def test_the_parts_of_a_batch_have_unlike_numbers_of_tokens(tmp_path):
     """Without which the test above would prove little."""
     trainer = translation(tmp_path, max_tokens=1000)
-    batch = trainer.task.next_batch()
+    batch = trainer.task.batch(0)
     parts = [part for _, part in trainer.task.split(batch, 3)]
-    assert len({part.n_tokens / len(part.source) for part in parts}) > 1
-    assert sum(part.n_tokens for part in parts) == batch.n_tokens == (batch.target_out != IGNORE).sum()
+    assert len({part.n_tokens / len(part["source"]) for part in parts}) > 1
+    assert sum(part.n_tokens for part in parts) == batch.n_tokens == (batch["target"] != IGNORE).sum()
 
 
 # --- Interrupted from outside ---
@@ -176,14 +183,14 @@ def test_a_run_that_was_stopped_before_its_first_step_can_go_on(tmp_path):
 
 def test_a_loss_that_is_no_number_stops_the_run_and_names_step_and_module(tmp_path, monkeypatch):
     trainer = translation(tmp_path)
-    next_batch = trainer.task.next_batch
+    batch = trainer.task.batch
 
-    def poisoned():
-        if trainer.step == 4:
+    def poisoned(step):
+        if step == 4:
             trainer.model.encoder.layers[0].feed_forward.linear1.weight.array[0, 0] = np.nan
-        return next_batch()
+        return batch(step)
 
-    monkeypatch.setattr(trainer.task, "next_batch", poisoned)
+    monkeypatch.setattr(trainer.task, "batch", poisoned)
     with pytest.raises(NonFiniteError) as caught:
         trainer.train()
     first, second = str(caught.value).splitlines()
@@ -227,7 +234,7 @@ def test_float16_gradients_that_are_never_finite_stop_the_run(tmp_path):
 
 def test_finding_the_first_nonfinite_module_leaves_no_hook(tmp_path):
     trainer = translation(tmp_path)
-    batch = trainer.task.next_batch()
+    batch = trainer.task.batch(0)
     assert first_nonfinite(trainer.model, lambda: trainer.task.loss(trainer.model, batch, 0.0)) is None
     assert not any(module._forward_hooks for module in trainer.model.modules())
 
@@ -444,9 +451,8 @@ def test_matmuls_have_the_precision_of_the_training_while_it_computes(
         assert all(seen.values())
         assert mg.get_float32_matmul_precision() == before
 
-        monkeypatch.setattr(trainer.task, "next_batch", lambda: None)
         trainer.model.decoder = None
-        with pytest.raises(AttributeError):
+        with pytest.raises((AttributeError, TypeError)):
             trainer.train_step()
         assert mg.get_float32_matmul_precision() == before
     finally:
@@ -475,7 +481,8 @@ def test_validation_of_a_text_is_its_mean_loss_in_nats_and_in_bits(tmp_path):
 
 def test_bits_per_character_are_of_characters_only(tmp_path):
     words = Tokenizer.train_word([TEXT])
-    task = LanguageModelling(words, TEXT, TEXT, 4, 2, seed=0)
+    data = LanguageModelling.Data(block_size=4, batch_size=2)
+    task = LanguageModelling(data, TEXT, TEXT, words, seed=0)
     model = GPT(GPTConfig(words.vocab_size, 4, 8, 1, 2))
     assert task.validate(model).keys() == {"loss", "token_accuracy"}
 
@@ -559,7 +566,7 @@ def test_numbers_of_numpy_and_whole_ones_are_numbers():
 def test_a_text_shorter_than_a_block_is_refused():
     characters = Tokenizer.train_char(["abc"])
     with pytest.raises(UserError, match=r"a text of 3 tokens is too short: expected .* 4.*\n.*--block-size"):
-        LanguageModelling(characters, "abc", "abc", block_size=3, batch_size=1, seed=0)
+        LanguageModelling(LanguageModelling.Data(block_size=3), "abc", "abc", characters)
 
 
 # --- What a run leaves behind ---
@@ -581,7 +588,7 @@ def test_the_log_says_what_happened_at_each_step(tmp_path):
 @pytest.mark.parametrize("micro_batches", [1, 2])
 def test_the_training_loss_is_logged_without_label_smoothing_too(tmp_path, micro_batches):
     trainer = translation(tmp_path, dropout=0.0, micro_batches=micro_batches)
-    batch = translation(tmp_path, dropout=0.0).task.next_batch()
+    batch = translation(tmp_path, dropout=0.0).task.batch(0)
     smooth, plain = (
         trainer.task.loss(trainer.model, batch, smoothing).item() / batch.n_tokens for smoothing in (0.1, 0.0)
     )

@@ -54,10 +54,10 @@ def look(model: Transformer, data: Sentences, pairs: Sequence[Sentence]) -> tupl
     batch = collate(data.held_out[: len(pairs)], data.tokenizer)
     model.eval()
     with record_attention(model) as maps:
-        said = model(batch.source, batch.target_in).numpy().argmax(-1)
+        said = model(batch["source"], batch["target_in"]).numpy().argmax(-1)
     model.train()
     rows, places = np.arange(len(pairs)), [pair.parts.reference.pronoun[1] for pair in pairs]
-    right = said[rows, places] == batch.target_out[rows, places]
+    right = said[rows, places] == batch["target"][rows, places]
     return right, {name: np.asarray(weights) for name, weights in maps.items()}
 
 

@@ -30,11 +30,11 @@ def copied(model: Transformer, data: Sentences, seed: int) -> float:
     rows = np.arange(len(data.held_out))
     places = np.array([random.integers(len(french)) for _, french in data.held_out])
     put = random.choice(words, len(rows))
-    batch.target_in[rows, places + 1] = put  # at place 0 is <START>
+    batch["target_in"][rows, places + 1] = put  # at place 0 is <START>
     model.eval()
-    said = model(batch.source, batch.target_in).numpy().argmax(-1)[rows, places]
+    said = model(batch["source"], batch["target_in"]).numpy().argmax(-1)[rows, places]
     model.train()
-    is_other = put != batch.target_out[rows, places]
+    is_other = put != batch["target"][rows, places]
     return float((said == put)[is_other].mean())
 
 

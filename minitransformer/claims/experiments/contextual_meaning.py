@@ -158,7 +158,7 @@ def encoded(model: Transformer, pairs: list[Sentence], tokenizer: Tokenizer) -> 
     """The state of the word of two meanings in each English sentence, after the encoder."""
     batch = collate([(tokenizer.encode(english), []) for english, _ in pairs], tokenizer)
     model.eval()
-    states = model.encode(batch.source).numpy()
+    states = model.encode(batch["source"]).numpy()
     model.train()
     return states[np.arange(len(pairs)), [pair.parts.sense.place[0] for pair in pairs]]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import minigrad as mg
 
-from ...data.batching import PairBatch
+from ...data.batching import Batch
 from ...data.generated import reverse
 from ...models.transformer import Transformer
 from ...text.tokenizer import Tokenizer
@@ -44,16 +44,14 @@ def data_of(trial: Trial) -> Sentences:
 
 
 @mg.no_grad()
-def with_own_words(
-    model: Transformer, batch: PairBatch, part: float, random: np.random.Generator
-) -> PairBatch:
+def with_own_words(model: Transformer, batch: Batch, part: float, random: np.random.Generator) -> Batch:
     """The batch, with this fraction of the words that the decoder reads replaced by those that it would write
     there (Mihaylova and Martins 2019, "Scheduled Sampling for Transformers")."""
-    own = model(batch.source, batch.target_in).numpy().argmax(-1)[:, :-1]
-    read = batch.target_in.copy()
+    own = model(batch["source"], batch["target_in"]).numpy().argmax(-1)[:, :-1]
+    read = batch["target_in"].copy()
     is_word = read[:, 1:] != model.config.pad_token_id
     read[:, 1:] = np.where(is_word & (random.random(own.shape) < part), own, read[:, 1:])
-    return PairBatch(batch.source, read, batch.target_out)
+    return Batch(batch, target_in=read)
 
 
 def train(model: Transformer, data: Sentences, trial: Trial, steps: int) -> None:
@@ -77,14 +75,14 @@ def after_a_mistake(model: Transformer, data: Sentences, seed: int) -> tuple[flo
     batch = collate(data.held_out, data.tokenizer)
     rows = np.arange(len(data.held_out))
     places = np.array([random.integers(len(target)) for _, target in data.held_out])
-    right = batch.target_out[rows, places + 1]  # the word after the one at `places`, or <END>
+    right = batch["target"][rows, places + 1]  # the word after the one at `places`, or <END>
     model.eval()
-    logits = model(batch.source, batch.target_in).numpy()
+    logits = model(batch["source"], batch["target_in"]).numpy()
     after_right = logits[rows, places + 1].argmax(-1) != right
     at_place = logits[rows, places]
-    at_place[rows, batch.target_out[rows, places]] = -np.inf
-    batch.target_in[rows, places + 1] = at_place.argmax(-1)
-    after_wrong = model(batch.source, batch.target_in).numpy()[rows, places + 1].argmax(-1) != right
+    at_place[rows, batch["target"][rows, places]] = -np.inf
+    batch["target_in"][rows, places + 1] = at_place.argmax(-1)
+    after_wrong = model(batch["source"], batch["target_in"]).numpy()[rows, places + 1].argmax(-1) != right
     model.train()
     return float(after_right.mean()), float(after_wrong.mean())
 

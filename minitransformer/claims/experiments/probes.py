@@ -63,7 +63,7 @@ def last_states(model: Transformer, data: Sentences, probed: Sequence[Sentence])
     pairs = [(data.tokenizer.encode(english), data.tokenizer.encode(french)) for english, french in probed]
     batch = collate(pairs, data.tokenizer)
     with mg.no_grad():
-        states = layer_states(model, batch.source, batch.target_in)
+        states = layer_states(model, batch["source"], batch["target_in"])
     rows, places = np.arange(len(probed)), np.array([last_place(sentence) for sentence in probed])
     return [
         x.numpy()[rows, places].astype(np.float64) for name, x in states.items() if name.startswith("encoder")

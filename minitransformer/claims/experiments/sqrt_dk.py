@@ -91,9 +91,9 @@ def saturated(model: Transformer, data: Sentences) -> float:
     """The fraction of queries, of all heads, with a weight above 0.95."""
     batch = collate(data.held_out, data.tokenizer)
     with record_attention(model) as maps:
-        model(batch.source, batch.target_in)
-    is_token = {"encoder": batch.source != data.tokenizer.pad_id}
-    is_token["decoder"] = batch.target_in != data.tokenizer.pad_id
+        model(batch["source"], batch["target_in"])
+    is_token = {"encoder": batch["source"] != data.tokenizer.pad_id}
+    is_token["decoder"] = batch["target_in"] != data.tokenizer.pad_id
     is_token["decoder"][:, 0] = False  # <START> sees only itself
     largest = [
         weights.numpy().max(-1).swapaxes(1, 2)[is_token[path.partition(".")[0]]].ravel()  # of each query

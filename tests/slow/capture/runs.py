@@ -125,11 +125,13 @@ def training(device, folder, capture, kind, **settings):
     )
     if kind == "text":
         tokenizer = Tokenizer.train_char([TEXT])
-        task = LanguageModelling(tokenizer, TEXT, TEXT[:60], 6, 4, seed=0)
+        data = LanguageModelling.Data(block_size=6, batch_size=4)
+        task = LanguageModelling(data, TEXT, TEXT[:60], tokenizer, seed=0)
         model = GPT(GPTConfig(tokenizer.vocab_size, 6, 8, 1, 2))
     else:
         tokenizer = Tokenizer.train_word([side for pair in PAIRS for side in pair])
-        task = Translation(tokenizer, PAIRS, PAIRS[:2], 64, 0)
+        data = Translation.Data(max_tokens=64, max_length=64)
+        task = Translation(data, PAIRS, PAIRS[:2], tokenizer, seed=0)
         model = Transformer(TransformerConfig(tokenizer.vocab_size, 8, 2, 16, 1, 1, 0.1))
     if config.lora_rank:
         add_lora(model, config.lora_rank, config.lora_alpha, config.lora_targets)

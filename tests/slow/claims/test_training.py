@@ -99,13 +99,13 @@ def test_own_words_are_those_that_the_model_would_write():
     model = translator(data)
     batch = draw(data, np.random.default_rng(SEED))
     mixed = partial(with_own_words, model, batch, random=np.random.default_rng(SEED))
-    assert np.array_equal(mixed(part=0).target_in, batch.target_in)
-    own = mixed(part=1).target_in
-    said = model(batch.source, batch.target_in).numpy().argmax(-1)
-    is_word = batch.target_out != IGNORE
+    assert np.array_equal(mixed(part=0)["target_in"], batch["target_in"])
+    own = mixed(part=1)["target_in"]
+    said = model(batch["source"], batch["target_in"]).numpy().argmax(-1)
+    is_word = batch["target"] != IGNORE
     assert np.array_equal(own[:, 1:][is_word[:, 1:]], said[:, :-1][is_word[:, 1:]])
     assert (own[:, 0] == data.tokenizer.start_id).all()
-    assert np.array_equal(own[:, 1:][~is_word[:, 1:]], batch.target_in[:, 1:][~is_word[:, 1:]])
+    assert np.array_equal(own[:, 1:][~is_word[:, 1:]], batch["target_in"][:, 1:][~is_word[:, 1:]])
 
 
 class Copier(nn.Module):

@@ -87,7 +87,7 @@ def test_a_graph_is_of_the_loss_that_the_run_was_trained_with(here):
     run = Run("mine")
     task, title = example(run, "I love you", "Je t'aime", None, None)
     graph = trace(run, task, title, readable=False)
-    batch = task.next_batch()
+    batch = task.batch(0)
     expected = task.loss(run.model, batch, run.recipe.training.label_smoothing) / batch.n_tokens
     (output,) = graph.outputs
     assert output.value.numbers.item() == expected.item()

@@ -27,7 +27,7 @@ from minitransformer.models.protocol import MODELS
 from minitransformer.runs.folder import _write_record as write_record
 from minitransformer.runs.folder import read_record
 from minitransformer.runs.run import Run
-from minitransformer.tasks import TASKS, Batch, ExampleTask, Translation, task_class
+from minitransformer.tasks import TASKS, Task, Translation, task_class
 
 SMALL = {
     "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
@@ -250,7 +250,7 @@ class NumbersData:
     length: int = 5
 
 
-class Numbers(ExampleTask):
+class Numbers(Task):
     """As `signs` of docs/your-data.md: it says nothing of how an input is read."""
 
     name = "numbers"
@@ -269,28 +269,17 @@ class Numbers(ExampleTask):
     def labels(cls, data, splits):
         return ["negative", "positive"]
 
-    def collate(self, examples, step):
-        rows, classes = zip(*examples, strict=True)
-        return Batch(np.stack(rows), np.array(classes))
+    def encode(self, example):
+        row, label = example
+        return {"input": row, "target": label}
 
 
-class OnlyPredicts(Numbers):
-    name = "only-predicts"
-
-    def predict(self, model, examples):
-        return [(str(row.tolist()), str(sign), "x") for row, sign in examples]
-
-
-class OnlyReads(Numbers):
-    name = "only-reads"
+class Reads(Numbers):
+    name = "reads"
 
     @classmethod
-    def read_example(cls, run, texts):
+    def read(cls, run, texts):
         return np.array(texts[0].split(), "float32"), 0
-
-
-class Both(OnlyPredicts, OnlyReads):
-    name = "reads-and-predicts"
 
     @classmethod
     def short_inputs(cls, data, tokenizer, splits):
@@ -336,7 +325,7 @@ class Flat(nn.Module):
 
 
 @pytest.mark.parametrize(("task", "verb"), [
-    (Numbers, "evaluate"), (OnlyPredicts, "evaluate"), (OnlyReads, "evaluate"), (Both, "predict"),
+    (Numbers, "evaluate"), (Reads, "predict"),
     (Says, "predict"), (Shouting, "translate"),
 ])  # fmt: skip
 def test_the_command_that_a_task_of_ones_own_prints_works(task, verb, command, monkeypatch):
@@ -367,7 +356,7 @@ import minigrad as mg
 from minigrad import nn
 from minitransformer import register_model, register_task
 from minitransformer.cli import main
-from minitransformer.tasks import Batch, ExampleTask
+from minitransformer.tasks import Task
 from beside import WIDTH
 
 @dataclass(frozen=True)
@@ -375,7 +364,7 @@ class SumsData:
     batch_size: int = 4
 
 @register_task
-class Sums(ExampleTask):
+class Sums(Task):
     name, Data, unit = "sums", SumsData, "lists"
     model_types = ()
 
@@ -389,9 +378,8 @@ class Sums(ExampleTask):
     def labels(cls, data, splits):
         return ["no", "yes"]
 
-    def collate(self, examples, step):
-        rows, classes = zip(*examples)
-        return Batch(np.stack(rows), np.array(classes))
+    def encode(self, example):
+        return {"input": example[0], "target": example[1]}
 
 @dataclass(frozen=True)
 class FlatConfig:

@@ -225,7 +225,7 @@ def test_the_first_step_of_a_recipe_is_as_on_the_cpu(gpu, name):
     task = kind.build(recipe, tokenizer, splits, labels)
     model = model_class(recipe.model_type)(kind.model_config(recipe.model, tokenizer, labels)).to("cuda")
     optimizer = optim.AdamW(model.parameters(), lr=1e-3)
-    batch = first_rows(task, task.next_batch(), 4)
+    batch = first_rows(task, task.batch(0), 4)
 
     def step():
         loss = task.loss(model, batch, recipe.training.label_smoothing) / batch.n_tokens
@@ -247,7 +247,7 @@ def trainer(folder, device):
     config = TrainConfig(steps=4, warmup_steps=2, checkpoint_every=2, validate_every=2, log_every=1)
     mg.manual_seed(0)
     model = Transformer(TransformerConfig(tokenizer.vocab_size, 8, 2, 16, 1, 1, 0.2, attention_dropout=0.2))
-    task = Translation(tokenizer, PAIRS, PAIRS[:3], 64, 0)
+    task = Translation(Translation.Data(max_tokens=64, max_length=64), PAIRS, PAIRS[:3], tokenizer, seed=0)
     return Trainer(model.double().to(device), task, config, folder)
 
 

@@ -558,9 +558,9 @@ def test_a_fine_tuned_vit_reads_pictures_as_its_export_does(tmp_path):
     assert main(["export", run, f"{hub}1"]) == 0
 
     trained = Run(run)
-    example = trained.task.read_example(trained, [str(tmp_path / "one.png")])
+    example = trained.task.read(trained, [str(tmp_path / "one.png")])
     np.testing.assert_array_equal(example[0], images[3].transpose(2, 0, 1) / np.float32(images.max()))
-    (logits,) = trained.task.of_run(trained, []).class_logits(trained.model, [example])
+    (logits,) = trained.task.of_run(trained, []).rows_of_logits(trained.model, [example])
     theirs = ViTForImageClassification.from_pretrained(f"{hub}1").eval()
     picture = Image.open(tmp_path / "one.png")
     pixels = AutoImageProcessor.from_pretrained(f"{hub}1")(picture, return_tensors="pt")["pixel_values"]

@@ -267,11 +267,11 @@ from minitransformer.cli import main
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which a test run under nohup ignores
 from minitransformer.tasks import Translation
-next_batch = Translation.next_batch
-def slow(task):
+batch = Translation.batch
+def slow(task, step):
     time.sleep(0.5)
-    return next_batch(task)
-Translation.next_batch = slow
+    return batch(task, step)
+Translation.batch = slow
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -464,16 +464,16 @@ def test_the_command_that_continues_a_run_names_the_recipe_as_it_was_given(cli, 
     from minitransformer.tasks import Translation
 
     (here / "own.toml").write_text('task = "translation"\n')
-    next_batch = Translation.next_batch
+    batch = Translation.batch
 
-    def interrupted(task):
+    def interrupted(task, step):
         signal.raise_signal(signal.SIGINT)
-        return next_batch(task)
+        return batch(task, step)
 
-    monkeypatch.setattr(Translation, "next_batch", interrupted)
+    monkeypatch.setattr(Translation, "batch", interrupted)
     code, _, err = cli("train", "own.toml", "--data", "pairs.tsv", *TINY)
     assert code == 1
-    monkeypatch.setattr(Translation, "next_batch", next_batch)
+    monkeypatch.setattr(Translation, "batch", batch)
     command = err[err.index("minitransformer train") :].split()
     assert command == ["minitransformer", "train", "own.toml", "--resume", "--run-dir", "runs/own"]
     assert cli(*command[1:])[0] == 0
