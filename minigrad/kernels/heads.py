@@ -31,7 +31,7 @@ def attend_to_views(
         return None  # the result has the mask's batch
     rows = shape[0] if kv is None else kv.shape[0]
     if rows != shape[0]:  # the beams of a sentence are more queries of its row
-        if is_causal or (mask is not None and (mask.dtype != bool or mask.ndim < 4)):
+        if is_causal or dropout_p or (mask is not None and (mask.dtype != bool or mask.ndim < 4)):
             return None
         x = x.reshape(rows, -1, x.shape[2])
         if mask is not None:

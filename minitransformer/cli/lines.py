@@ -28,16 +28,18 @@ def read_lines(what: str) -> Iterator[list[bytes]]:
     if sys.stdin.isatty():
         print(f"type texts to {what}, one per line; end with Ctrl-D", file=sys.stderr)
     stream: Any = sys.stdin.buffer
-    rest = block = stream.read1(BLOCK)
+    block = stream.read1(BLOCK)
     if not block:
         raise UserError(f"there is nothing to {what}.\nPass a text in quotes, or lines on standard input.")
+    parts: list[bytes] = []  # of a line whose end has not come
     while block:
-        *lines, rest = rest.split(b"\n")
-        if lines:
-            yield lines
+        first, *others = block.split(b"\n")
+        parts.append(first)
+        if others:
+            yield [b"".join(parts), *others[:-1]]
+            parts = others[-1:]
         block = stream.read1(BLOCK)
-        rest += block
-    if rest:
+    if rest := b"".join(parts):
         yield [rest]
 
 

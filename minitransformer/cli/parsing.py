@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ..base_config import Config
 from ..errors import UserError, did_you_mean, truncated_repr
@@ -124,6 +124,8 @@ class Parser(ArgumentParser):
                 group.add_argument(name, **settings | {"metavar": name.upper(), "default": MISSING})
                 continue
             flag = f"--{name.replace('_', '-')}"
+            if flag in self.flags:
+                raise UserError(f"there are two options {flag}.\nRename the field {name} of your own class.")
             group.add_argument(*filter(None, [SHORT.get(name), flag]), dest=name, **settings)
             self.flags.append(flag)
 
@@ -136,12 +138,18 @@ class Parser(ArgumentParser):
 
     def read_known(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         """The values that the words give, by name, and the words of unknown arguments."""
-        given, rest = self.parse_known_intermixed_args(list(map(_with_hyphens, words)))
+        end = [*words, "--"].index("--")
+        words = [*map(_with_hyphens, words[:end]), *words[end:]]
+        given, rest = self.parse_known_intermixed_args(words)
         values = {name: value for name, value in vars(given).items() if value is not MISSING}
         return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}, rest
 
     def error(self, message: str) -> NoReturn:
         message = one_line(message.removeprefix("argument "))
+        message = message.replace(
+            "expected one argument", "expected a value (--flag=VALUE if it begins with -)"
+        )
+        message = message.replace("ignored explicit argument", "takes no value, got")
         raise UserError(f"{message}.\n`{self.prog} --help` shows what it takes.")
 
     def _unknown_error(self, words: Sequence[str]) -> str:
@@ -180,26 +188,31 @@ def _parameters(target: Any) -> Iterator[tuple[str, Any, Any, bool]]:
 
 def _settings(kind: Any, default: Any, has_opposite: bool) -> dict[str, Any]:
     """What argparse needs to know of an annotation: bool, Literal, tuple, or another type, or None."""
-    is_optional = NoneType in get_args(kind)
-    kind = next(part for part in get_args(kind) if part is not NoneType) if is_optional else kind
+    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    kinds = [part for part in parts if part is not NoneType]
+    is_optional = len(kinds) < len(parts)
+    kind = kinds[0]
     if kind is bool:
         return {"action": BooleanOptionalAction if default is not False or has_opposite else "store_true"}
     if get_origin(kind) is Literal:
-        return {"choices": get_args(kind)}
+        choices = get_args(kind)
+        convert = _converter([type(choices[0])], is_optional)
+        return {"choices": [*choices, *([None] if is_optional else [])], "type": convert}
     if get_origin(kind) is tuple:
         each, *others = get_args(kind)
         nargs = ("+" if default is MISSING else "*") if others == [...] else 1 + len(others)
         return {**_settings(each, default, False), "nargs": nargs}
-    return {"type": _converter(kind, is_optional), "metavar": kind.__name__.upper()}
+    return {"type": _converter(kinds, is_optional), "metavar": kind.__name__.upper()}
 
 
-def _converter(kind: Callable[[str], Any], is_optional: bool) -> Callable[[str], Any]:
+def _converter(kinds: Sequence[Any], is_optional: bool) -> Callable[[str], Any]:
     def convert(word: str) -> Any:
         if is_optional and word == "None":
             return None
-        with suppress(ValueError):
-            return kind(word)
-        expected = "an integer" if kind is int else "a number"
+        for kind in kinds:
+            with suppress(ValueError):
+                return word if kind is Any else kind(word)
+        expected = "an integer" if kinds[-1] is int else "a number"
         raise ArgumentTypeError(f"expected {expected}, got {truncated_repr(word)}")
 
     return convert

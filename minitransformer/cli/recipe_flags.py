@@ -144,7 +144,7 @@ LENGTHS = ("block_size", "max_length")
 def check_one_file(argv: Sequence[str]) -> None:
     """Raise a UserError for two files after --data, such as parallel texts."""
     for i, word in enumerate(argv[:-2]):
-        if word == "--data" and not argv[i + 2].startswith("-"):
+        if word == "--data" and not any(each.startswith("-") for each in argv[i + 1 : i + 3]):
             first, second = map(shlex.quote, argv[i + 1 : i + 3])
             raise UserError(
                 f"--data takes one file, got {first} and {second}.\n"

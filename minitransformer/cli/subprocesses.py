@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-
-from ..training.signals import stop_signals
+from typing import Any
 
 
 def run_python(
@@ -17,15 +17,28 @@ def run_python(
 ) -> int:
     """Run `python` with these arguments and the import path of this process; returns the exit code.
 
-    Ctrl-C reaches both processes: KeyboardInterrupt is raised here once the other one has stopped. A second
-    Ctrl-C kills it.
+    Ctrl-C reaches both processes, other signals are passed on. KeyboardInterrupt is raised here once the
+    other process has stopped.
     """
     command = [sys.executable, "-P", *words]  # -P: the import path is only that of this process
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with stop_signals() as stopped:
-        done = subprocess.run(
-            command, env={**environment, **path}, stdin=subprocess.DEVNULL, stdout=stdout, check=False
-        )
-    if stopped.is_set():
+    received: list[int] = []
+
+    def handle(number: int, frame: Any) -> None:
+        received.append(number)
+        if number != signal.SIGINT:
+            process.send_signal(number)
+
+    numbers = [
+        n for name in ("SIGINT", "SIGTERM", "SIGHUP") if (n := getattr(signal, name, None)) is not None
+    ]
+    process = subprocess.Popen(command, env={**environment, **path}, stdin=subprocess.DEVNULL, stdout=stdout)
+    before = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if received:
         raise KeyboardInterrupt
-    return done.returncode
+    return process.returncode

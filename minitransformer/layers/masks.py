@@ -127,17 +127,10 @@ def resolve_mask(
     """
     length = q.array.shape[1]
     keys = (q if kv is None else kv).array.shape[1]
-    if is_causal and past:
-        is_causal = False
-        if length > 1:  # a single query attends to every key
-            visible = causal_mask(length, past).to(q.device)
-            mask = None if mask is None else attention_mask(mask, q)
-            if mask is not None and mask.is_floating_point():
-                mask = mask.masked_fill(~visible, -math.inf)
-            else:
-                mask = visible if mask is None else mask & visible
+    visible = causal_mask(length, past).to(q.device) if is_causal and past and length > 1 else None
+    is_causal = is_causal and not past  # a single query attends to every key
     if mask is None:
-        return None, is_causal
+        return visible, is_causal
     mask = attention_mask(mask, q)
     scores = (q.shape[0], num_heads, length, keys)
     if mask.dtype == bool and length == keys > 1 and mask.ndim == 2 and not mask.array[0, 0]:
@@ -148,6 +141,9 @@ def resolve_mask(
         fits = False
     if not fits:
         raise _shape_error(mask, scores)
+    if visible is not None:
+        is_bias = mask.is_floating_point()
+        mask = mask.masked_fill(~visible, -math.inf) if is_bias else mask & visible
     return mask, is_causal
 
 

@@ -165,6 +165,9 @@ def with_model(recipe: Recipe, model_type: str | None, preset_name: str | None) 
     config_class = model_class(model_type).config_class
     if not preset_name:
         settings |= sizes_of(recipe.model, config_class)
+    for name in ("head", "num_labels"):  # which the task needs
+        if hasattr(recipe.model, name) and name in config_class.__dataclass_fields__:
+            settings[name] = getattr(recipe.model, name)
     is_own = recipe.description.startswith(f"{recipe.name}, on ")  # by `with_own_data`
     other = f", with {preset_name or model_type}"
     description = (recipe.description if is_own else recipe.name).removesuffix(other) + other

@@ -146,8 +146,6 @@ def record_of(folder: Path) -> Record:
     record = read_record(folder)
     if record is None:
         raise _not_a_run(folder, "its run.json was not written by a training")
-    if record.tokenizer_sha256 and not (folder / "tokenizer.json").exists():
-        raise _not_a_run(folder, "it has no tokenizer.json")
     return record
 
 

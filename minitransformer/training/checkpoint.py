@@ -124,7 +124,7 @@ class Checkpoints:
         fix = (
             f"Choose one of best, last, {', '.join(names)}, average:N; with --ema-decay also ema."
             if names
-            else "Train a model first, or continue the run with --resume."
+            else "Restore its folder checkpoints, or train the run again."
         )
         raise CheckpointError(f"{self.folder} has no checkpoint {which!r}.\n{fix}")
 

@@ -401,7 +401,7 @@ def test_every_verb_has_help(cli, verb):
         ("train reverse --lr -1", "lr = -1.0 is out of range.", "Choose a value >= 0."),
         (f"train reverse --steps {'x' * 999}", "--steps: expected an integer, got", ""),
         ("translate", "the following arguments are required: RUN", ""),
-        ("translate mine --top-p", "--top-p: expected one argument.", ""),
+        ("translate mine --top-p", "--top-p: expected a value", ""),
         ("translate mine --length-penalty-form wu", "--length-penalty-form: invalid choice: 'wu'", ""),
         ("show mine yours", "unexpected argument 'yours'.", ""),
     ],
