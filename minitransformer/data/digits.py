@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from ..files import read_bytes
 from .batching import generator
-from .tables import LIMIT, DataError
+from .rows import LIMIT, DataError
 
 T = TypeVar("T")
 LEVELS = 16  # the largest pixel of the digits; white in a picture is brighter

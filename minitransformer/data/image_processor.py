@@ -23,7 +23,7 @@ from .digits import (
     read_array,
     with_8_bits,
 )
-from .tables import LIMIT, DataError
+from .rows import LIMIT, DataError
 
 PROCESSOR = "image_processor"  # in the `reading` of an imported run
 BILINEAR = 2  # Pillow's number

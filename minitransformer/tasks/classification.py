@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data.generated import brackets, space_characters
 from ..data.labels import LabelledText, label_sentences, read_labelled, sentence_splits
-from ..data.tables import FileFormat
+from ..data.rows import FileFormat
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
 from .metrics import Metric

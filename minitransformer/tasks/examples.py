@@ -11,7 +11,7 @@ import numpy as np
 from minigrad import Tensor, no_grad
 
 from ..data.batching import IGNORE, SHUFFLE, generator
-from ..data.datasets import DataError
+from ..data.rows import DataError
 from ..errors import UserError, counted
 from .base import Rows, Task, Trained
 from .predictions import Prediction

@@ -15,7 +15,6 @@ from minigrad import no_grad
 
 from ..base_config import Config
 from ..data.batching import IGNORE
-from ..data.datasets import DataError
 from ..data.digits import (
     DIGITS,
     WARPS,
@@ -29,6 +28,7 @@ from ..data.digits import (
 from ..data.image_processor import own_processor
 from ..data.labels import check_labels
 from ..data.masking import row_generator
+from ..data.rows import DataError
 from ..data.splits import Sources, Splits, example_line, user_splits
 from ..errors import UserError, check_range, counted
 from .base import Rows, Trained, check_dataset, register_task

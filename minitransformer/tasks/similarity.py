@@ -16,9 +16,8 @@ import numpy as np
 from minigrad import Tensor, no_grad
 
 from ..data.batching import pad_rows
-from ..data.datasets import read_pairs
 from ..data.labels import sentence_splits
-from ..data.tables import FileFormat
+from ..data.rows import FileFormat, read_pairs
 from ..errors import UserError
 from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import BERT_TOKENS

@@ -1,0 +1,789 @@
+"""Reads a user's file: rows of cells, and the columns of them that a task needs.
+
+The task's plain form (tabs, every line is data) is read as it is. Other tables need names of columns that
+are among ROLES. If these do not decide, an error shows the first rows and names the flag that does:
+--columns, --header, --format or --skip-bad-rows, each a key of [data].
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError, check_choice, counted, did_you_mean
+from ..files import check_is_text, one_line, read_bytes, shell_command
+
+LIMIT = 2**28  # bytes of a user's file
+SUFFIXES = {
+    ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json",
+    ".conllu": "conllu", ".conll": "conll", ".bio": "conll", ".iob": "conll", ".iob2": "conll",
+}  # fmt: skip
+KINDS = {
+    "plain": "plain text", "tsv": "TSV", "csv": "CSV", "jsonl": "JSON lines", "json": "JSON",
+    "conll": "CoNLL", "conllu": "CoNLL-U", "trec": "TREC's format", "fasttext": "fastText's format",
+}  # fmt: skip
+FORMATS = ("auto", *KINDS)
+
+# The names of columns that have a role. "answers.text" is `text` in the object `answers`.
+ALIASES = {
+    "text": """sentence content review review_text tweet tweet_text comment comment_text message sms body
+        document article headline title phrase utterance question query description name names line input""",
+    "label": """labels class category class_index class_label classification sentiment polarity emotion intent
+        target topic rating stars star_rating score y gold gold_label tag output spam coarse_label fine_label
+        label_coarse label_fine label_text label_name airline_sentiment toxic""",
+    "source": """src source_text src_text input input_text inputs prompt instruction question query article
+        document text dialogue dialog conversation context sentence1 sentence_1 text1 text_1 question1 premise
+        anchor original""",
+    "target": """tgt trg target_text tgt_text trg_text output output_text outputs completion response summary
+        highlights abstract answer reply reference sentence2 sentence_2 text2 text_2 question2 hypothesis
+        positive translation paraphrase corrected""",
+    "question": "query question_text q",
+    "context": "passage paragraph document text article story",
+    "answer": "answers answers.text answer_text answer.text short_answer",
+    "start": "answer_start answers.answer_start answer.answer_start",
+    "word": "words token tokens form",
+    "tag": "tags ner_tags ner labels pos_tags upos pos",
+    "turns": "messages utterances conversations dialog dialogue",
+}
+ROLES = {role: (role, *names.split()) for role, names in ALIASES.items()}
+IDS = ("", "#", "id", "idx", "index", "guid", "qid", "pair_id", "sentence_id", "uid", "uuid", "unnamed:_0")
+JUDGEMENTS = ("label", "gold_label", "is_duplicate", "score", "similarity", "quality", "relatedness")
+CODES = """af ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu he hi hr hu hy id is it
+    ja ka kk km kn ko ku la lt lv mk ml mn mr ms mt my nb ne nl nn no pa pl ps pt ro ru sk sl so sq sr sv sw
+    ta te th tl tr uk ur uz vi xh yi zh zu english french german spanish italian portuguese dutch russian
+    polish czech chinese japanese korean arabic turkish swedish finnish danish norwegian greek hebrew hindi
+    hungarian romanian ukrainian latin français deutsch español italiano"""
+LANGUAGES = {*CODES.split()}
+LABEL_FIRST = {  # pattern, names of columns, and how it is written
+    "trec": (re.compile(r"(([A-Z]{2,}):\w+) +(.+)"), ["fine", "label", "text"], "LABEL:fine text"),
+    "fasttext": (
+        re.compile(r"__label__(\S+)\s+((?!.*__label__).+)"),
+        ["label", "text"],
+        "__label__NAME text",
+    ),
+}
+CONLLU = ["id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"]
+TAGGED = "word<TAB>tag on each line, a blank line between sentences"
+BOT = ("assistant", "bot", "gpt", "model", "agent", "chatbot", "wizard")
+USER = ("user", "human", "customer", "apprentice", "client", "prompter")
+
+
+class DataError(UserError):
+    """Raised for data that is missing or invalid."""
+
+
+class BadRow(Exception):
+    """Raised for a row that cannot be used, with the reason."""
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """How a user's file is read: the keys of [data] that every task with text has.
+
+    "plain" is the task's own form, in which every line is data; "auto" is the form of the file's extension.
+    """
+
+    format: str = "auto"
+    header: bool | None = None
+    columns: str = ""
+    skip_bad_rows: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("format", self.format, FORMATS)
+
+    @classmethod
+    def of(cls, data: Any) -> FileFormat:
+        """The format in a [data] section, with defaults for missing keys."""
+        names = [each.name for each in fields(cls)]
+        return cls(**{name: getattr(data, name) for name in names if hasattr(data, name)})
+
+    @property
+    def chosen(self) -> list[str]:
+        """The columns that the user chose."""
+        return [] if self.is_plain or not self.columns else list(map(str.strip, self.columns.split(",")))
+
+    @property
+    def is_plain(self) -> bool:
+        return self.format == "plain"
+
+    def kind(self, path: str | Path, default: str) -> str:
+        """The format of a file: as the user says, or that of its extension."""
+        return self.format if self.format != "auto" else SUFFIXES.get(Path(path).suffix.lower(), default)
+
+
+AUTO = FileFormat()
+
+
+class Examples(list[Any]):
+    """The examples of a file, and `notes`: lines on how it was read, and on what looks wrong."""
+
+    def __init__(self, examples: Iterable[Any] = (), notes: Iterable[str] = ()) -> None:
+        super().__init__(examples)
+        self.notes = list(notes)
+
+
+Row = tuple[str, Any]  # its place ("mine.tsv, line 3"), and its cells or the BadRow
+
+
+@dataclass
+class Table:
+    """Rows of cells. `names` are those of a header or of fields, if any."""
+
+    path: str
+    kind: str
+    rows: list[Row]
+    names: list[str] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def file(self) -> str:
+        return Path(self.path).name
+
+    @property
+    def cells(self) -> list[list[Any]]:
+        """The cells of the rows that have some."""
+        return [cells for _, cells in self.rows if isinstance(cells, list)]
+
+    @property
+    def width(self) -> int:
+        """The number of columns: of the header, or of most rows."""
+        widths = Counter(map(len, self.cells))
+        return len(self.names) if self.names else widths.most_common(1)[0][0] if widths else 0
+
+
+# ---------------------------------------------------------------- from bytes to rows
+
+
+def read_utf8(path: str | Path) -> str:
+    r"""The text of a UTF-8 file without a byte-order mark, with \n as line ends."""
+    content = read_bytes(path, LIMIT)
+    check_is_text(path, content)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        name = Path(path).name
+        number = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path}, line {number}: not UTF-8.\nSave the file as UTF-8; if Windows wrote it: "
+            f"{shell_command(['iconv', '-f', 'WINDOWS-1252', '-t', 'UTF-8', Path(name)])} > utf8-{name}"
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_lines(path: str | Path) -> list[tuple[str, str]]:
+    """The place of each line of a UTF-8 file, for errors ("mine.tsv, line 3"), and the line."""
+    lines = read_utf8(path).removesuffix("\n").split("\n")
+    return [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1)]
+
+
+def read_table(path: str | Path, how: FileFormat, expected: str) -> Table:
+    """The table of a file, which is TSV if its name does not tell; `expected` is for errors."""
+    kind = how.kind(path, "tsv")
+    match kind:
+        case "plain" | "tsv":
+            rows = [(where, line.split("\t")) for where, line in read_lines(path) if line.strip()]
+            while rows and all(len(cells) > 2 and not cells[-1].strip() for _, cells in rows):
+                rows = [(where, cells[:-1]) for where, cells in rows]  # tabs at the end of all lines
+            table = Table(str(path), KINDS[kind], rows)
+            if how.format == "auto":
+                _check_quotes(table)
+            return table
+        case "csv":
+            return _read_csv(path)
+        case "json" | "jsonl":
+            rows = _objects(path, kind)
+            names = list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row))
+            values = lambda row: [row.get(name, "") for name in names] if isinstance(row, dict) else row
+            return Table(str(path), KINDS[kind], [(where, values(row)) for where, row in rows], names)
+        case "trec" | "fasttext":
+            pattern, names, shape = LABEL_FIRST[kind]
+            lines = [(where, line.strip()) for where, line in read_lines(path) if line.strip()]
+            wrong = lambda line: BadRow(f"expected {shape}, with one label, found {line[:60]!r}")
+            cells = lambda line: list(match.groups()) if (match := pattern.fullmatch(line)) else wrong(line)
+            return Table(str(path), KINDS[kind], [(where, cells(line)) for where, line in lines], names)
+    raise format_error(path, kind, expected)
+
+
+def format_error(path: str | Path, kind: str, expected: str) -> DataError:
+    """The error for a format that the task does not read."""
+    return DataError(
+        f"{path} is {KINDS[kind]}, which this task does not read.\n"
+        f"Write {expected}; --format plain reads every line unchanged."
+    )
+
+
+def _check_quotes(table: Table) -> None:
+    """Raise a DataError for a TSV file whose cells are quoted as in CSV."""
+    is_quoted = lambda cell: len(cell) > 1 and cell[0] == cell[-1] == '"'
+    columns = zip(*table.cells, strict=False)
+    whole = len(table.rows) > 1 and any(all(map(is_quoted, column)) for column in columns)
+    for where, cells in table.rows:
+        if whole or any(re.fullmatch('"(.*"")+.*"', cell) for cell in cells):
+            raise DataError(
+                f"{where} has a cell in quotes as in CSV: {_show(cells)}.\n"
+                f"Pass --format csv if quotes enclose cells, or --format tsv if they are part of the text."
+            )
+
+
+def _read_csv(path: str | Path) -> Table:
+    """A CSV file; its separator is that of a line `sep=;`, or the most frequent one of the first line."""
+    text = read_utf8(path)
+    declared = re.match("sep=(.)\n", text, re.IGNORECASE)
+    first = re.sub('"[^"]*"', "", text.partition("\n")[0])
+    separator = declared[1] if declared else max(",;\t", key=first.count)
+    csv.field_size_limit(LIMIT)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows: list[Row] = []
+    start = 1
+    try:
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                rows.append((f"{path}, line {start}", cells))
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{path}, line {start}: not valid CSV: {error}.\n"
+            f"Fix the quotes; if they are text and columns have tabs between them, pass --format tsv."
+        ) from None
+    kind = {";": "CSV with semicolons", "\t": "CSV with tabs"}.get(separator, "CSV")
+    return Table(str(path), kind, rows[1:] if declared else rows)
+
+
+def _objects(path: str | Path, kind: str) -> list[Row]:
+    """The objects of JSON lines, of a JSON list, or of the list `data` of a JSON object."""
+    lines = read_lines(path)
+    filled = [(where, line) for where, line in lines if line.strip()]
+    content = _attempt(_parse, "\n".join(line for _, line in lines)) if kind == "json" else None
+    if isinstance(content, BadRow) and not isinstance(_attempt(_parse, (filled or lines)[0][1]), dict):
+        raise DataError(f"{path}: {content}.\nWrite one object on each line, or a list of objects.")
+    if content is None or isinstance(content, BadRow):
+        return [(where, _attempt(lambda text: _flatten(_parse(text)), line)) for where, line in filled]
+    if isinstance(content, dict):
+        content = content["data"] if isinstance(content.get("data"), list) else [content]
+    objects = content if isinstance(content, list) else [content]
+    places = [f"{path}, object {number}" for number in range(1, len(objects) + 1)]
+    if any(isinstance(each, dict) and "paragraphs" in each for each in objects):
+        found = zip(places, objects, strict=True)
+        return [(where, _flatten(row)) for where, each in found for row in _squad_questions(each, where)]
+    return [(where, _attempt(_flatten, each)) for where, each in zip(places, objects, strict=True)]
+
+
+def _squad_questions(article: Any, where: str) -> list[Any]:
+    """The questions of an article of SQuAD's nested JSON (Rajpurkar et al. 2016), each with its context."""
+    try:
+        paragraphs = [(each["context"], each["qas"]) for each in article["paragraphs"]]
+        return [{"context": context, **question} for context, asked in paragraphs for question in asked]
+    except (KeyError, TypeError):
+        raise DataError(
+            f"{where}: not in SQuAD's form: {json.dumps(article)[:60]}.\n"
+            'Write {"paragraphs": [{"context": "...", "qas": [{"question": "...", "answers": [...]}]}]}.'
+        ) from None
+
+
+def _attempt(read: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return read(value)
+    except BadRow as problem:
+        return problem
+
+
+def _parse(text: str) -> Any:
+    try:
+        content = json.loads(text)
+        if "\\ud" in text.lower():  # a lone surrogate is not a character
+            json.dumps(content, ensure_ascii=False).encode()
+        return content
+    except (ValueError, RecursionError) as error:
+        raise BadRow(f"not valid JSON: {error}") from None
+
+
+def _flatten(content: Any) -> dict[str, Any]:
+    """The fields of an object: texts, numbers as texts, and lists; those of an inner object have a dot."""
+    if not isinstance(content, dict):
+        raise BadRow(f"expected an object, found {json.dumps(content)[:60]}")
+    flat: dict[str, Any] = {}
+    for name, value in content.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{key}": each for key, each in _flatten(value).items()}
+        else:
+            flat[name] = value if isinstance(value, list) else cell_text(value)
+    return flat
+
+
+def cell_text(value: Any) -> str:
+    """A JSON value as text; null and NaN are empty, and 1.0 is 1."""
+    if value is None or value != value:
+        return ""
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+# ---------------------------------------------------------------- the columns of a task
+
+
+def normal_name(name: str) -> str:
+    """The name of a column as written in ALIASES: "#1 String" is "1_string"."""
+    name = name.strip()
+    return name if name == "#" else re.sub(r"[\s-]+", "_", name.lstrip("# ").lower())
+
+
+def match_roles(names: Sequence[str], roles: Sequence[str]) -> list[list[int]]:
+    """The columns of each role by name; none or several if that is unclear."""
+    normal = [normal_name(name) for name in names]
+    found: list[list[int]] = []
+    for role in roles:
+        free = [i for i in range(len(names)) if [i] not in found]
+        exact = [i for i in free if normal[i] == role]
+        found.append(exact or [i for i in free if normal[i] in ROLES[role]])
+    if list(roles) == ["source", "target"] and found == [[], []]:
+        is_language = lambda name: name.removeprefix("translation.").split("_")[0] in LANGUAGES
+        both = [i for i, name in enumerate(normal) if is_language(name) and name not in IDS]
+        return [[i] for i in both] if len(both) == 2 else found
+    return found
+
+
+def select(
+    table: Table, labels: Sequence[str], roles: Sequence[str], how: FileFormat, optional: Sequence[str] = ()
+) -> list[Row]:
+    """The rows with the cells of these roles, in order, followed by those of `optional` roles, or None.
+
+    `labels` are the names of the roles in errors. A note in the table says which columns are read.
+    """
+    if not table.cells:
+        return table.rows
+    columns = find_columns(table, labels, roles, how)
+    is_plain = not (table.names or how.chosen or table.kind.startswith("CSV"))
+    form = "<TAB>".join(labels)
+    width = len(roles) if is_plain else table.width
+    more = [found[0] if len(found) == 1 else None for found in match_roles(table.names or (), optional)]
+    if table.names or how.chosen:
+        extra = [[] if i is None else [i] for i in more]
+        table.notes.append(_describe(table, dict(zip([*roles, *optional], [*columns, *extra], strict=True))))
+
+    def chosen(cells: list[Any]) -> list[Any]:
+        cells = cells[:width] if not any(map(str.strip, cells[width:])) else cells
+        if len(cells) != width:
+            is_lines = table.kind in (KINDS["tsv"], KINDS["plain"]) and not how.chosen
+            found = counted(len(cells) - 1, "tab") if is_lines else counted(len(cells), "column")
+            found = "no tab" if len(cells) == 1 and is_plain else found
+            expected = form if is_plain else counted(width, "column")
+            raise BadRow(f"expected {expected}, found {found}: {_show(cells)}")
+        values = [_join([cells[i] for i in found]) for found in columns]
+        empty = [label for label, value in zip(labels, values, strict=True) if not value]
+        if empty and table.names:
+            raise BadRow(f"the {empty[0]} is missing or empty: {_show(cells)}")
+        if empty:
+            raise BadRow(f"expected {form}, found an empty side: {_show(cells)}")
+        if table.names == [str(cell).strip() for cell in cells]:
+            raise BadRow(f"repeats the header: {_show(cells)}")
+        return [*values, *(None if i is None else cells[i] for i in more)]
+
+    return [(where, _attempt(chosen, x) if isinstance(x, list) else x) for where, x in table.rows]
+
+
+def _join(cells: Sequence[Any]) -> Any:
+    """The text of cells, or a list; empty if there are no words. Line ends and tabs become spaces, so that
+    positions do not change."""
+    if len(cells) == 1 and isinstance(cells[0], list):
+        return cells[0]
+    texts = [re.sub(r"[\n\r\t]", " ", str(cell)) for cell in cells if str(cell).strip()]
+    return texts[0] if len(texts) == 1 else " ".join(map(str.strip, texts))
+
+
+def _show(cells: Sequence[Any]) -> str:
+    return repr(" | ".join(str(cell).strip() for cell in cells)[:80])
+
+
+def _describe(table: Table, read: dict[str, list[int]]) -> str:
+    """A note of the columns that are read, and of those that are not."""
+    names = table.names or [""] * table.width
+    shown = [name or f"column {i}" for i, name in enumerate(names, 1)]
+    named = {role: "+".join(shown[i] for i in found) for role, found in read.items() if found}
+    listed = ", ".join(x if normal_name(name) == x else f"{name} as {x}" for x, name in named.items())
+    used = [i for found in read.values() for i in found]
+    ignored = [name for i, name in enumerate(shown) if i not in used and table.names]
+    rest = f"; not read: {', '.join(ignored[:10])}{', ...' if ignored[10:] else ''}" if ignored else ""
+    return one_line(f"{table.file}: {table.kind}: {listed}{rest}")
+
+
+def ask(table: Table, problem: str, fix: str) -> DataError:
+    """The error for a file that can be read in several ways: its first rows, and the flag that decides."""
+    names = table.names or range(1, table.width + 1)
+    shown = [
+        f"  {where.removeprefix(table.path + ', ')}: "
+        + " | ".join(f"{name}={str(cell)[:30]!r}" for name, cell in zip(names, cells, strict=False))
+        for where, cells in table.rows
+        if isinstance(cells, list)
+    ]
+    return DataError("\n".join([f"{table.path} {problem}:", *(one_line(x)[:200] for x in shown[:3]), fix]))
+
+
+def find_columns(
+    table: Table, labels: Sequence[str], roles: Sequence[str], how: FileFormat
+) -> list[list[int]]:
+    """The columns of each role, whose texts are joined; a DataError that asks for them if that is unclear."""
+    _take_header(table, labels, roles, how)
+    n = len(roles)
+    these = " and ".join(labels)
+    example = f"such as --columns {_suggest(table, roles)}"
+    if how.chosen:
+        if len(how.chosen) != n or len(set(how.chosen)) < n:
+            problem = f"--columns {how.columns} must name {counted(n, 'different column')}, of {these}"
+            raise DataError(f"{problem}.\nJoin several as one with +, {example}.")
+        return [_columns_of(table, name) for name in how.chosen]
+    if table.names is not None:
+        found = match_roles(table.names, roles)
+        if all(len(columns) == 1 for columns in found):
+            return found
+        unclear = next(label for label, columns in zip(labels, found, strict=True) if len(columns) != 1)
+        problem = f"does not say which column is the {unclear}; there are {', '.join(table.names)[:200]}"
+        raise ask(table, one_line(problem), f"Name those of {these} (+ joins several), {example}.")
+    if table.width > n and not how.is_plain:
+        whole = "; --format plain reads whole lines" if n == 1 else ""
+        problem = f"has {table.width} columns; which {'is' if n == 1 else 'are'} {these}"
+        raise ask(table, problem, f"Name them by number in this order, {example}{whole}.")
+    if n > 1 and all(len(cells) == 1 for cells in table.cells):
+        line = table.cells[0][0]
+        flags = [name for name, (pattern, *_) in LABEL_FIRST.items() if pattern.fullmatch(line.strip())]
+        flags += ["jsonl"] if line.startswith("{") else []
+        flags += ["csv"] if any(all(x in cells[0] for cells in table.cells) for x in ",;") else []
+        fix = (
+            f"pass --format {flags[0]}."
+            if flags
+            else f"of parallel files: paste {table.file} OTHER > pairs.tsv"
+        )
+        raise DataError(
+            f"{table.rows[0][0]}: expected {'<TAB>'.join(labels)}, found no tab: {_show([line])}.\n"
+            f"Put a tab between the columns; {fix}"
+        )
+    return [[i] for i in range(n)]
+
+
+def _take_header(table: Table, labels: Sequence[str], roles: Sequence[str], how: FileFormat) -> None:
+    """If the first row is a header, make it the names of the columns; a DataError if that is unclear."""
+    if table.names is not None or how.is_plain or how.header is False:
+        return
+    first = table.cells[0]
+    by_name = bool(how.chosen) and not all(re.fullmatch(r"[\d+]+", name) for name in how.chosen)
+    is_short = all(len(cell.split()) <= 3 for cell in first)
+    if how.header or by_name or (is_short and all(match_roles(first, roles))):
+        table.names = list(map(str.strip, first))
+        while len(table.names) > 1 and table.names[-1] == "":
+            table.names.pop()
+        table.rows = table.rows[1:]
+        table.kind += " with a header"
+    elif reason := _doubt(table, first, is_short, roles, how):
+        raise ask(
+            table,
+            f"may start with a header, because {one_line(reason)}",
+            f"Pass --header if the first row names the columns, or --no-header if it is data; "
+            f"--columns {_suggest(table, roles)} says which are {' and '.join(labels)}.",
+        )
+
+
+def _doubt(table: Table, first: list[str], is_short: bool, roles: Sequence[str], how: FileFormat) -> str:
+    """Why the first row, whose names are not those of the roles, may be a header all the same."""
+    others = table.cells[1:]
+    common = {*IDS, *JUDGEMENTS, *(name for role in roles for name in ROLES[role])} - {""}
+    known = [cell for cell in first if normal_name(cell) in common]
+    if known and others and is_short:
+        return f"{known[0]!r} is a common name of a column"
+    places = how.chosen or list(map(str, range(1, len(roles) + 1)))
+    if "label" in roles and len(others) > 3 and places[roles.index("label")].isdecimal():
+        label, *rest = [cells[i] for cells in table.cells if (i := int(places[-1]) - 1) < len(cells)] or [""]
+        counts = Counter(rest)
+        if label not in counts and min(counts.values(), default=0) > 1:
+            return f"the labels are {', '.join(sorted(counts)[:10])}, and {label!r} once"
+    return "most CSV files do" if table.kind.startswith("CSV") else ""
+
+
+def _suggest(table: Table, roles: Sequence[str]) -> str:
+    """An example of --columns: those that match, or the next of the others."""
+    if table.names is None:
+        is_index = table.width > len(roles) and all(cells[0].strip().isdecimal() for cells in table.cells)
+        numbers = [i + 1 + is_index for i in range(len(roles))]
+        return ",".join(map(str, [*numbers[:-1], max(table.width, 2)] if roles[-1] == "tag" else numbers))
+    names = table.names
+    found = match_roles(names, roles)
+    rest = (name for i, name in enumerate(names) if [i] not in found and normal_name(name) not in IDS)
+    chosen = ["+".join(names[i] for i in columns) or next(rest, "NAME") for columns in found]
+    return one_line(shell_command([",".join(chosen)]))
+
+
+def _columns_of(table: Table, name: str) -> list[int]:
+    """The columns of a name or a number, or of several with + between them."""
+    names = table.names or []
+    for known in (names, [normal_name(x) for x in names], [x.rpartition(".")[2] for x in names]):
+        found = [i for i, each in enumerate(known) if each in (name, normal_name(name))]
+        if len(found) == 1:
+            return found
+    if name.isdecimal() and 1 <= int(name) <= table.width:
+        return [int(name) - 1]
+    if "+" in name.strip("+"):
+        return [i for part in name.split("+") for i in _columns_of(table, part.strip())]
+    problem = f"has {'two columns' if name in names else 'no column'} {name!r}"
+    hint = f"{did_you_mean(name, names)} ".lstrip()
+    fix = f"{hint}Pass --columns with names of the header, or with numbers, from 1 to {table.width}."
+    raise ask(table, problem, fix)
+
+
+# ---------------------------------------------------------------- from rows to examples
+
+
+def convert(table: Table, rows: Iterable[Row], how: FileFormat, make: Callable[..., Any]) -> Examples:
+    """`make(where, cells)` of each row, and the table's notes. All rows that cannot be used are one error, or
+    are left out with --skip-bad-rows."""
+    found, bad = Examples(), []
+    for where, cells in rows:
+        made = cells if isinstance(cells, BadRow) else _attempt(partial(make, where), cells)
+        if isinstance(made, BadRow):
+            bad.append(f"{where}: {made}")
+        else:
+            found.append(made)
+    if len(bad) == 1 and not how.skip_bad_rows:
+        raise DataError(f"{bad[0]}.\nFix the row, or leave it out with --skip-bad-rows.")
+    if bad and not how.skip_bad_rows:
+        shown = [f"  {line}" for line in bad[:10]] + [f"  and {len(bad) - 10:,} more"] * (len(bad) > 10)
+        first = f"{table.path}: {len(bad):,} of {len(found) + len(bad):,} rows cannot be used:"
+        raise DataError("\n".join([first, *shown, "Fix them, or leave them out with --skip-bad-rows."]))
+    found.notes = table.notes
+    if bad:
+        verb = "is" if len(bad) == 1 else "are"
+        found.notes.append(f"warning: {table.file}: {counted(len(bad), 'row')} {verb} left out; {bad[0]}")
+    return found
+
+
+def check_any(path: str | Path, examples: Examples, expected: str) -> Examples:
+    """The examples; a DataError if there are none."""
+    if not examples:
+        what = "sentence pairs" if expected.startswith("source<TAB>") else "examples"
+        raise DataError(f"{path} has no {what}.\nWrite {expected}.")
+    return examples
+
+
+def texts_of(cells: Sequence[Any]) -> list[str]:
+    """Cells that are texts, without spaces around them."""
+    if lists := [cell for cell in cells if not isinstance(cell, str)]:
+        raise BadRow(f"expected a text, found a list: {lists[0]!r:.60}")
+    return [cell.strip() for cell in cells]
+
+
+def read_fields(path: str | Path, *names: str, how: FileFormat = AUTO) -> Examples:
+    """The place of each row of a file, and its cells with these names, the last words of which are roles."""
+    expected = f"{'<TAB>'.join(names)} on each line"
+    table = read_table(path, how, expected)
+    rows = select(table, names, [name.rpartition(" ")[2] for name in names], how)
+    return check_any(path, convert(table, rows, how, lambda where, x: (where, texts_of(x))), expected)
+
+
+def read_pairs(path: str | Path, how: FileFormat = AUTO, same_meaning: bool = False) -> Examples:
+    """The pairs of a file with `source<TAB>target` on each line, or of another format.
+
+    Blank lines are skipped. In JSON objects with a list of messages, each reply is a target, and all turns
+    before it are its source. With `same_meaning`, a column that says which pairs mean the same is an error.
+    """
+    expected = "source<TAB>target on each line"
+    table = read_table(path, how, expected)
+    for i, name in enumerate(table.names or ()):
+        is_list = any(isinstance(cells[i], list) for cells in table.cells)
+        if is_list and ([name] == how.chosen if how.chosen else normal_name(name) in ROLES["turns"]):
+            return _read_dialogues(table, name, i, how)
+    rows = select(table, ["source", "target"], ["source", "target"], how)
+    judged = [name for name in table.names or () if normal_name(name) in JUDGEMENTS]
+    if same_meaning and judged and not how.chosen:
+        raise DataError(
+            f"{table.file}: the column {judged[0]} says which pairs mean the same, but all must.\n"
+            f"Remove the other pairs, then name the columns, such as --columns sentence1,sentence2."
+        )
+    return check_any(path, convert(table, rows, how, lambda _, cells: tuple(texts_of(cells))), expected)
+
+
+def read_prefixed(path: str | Path, how: FileFormat = AUTO) -> Examples:
+    """The pairs of a file with `prefix: source<TAB>target` on each line, or of another format."""
+
+    def pair(_: str, cells: list[Any]) -> tuple[str, str]:
+        source, target = texts_of(cells)
+        prefix, _, text = source.partition(":")
+        if not prefix.strip() or not text.strip():
+            raise BadRow(f"expected a prefix before the source, such as 'negate: ', found {source[:60]!r}")
+        return source, target
+
+    expected = "prefix: source<TAB>target on each line"
+    table = read_table(path, how, expected)
+    rows = select(table, ["prefix: source", "target"], ["source", "target"], how)
+    return check_any(path, convert(table, rows, how, pair), expected)
+
+
+def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
+    """The lines of a file, including blank ones; or one text per row of a table (CSV, JSON lines, ...)."""
+    if how.kind(path, "tsv" if how.chosen else "plain") != "plain":
+        table = read_table(path, how, "a text on each line")
+        return convert(
+            table, select(table, ["text"], ["text"], how), how, lambda _, x: (texts_of(x), x[0])[1]
+        )
+    lines = [line for _, line in read_lines(path)]
+    tabs = {line.count("\t") for line in lines if line.strip()}
+    if how.header and lines:
+        return Examples(lines[1:], [f"{Path(path).name}: without its header, {lines[0].strip()[:60]}"])
+    if len(tabs) != 1 or tabs == {0} or how.is_plain:
+        return Examples(lines)
+    note = f"warning: {Path(path).name}: every line has {counted(min(tabs), 'tab')}, read as text"
+    return Examples(lines, [f"{note}; if these are columns, --columns 1 reads the first"])
+
+
+def read_long_text(path: str | Path, how: FileFormat = AUTO) -> str:
+    """The text of a UTF-8 file of at least 100 characters."""
+    return read_noted_text(path, how)[0]
+
+
+def read_noted_text(path: str | Path, how: FileFormat = AUTO) -> tuple[str, list[str]]:
+    """`read_long_text`, and notes on how the file was read. Each text of a table is a line."""
+    found = read_texts(path, how)
+    whole = read_utf8(path)
+    text = whole if found == whole.removesuffix("\n").split("\n") else "".join(f"{x}\n" for x in found)
+    if len(text) < 100:
+        length = counted(len(text), "character")
+        raise DataError(f"{path} has {length}, expected at least 100.\nPass a longer text.")
+    return text, found.notes
+
+
+# ---------------------------------------------------------------- dialogues
+
+
+def history(turns: Sequence[tuple[str, str]]) -> str:
+    """The turns of a dialogue, (user, bot), as a source; the last one has no reply yet."""
+    return " ".join(f"user: {said} bot: {reply}" if reply else f"user: {said}" for said, reply in turns)
+
+
+def _read_dialogues(table: Table, name: str, column: int, how: FileFormat) -> Examples:
+    """Each reply as a target, with all turns before it as its source."""
+    left_out = Counter[str]()
+
+    def pairs(_: str, cells: list[Any]) -> list[tuple[str, str]]:
+        turns = cells[column] or []
+        if not isinstance(turns, list):
+            raise BadRow(f"expected a list of turns in {name}, found {turns!r:.60}")
+        said = list(map(_turn, turns))
+        first = next((i for i, (speaker, _) in enumerate(said) if speaker != "system"), len(said))
+        exchanges = _exchanges([(x or ("user", "bot")[i % 2], y) for i, (x, y) in enumerate(said[first:])])
+        left_out["system message"] += first
+        left_out["object"] += not exchanges
+        return [(history([*exchanges[:n], (x, "")]), reply) for n, (x, reply) in enumerate(exchanges)]
+
+    found = convert(table, table.rows, how, pairs)
+    notes = [
+        *found.notes,
+        f"{table.file}: {table.kind}: each reply in {name}, with the turns before it",
+        f"warning: {table.file}: replies of one dialogue can be in several splits; --validation-data and "
+        f"--test-data keep them apart",
+    ]
+    why = {"system message": "not read", "object": f"left out, without a reply in {name}"}
+    for what, n in left_out.items():
+        verb = "is" if n == 1 else "are"
+        notes += [f"warning: {table.file}: {counted(n, what)} {verb} {why[what]}"] * (n > 0)
+    examples = Examples([pair for each in found for pair in each], notes)
+    return check_any(table.path, examples, f"at least two turns in {name}")
+
+
+def _turn(turn: Any) -> tuple[str, str]:
+    """The speaker, if the turn has one, and the text of a turn."""
+    turn = {"text": turn} if isinstance(turn, str) else turn
+    values = {key.lower(): value for key, value in turn.items()} if isinstance(turn, dict) else {}
+    who = [values[key] for key in ("role", "from", "speaker", "name") if key in values]
+    said = [values[key] for key in ("content", "value", "text", "utterance", "message") if key in values]
+    if not (said and isinstance(said[0], str) and said[0].strip()):
+        raise BadRow(f"a turn without text: {turn!r:.60}")
+    return str(who[0]).lower() if who else "", re.sub(r"[\n\r\t]", " ", said[0]).strip()
+
+
+def _exchanges(turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What the user said, who speaks first, and what was replied; turns of one speaker are joined."""
+    speakers = list(dict.fromkeys(speaker for speaker, _ in turns))
+    if len(speakers) > 2:
+        raise BadRow(f"expected 2 speakers, found {len(speakers)}: {', '.join(speakers)[:60]}")
+    if speakers and (speakers[0] in BOT or (speakers[1:] and speakers[1] in USER)):
+        raise BadRow(f"the dialogue starts with a reply: {turns[0][1][:60]!r}")
+    joined = [" ".join(text for _, text in group) for _, group in groupby(turns, itemgetter(0))]
+    return list(zip(joined[::2], joined[1::2], strict=False))
+
+
+# ---------------------------------------------------------------- tagged words
+
+
+def read_words(path: str | Path, how: FileFormat) -> Examples:
+    """The sentences of a file: lists of (place, word, tag)."""
+    kind = how.kind(path, "tsv")
+    if kind in ("json", "jsonl"):
+        table = read_table(path, how, TAGGED)
+        return convert(table, select(table, ["words", "tags"], ["word", "tag"], how), how, _pair_lists)
+    if kind not in ("plain", "tsv", "conll", "conllu"):
+        raise format_error(path, kind, TAGGED)
+    table, number = _word_lines(path, kind)
+    if kind == "conllu":
+        table.names = CONLLU
+        how = how if how.chosen else replace(how, columns="form,upos")
+    elif kind == "conll" and table.width > 2 and not how.chosen:
+        is_index = all(cells[0].isdecimal() for cells in table.cells)
+        how = how if is_index else replace(how, columns=f"1,{table.width}")
+    elif how.format == "auto" and table.width == len(CONLLU):
+        raise ask(
+            table, "has as many columns as CoNLL-U", "Pass --format conllu if it is, or --format conll."
+        )
+    sentences: dict[int, list[Row]] = {}
+    for where, cells in select(table, ["word", "tag"], ["word", "tag"], how):
+        if isinstance(cells, list) and kind != "conllu" and len(cells[0].split()) > 1:
+            cells = BadRow(f"a word contains a space: {cells[0][:60]!r}; write each word on its own line")
+        sentences.setdefault(number[where], []).append((where, cells))
+    rows: list[Row] = []
+    for lines in sentences.values():
+        bad = [(where, cells) for where, cells in lines if isinstance(cells, BadRow)]
+        rows += bad or [(lines[0][0], [(where, *cells) for where, cells in lines])]
+    words = lambda _, lines: [(at, "".join(word.split()), tag.strip()) for at, word, tag in lines]
+    return convert(table, rows, how, words)
+
+
+def _word_lines(path: str | Path, kind: str) -> tuple[Table, dict[str, int]]:
+    """The lines with words, split at tabs or else at spaces, and the number of each one's sentence."""
+    lines = read_lines(path)
+    data = [line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
+    tabs = kind == "conllu" or (kind != "plain" and bool(data) and all("\t" in line for line in data))
+    split = (lambda line: line.rstrip().split("\t")) if tabs else str.split
+    width = Table("", "", [("", split(line)) for line in data]).width
+    table = Table(str(path), KINDS["conll" if kind == "tsv" else kind], [])
+    number: dict[str, int] = {}
+    sentence = comments = 0
+    for where, line in lines:
+        cells = split(line)
+        is_first = not table.rows or number[table.rows[-1][0]] != sentence
+        if not line.strip() or cells[0] == "-DOCSTART-":
+            sentence += 1
+        elif (
+            (line.startswith("#") or re.search("[-.]", cells[0]))
+            if kind == "conllu"
+            else (kind != "plain" and line.startswith("#") and is_first and len(cells) != width)
+        ):
+            comments += 1
+        else:
+            number[where] = sentence
+            table.rows.append((where, [cells[0], *cells[1:][-1:]] if kind == "plain" else cells))
+    what = "comments, ranges of words and empty nodes" if kind == "conllu" else "comments"
+    table.notes += [f"{table.file}: not read: {counted(comments, 'line')} of {what}"] * (comments > 0)
+    return table, number
+
+
+def _pair_lists(where: str, cells: Sequence[Any]) -> list[tuple[str, str, str]]:
+    """The words and tags of a JSON object."""
+    words, tags = ([cell_text(x).strip() for x in x] if isinstance(x, list) else [""] for x in cells)
+    if len(words) != len(tags) or not all(words + tags):
+        raise BadRow(f"expected a list of words and one of as many tags, found {_show(cells)}")
+    return [(where, "".join(word.split()), tag) for word, tag in zip(words, tags, strict=True)]
