@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import counted, did_you_mean
+from ..errors import did_you_mean
 from .batching import generator
 from .phrasebook import Pair, Sentence, phrasebook
 from .phrasebook.grammar import NEGATION, QUESTION, STATEMENT, Parts
@@ -23,12 +23,10 @@ from .phrasebook.lexicon import IL
 from .rows import (
     AUTO,
     ROLES,
-    TAGGED,
     BadRow,
     DataError,
     Examples,
     FileFormat,
-    check_any,
     convert,
     normal_name,
     read_fields,
@@ -39,7 +37,6 @@ from .rows import (
 )
 
 ANSWERS = 4  # random stream
-ANSWERED = "question<TAB>context<TAB>answer on each line"
 _TYPES = {
     "person": "people family friends",
     "animal": "animals cattle",
@@ -312,8 +309,6 @@ def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
     """The sentences of a file with word<TAB>tag on each line, and a blank line after each sentence, or of
     another format (see `rows`). If one tag is B-type or I-type, all others must be of these types, or O."""
     sentences = read_words(path, how)
-    if not sentences:
-        raise DataError(f"{path} has no words.\nWrite {TAGGED}.")
     tags = [tag for sentence in sentences for _, _, tag in sentence]
     if any(tag != "O" and is_bio(tag) for tag in tags) and not all(map(is_bio, tags)):
         where, tag = next(
@@ -324,14 +319,12 @@ def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
             f"Write all tags in BIO."
         )
     examples = [TaggedSentence(*map(tuple, list(zip(*sentence, strict=True))[1:])) for sentence in sentences]
-    if {*tags} == {"_"}:
-        raise DataError(f"{path}: all tags are _.\nName another column, such as --columns form,xpos.")
     if how.is_plain:
         return Examples(examples)
-    if not how.chosen and len({*tags}) > max(50, len(tags) // 10):
+    if not how.chosen and ({*tags} == {"_"} or len({*tags}) > max(50, len(tags) // 10)):
         raise DataError(
-            f"{path}: {len({*tags}):,} different tags of {len(tags):,} words, such as {tags[0][:60]!r}.\n"
-            f"Name the columns of word and tag, such as --columns 1,2."
+            f"{path}: {len({*tags}):,} different tags of {len(tags):,} words, such as {tags[0]!r:.60}.\n"
+            f"Name the columns of word and tag, such as --columns form,xpos or --columns 1,2."
         )
     return Examples(examples, [*sentences.notes, *describe_labels(Path(path).name, "tags", tags)])
 
@@ -339,19 +332,14 @@ def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
 def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
     """The examples of a file with question<TAB>context<TAB>answer on each line, or of another format, such as
     SQuAD's JSON, which may have several right answers; questions without an answer are left out."""
-    names = ("question", "context", "answer")
-    table = read_table(path, how, ANSWERED)
-    answers = [
-        i for i, x in enumerate(table.names or ()) if normal_name(x) in (how.chosen or ROLES["answer"])
-    ]
+    table = read_table(path, how, "question", "context", "answer")
+    names = how.chosen or ROLES["answer"]
+    answers = [i for i, x in enumerate(table.names or ()) if normal_name(x) in names]
     kept = [row for row in table.rows if isinstance(row[1], BadRow) or all(row[1][i] != [] for i in answers)]
-    left_out, table.rows = len(table.rows) - len(kept), kept
-    if left_out:
-        verb = "is" if left_out == 1 else "are"
-        questions = f"{counted(left_out, 'question')} without an answer"
-        table.notes.append(f"warning: {table.file}: {questions} {verb} left out")
-    rows = select(table, names, names, how, optional=["start"])
-    return check_any(path, convert(table, rows, how, lambda _, cells: _answered_row(*cells)), ANSWERED)
+    if left_out := len(table.rows) - len(kept):
+        table.rows = kept
+        table.notes.append(f"warning: {table.path.name}: questions without an answer, left out: {left_out:,}")
+    return convert(table, select(table, "start"), lambda _, cells: _answered_row(*cells))
 
 
 def _answered_row(question: Any, context: Any, answer: Any, start: Any) -> Question:

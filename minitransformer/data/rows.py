@@ -20,7 +20,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError, check_choice, counted, did_you_mean
+from ..errors import UserError, check_choice, counted
 from ..files import check_is_text, one_line, read_bytes, shell_command
 
 LIMIT = 2**28  # bytes of a user's file
@@ -64,16 +64,11 @@ CODES = """af ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl 
     polish czech chinese japanese korean arabic turkish swedish finnish danish norwegian greek hebrew hindi
     hungarian romanian ukrainian latin français deutsch español italiano"""
 LANGUAGES = {*CODES.split()}
-LABEL_FIRST = {  # pattern, names of columns, and how it is written
-    "trec": (re.compile(r"(([A-Z]{2,}):\w+) +(.+)"), ["fine", "label", "text"], "LABEL:fine text"),
-    "fasttext": (
-        re.compile(r"__label__(\S+)\s+((?!.*__label__).+)"),
-        ["label", "text"],
-        "__label__NAME text",
-    ),
+LABEL_FIRST = {  # of formats: a pattern, and the names of its groups
+    "trec": (r"(([A-Z]{2,}):\w+) +(.+)", ["fine", "label", "text"]),
+    "fasttext": (r"__label__(\S+)\s+((?!.*__label__).+)", ["label", "text"]),
 }
 CONLLU = ["id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"]
-TAGGED = "word<TAB>tag on each line, a blank line between sentences"
 BOT = ("assistant", "bot", "gpt", "model", "agent", "chatbot", "wizard")
 USER = ("user", "human", "customer", "apprentice", "client", "prompter")
 
@@ -104,8 +99,8 @@ class FileFormat:
     @classmethod
     def of(cls, data: Any) -> FileFormat:
         """The format in a [data] section, with defaults for missing keys."""
-        names = [each.name for each in fields(cls)]
-        return cls(**{name: getattr(data, name) for name in names if hasattr(data, name)})
+        known: dict[str, Any] = {each.name: getattr(data, each.name, each.default) for each in fields(cls)}
+        return cls(**known)
 
     @property
     def chosen(self) -> list[str]:
@@ -137,17 +132,23 @@ Row = tuple[str, Any]  # its place ("mine.tsv, line 3"), and its cells or the Ba
 
 @dataclass
 class Table:
-    """Rows of cells. `names` are those of a header or of fields, if any."""
+    """Rows of cells; those with `labels` are read. `names` are those of a header or of fields, if any."""
 
-    path: str
+    path: Path
+    how: FileFormat
+    labels: Sequence[str]  # the last word of each is a role
     kind: str
     rows: list[Row]
     names: list[str] | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
-    def file(self) -> str:
-        return Path(self.path).name
+    def roles(self) -> list[str]:
+        return [label.rpartition(" ")[2] for label in self.labels]
+
+    @property
+    def form(self) -> str:
+        return "<TAB>".join(self.labels)
 
     @property
     def cells(self) -> list[list[Any]]:
@@ -186,39 +187,40 @@ def read_lines(path: str | Path) -> list[tuple[str, str]]:
     return [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1)]
 
 
-def read_table(path: str | Path, how: FileFormat, expected: str) -> Table:
-    """The table of a file, which is TSV if its name does not tell; `expected` is for errors."""
+def read_table(path: str | Path, how: FileFormat, *labels: str) -> Table:
+    """The table of a file, which is TSV if its name does not tell."""
     kind = how.kind(path, "tsv")
-    match kind:
-        case "plain" | "tsv":
-            rows = [(where, line.split("\t")) for where, line in read_lines(path) if line.strip()]
-            while rows and all(len(cells) > 2 and not cells[-1].strip() for _, cells in rows):
-                rows = [(where, cells[:-1]) for where, cells in rows]  # tabs at the end of all lines
-            table = Table(str(path), KINDS[kind], rows)
-            if how.format == "auto":
-                _check_quotes(table)
-            return table
-        case "csv":
-            return _read_csv(path)
-        case "json" | "jsonl":
-            rows = _objects(path, kind)
-            names = list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row))
-            values = lambda row: [row.get(name, "") for name in names] if isinstance(row, dict) else row
-            return Table(str(path), KINDS[kind], [(where, values(row)) for where, row in rows], names)
-        case "trec" | "fasttext":
-            pattern, names, shape = LABEL_FIRST[kind]
-            lines = [(where, line.strip()) for where, line in read_lines(path) if line.strip()]
-            wrong = lambda line: BadRow(f"expected {shape}, with one label, found {line[:60]!r}")
-            cells = lambda line: list(match.groups()) if (match := pattern.fullmatch(line)) else wrong(line)
-            return Table(str(path), KINDS[kind], [(where, cells(line)) for where, line in lines], names)
-    raise format_error(path, kind, expected)
+    table = Table(Path(path), how, labels, KINDS[kind], [])
+    if kind == "csv":
+        _read_csv(table)
+    elif kind in ("json", "jsonl"):
+        rows = _objects(path, kind)
+        table.names = list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row))
+        for where, row in rows:
+            cells = [row.get(name, "") for name in table.names] if isinstance(row, dict) else row
+            table.rows.append((where, cells))
+    elif kind in LABEL_FIRST:
+        pattern, table.names = LABEL_FIRST[kind]
+        for where, line in read_lines(path):
+            match = re.fullmatch(pattern, line.strip())
+            cells = list(match.groups()) if match else BadRow(f"not {table.kind}: {line[:60]!r}")
+            table.rows += [(where, cells)] if line.strip() else []
+    elif kind in ("plain", "tsv"):
+        table.rows = [(where, line.split("\t")) for where, line in read_lines(path) if line.strip()]
+        while table.rows and all(len(cells) > 2 and not cells[-1].strip() for cells in table.cells):
+            table.rows = [(where, cells[:-1]) for where, cells in table.rows]  # tabs after all rows
+        if how.format == "auto":
+            _check_quotes(table)
+    else:
+        raise format_error(table)
+    return table
 
 
-def format_error(path: str | Path, kind: str, expected: str) -> DataError:
+def format_error(table: Table) -> DataError:
     """The error for a format that the task does not read."""
     return DataError(
-        f"{path} is {KINDS[kind]}, which this task does not read.\n"
-        f"Write {expected}; --format plain reads every line unchanged."
+        f"{table.path} is {table.kind}, which this task does not read.\n"
+        f"Write {table.form} on each line; --format plain reads every line unchanged."
     )
 
 
@@ -235,50 +237,47 @@ def _check_quotes(table: Table) -> None:
             )
 
 
-def _read_csv(path: str | Path) -> Table:
-    """A CSV file; its separator is that of a line `sep=;`, or the most frequent one of the first line."""
-    text = read_utf8(path)
+def _read_csv(table: Table) -> None:
+    """Read CSV; its separator is that of a line `sep=;`, or the most frequent one of the first line."""
+    text = read_utf8(table.path)
     declared = re.match("sep=(.)\n", text, re.IGNORECASE)
     first = re.sub('"[^"]*"', "", text.partition("\n")[0])
     separator = declared[1] if declared else max(",;\t", key=first.count)
+    table.kind += {";": " with semicolons", "\t": " with tabs"}.get(separator, "")
     csv.field_size_limit(LIMIT)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    rows: list[Row] = []
     start = 1
     try:
         for cells in reader:
-            if any(map(str.strip, cells)):
-                rows.append((f"{path}, line {start}", cells))
+            if any(map(str.strip, cells)) and not (declared and start == 1):
+                table.rows.append((f"{table.path}, line {start}", cells))
             start = reader.line_num + 1
     except csv.Error as error:
         raise DataError(
-            f"{path}, line {start}: not valid CSV: {error}.\n"
+            f"{table.path}, line {start}: not valid CSV: {error}.\n"
             f"Fix the quotes; if they are text and columns have tabs between them, pass --format tsv."
         ) from None
-    kind = {";": "CSV with semicolons", "\t": "CSV with tabs"}.get(separator, "CSV")
-    return Table(str(path), kind, rows[1:] if declared else rows)
 
 
 def _objects(path: str | Path, kind: str) -> list[Row]:
     """The objects of JSON lines, of a JSON list, or of the list `data` of a JSON object."""
-    lines = read_lines(path)
-    filled = [(where, line) for where, line in lines if line.strip()]
-    content = _attempt(_parse, "\n".join(line for _, line in lines)) if kind == "json" else None
-    if isinstance(content, BadRow) and not isinstance(_attempt(_parse, (filled or lines)[0][1]), dict):
-        raise DataError(f"{path}: {content}.\nWrite one object on each line, or a list of objects.")
-    if content is None or isinstance(content, BadRow):
-        return [(where, _attempt(lambda text: _flatten(_parse(text)), line)) for where, line in filled]
-    if isinstance(content, dict):
-        content = content["data"] if isinstance(content.get("data"), list) else [content]
-    objects = content if isinstance(content, list) else [content]
-    places = [f"{path}, object {number}" for number in range(1, len(objects) + 1)]
-    if any(isinstance(each, dict) and "paragraphs" in each for each in objects):
-        found = zip(places, objects, strict=True)
-        return [(where, _flatten(row)) for where, each in found for row in _squad_questions(each, where)]
-    return [(where, _attempt(_flatten, each)) for where, each in zip(places, objects, strict=True)]
+    lines = [(where, line) for where, line in read_lines(path) if line.strip()]
+    if kind == "jsonl":
+        return [(where, _attempt(lambda text: _flatten(_parse(text)), line)) for where, line in lines]
+    content = _attempt(_parse, read_utf8(path))
+    if isinstance(content, BadRow):
+        if len(lines) > 1 and isinstance(_attempt(_parse, lines[0][1]), dict):
+            return _objects(path, "jsonl")
+        raise DataError(f"{path}: {content}.\nWrite a list of objects, or one object on each line.")
+    content = content["data"] if isinstance(content, dict) and "data" in content else content
+    content = content if isinstance(content, list) else [content]
+    rows = [(f"{path}, object {number}", each) for number, each in enumerate(content, 1)]
+    if any(isinstance(each, dict) and "paragraphs" in each for each in content):
+        rows = [(where, question) for where, article in rows for question in _squad(article, where)]
+    return [(where, _attempt(_flatten, each)) for where, each in rows]
 
 
-def _squad_questions(article: Any, where: str) -> list[Any]:
+def _squad(article: Any, where: str) -> list[Any]:
     """The questions of an article of SQuAD's nested JSON (Rajpurkar et al. 2016), each with its context."""
     try:
         paragraphs = [(each["context"], each["qas"]) for each in article["paragraphs"]]
@@ -300,11 +299,10 @@ def _attempt(read: Callable[[Any], Any], value: Any) -> Any:
 def _parse(text: str) -> Any:
     try:
         content = json.loads(text)
-        if "\\ud" in text.lower():  # a lone surrogate is not a character
-            json.dumps(content, ensure_ascii=False).encode()
-        return content
+        json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate is not a character
     except (ValueError, RecursionError) as error:
         raise BadRow(f"not valid JSON: {error}") from None
+    return content
 
 
 def _flatten(content: Any) -> dict[str, Any]:
@@ -352,41 +350,37 @@ def match_roles(names: Sequence[str], roles: Sequence[str]) -> list[list[int]]:
     return found
 
 
-def select(
-    table: Table, labels: Sequence[str], roles: Sequence[str], how: FileFormat, optional: Sequence[str] = ()
-) -> list[Row]:
-    """The rows with the cells of these roles, in order, followed by those of `optional` roles, or None.
+def select(table: Table, optional: str = "") -> list[Row]:
+    """The rows with the cells of the roles, in order, and of an `optional` role (or None) at the end.
 
-    `labels` are the names of the roles in errors. A note in the table says which columns are read.
+    A note in the table says which columns are read.
     """
     if not table.cells:
         return table.rows
-    columns = find_columns(table, labels, roles, how)
-    is_plain = not (table.names or how.chosen or table.kind.startswith("CSV"))
-    form = "<TAB>".join(labels)
-    width = len(roles) if is_plain else table.width
-    more = [found[0] if len(found) == 1 else None for found in match_roles(table.names or (), optional)]
-    if table.names or how.chosen:
-        extra = [[] if i is None else [i] for i in more]
-        table.notes.append(_describe(table, dict(zip([*roles, *optional], [*columns, *extra], strict=True))))
+    columns = _find_columns(table)
+    more = match_roles(table.names or (), [optional])[0][:1] if optional else []
+    is_chosen = bool(table.names or table.how.chosen)
+    width = table.width if is_chosen else len(table.roles)
+    if is_chosen:
+        table.notes.append(
+            _describe(table, dict(zip([*table.roles, optional], [*columns, more], strict=True)))
+        )
 
     def chosen(cells: list[Any]) -> list[Any]:
         cells = cells[:width] if not any(map(str.strip, cells[width:])) else cells
+        shown = _show(cells)
+        if len(cells) != width and is_chosen:
+            raise BadRow(f"expected {counted(width, 'column')}, found {len(cells)}: {shown}")
         if len(cells) != width:
-            is_lines = table.kind in (KINDS["tsv"], KINDS["plain"]) and not how.chosen
-            found = counted(len(cells) - 1, "tab") if is_lines else counted(len(cells), "column")
-            found = "no tab" if len(cells) == 1 and is_plain else found
-            expected = form if is_plain else counted(width, "column")
-            raise BadRow(f"expected {expected}, found {found}: {_show(cells)}")
+            tabs = counted(len(cells) - 1, "tab") if len(cells) > 1 else "no tab"
+            raise BadRow(f"expected {table.form}, found {tabs}: {shown}")
         values = [_join([cells[i] for i in found]) for found in columns]
-        empty = [label for label, value in zip(labels, values, strict=True) if not value]
-        if empty and table.names:
-            raise BadRow(f"the {empty[0]} is missing or empty: {_show(cells)}")
-        if empty:
-            raise BadRow(f"expected {form}, found an empty side: {_show(cells)}")
+        if empty := [label for label, value in zip(table.labels, values, strict=True) if not value]:
+            problem = f"expected {table.form}, found an empty side"
+            raise BadRow(f"{f'the {empty[0]} is missing or empty' if table.names else problem}: {shown}")
         if table.names == [str(cell).strip() for cell in cells]:
-            raise BadRow(f"repeats the header: {_show(cells)}")
-        return [*values, *(None if i is None else cells[i] for i in more)]
+            raise BadRow(f"repeats the header: {shown}")
+        return [*values, *([cells[more[0]] if more else None] if optional else [])]
 
     return [(where, _attempt(chosen, x) if isinstance(x, list) else x) for where, x in table.rows]
 
@@ -406,118 +400,99 @@ def _show(cells: Sequence[Any]) -> str:
 
 def _describe(table: Table, read: dict[str, list[int]]) -> str:
     """A note of the columns that are read, and of those that are not."""
-    names = table.names or [""] * table.width
-    shown = [name or f"column {i}" for i, name in enumerate(names, 1)]
+    shown = [name or f"column {i}" for i, name in enumerate(table.names or [""] * table.width, 1)]
     named = {role: "+".join(shown[i] for i in found) for role, found in read.items() if found}
     listed = ", ".join(x if normal_name(name) == x else f"{name} as {x}" for x, name in named.items())
     used = [i for found in read.values() for i in found]
     ignored = [name for i, name in enumerate(shown) if i not in used and table.names]
     rest = f"; not read: {', '.join(ignored[:10])}{', ...' if ignored[10:] else ''}" if ignored else ""
-    return one_line(f"{table.file}: {table.kind}: {listed}{rest}")
+    return one_line(f"{table.path.name}: {table.kind}: {listed}{rest}")
 
 
-def ask(table: Table, problem: str, fix: str) -> DataError:
-    """The error for a file that can be read in several ways: its first rows, and the flag that decides."""
+def ask(table: Table, problem: str) -> DataError:
+    """The error for a file that can be read in several ways: its first rows, and the flags that decide."""
+    lines = [f"{table.path} {problem}:"]
     names = table.names or range(1, table.width + 1)
-    shown = [
-        f"  {where.removeprefix(table.path + ', ')}: "
-        + " | ".join(f"{name}={str(cell)[:30]!r}" for name, cell in zip(names, cells, strict=False))
-        for where, cells in table.rows
-        if isinstance(cells, list)
-    ]
-    return DataError("\n".join([f"{table.path} {problem}:", *(one_line(x)[:200] for x in shown[:3]), fix]))
+    for where, cells in table.rows[:3]:
+        if isinstance(cells, list):
+            shown = (f"{name}={str(cell)[:30]!r}" for name, cell in zip(names, cells, strict=False))
+            lines.append(f"  {where.removeprefix(f'{table.path}, ')}: {' | '.join(shown)}"[:200])
+    these = f"which {'is' if len(table.labels) == 1 else 'are'} {' and '.join(table.labels)}"
+    fix = f"Say {these}, such as --columns {_suggest(table)} (+ joins several)"
+    if table.names is None or table.kind.endswith("header"):
+        fix += ", and pass --header if line 1 names the columns, or --no-header"
+    whole = "; --format plain reads whole lines" if len(table.labels) == 1 else ""
+    return DataError("\n".join([*map(one_line, lines), f"{fix}{whole}."]))
 
 
-def find_columns(
-    table: Table, labels: Sequence[str], roles: Sequence[str], how: FileFormat
-) -> list[list[int]]:
+def _suggest(table: Table) -> str:
+    """An example of --columns: those that match, or the next of the others."""
+    if table.names is None:
+        n = len(table.roles)
+        is_index = table.width > n and all(cells[0].strip().isdecimal() for cells in table.cells)
+        numbers = [i + 1 + is_index for i in range(n)]
+        return ",".join(map(str, [*numbers[:-1], table.width] if table.roles[-1] == "tag" else numbers))
+    found = match_roles(table.names, table.roles)
+    rest = (x for i, x in enumerate(table.names) if [i] not in found and normal_name(x) not in IDS)
+    chosen = ["+".join(table.names[i] for i in x) or next(rest, "NAME") for x in found]
+    return one_line(shell_command([",".join(chosen)]))
+
+
+def _find_columns(table: Table) -> list[list[int]]:
     """The columns of each role, whose texts are joined; a DataError that asks for them if that is unclear."""
-    _take_header(table, labels, roles, how)
-    n = len(roles)
-    these = " and ".join(labels)
-    example = f"such as --columns {_suggest(table, roles)}"
-    if how.chosen:
-        if len(how.chosen) != n or len(set(how.chosen)) < n:
-            problem = f"--columns {how.columns} must name {counted(n, 'different column')}, of {these}"
-            raise DataError(f"{problem}.\nJoin several as one with +, {example}.")
-        return [_columns_of(table, name) for name in how.chosen]
+    _take_header(table)
+    n = len(table.roles)
+    chosen = table.how.chosen
+    if chosen and (len(chosen) != n or len(set(chosen)) < n):
+        raise ask(table, f"is read by {counted(n, 'different column')}, got --columns {table.how.columns}")
+    if chosen:
+        return [_columns_of(table, name) for name in chosen]
     if table.names is not None:
-        found = match_roles(table.names, roles)
-        if all(len(columns) == 1 for columns in found):
-            return found
-        unclear = next(label for label, columns in zip(labels, found, strict=True) if len(columns) != 1)
-        problem = f"does not say which column is the {unclear}; there are {', '.join(table.names)[:200]}"
-        raise ask(table, one_line(problem), f"Name those of {these} (+ joins several), {example}.")
-    if table.width > n and not how.is_plain:
-        whole = "; --format plain reads whole lines" if n == 1 else ""
-        problem = f"has {table.width} columns; which {'is' if n == 1 else 'are'} {these}"
-        raise ask(table, problem, f"Name them by number in this order, {example}{whole}.")
+        found = match_roles(table.names, table.roles)
+        for label, columns in zip(table.labels, found, strict=True):
+            if len(columns) != 1:
+                names = ", ".join(table.names)[:200]
+                raise ask(table, f"does not say which column is the {label}; there are {names}")
+        return found
+    if table.width > n and not table.how.is_plain:
+        raise ask(table, f"has {table.width} columns, expected {table.form}")
     if n > 1 and all(len(cells) == 1 for cells in table.cells):
-        line = table.cells[0][0]
-        flags = [name for name, (pattern, *_) in LABEL_FIRST.items() if pattern.fullmatch(line.strip())]
-        flags += ["jsonl"] if line.startswith("{") else []
-        flags += ["csv"] if any(all(x in cells[0] for cells in table.cells) for x in ",;") else []
-        fix = (
-            f"pass --format {flags[0]}."
-            if flags
-            else f"of parallel files: paste {table.file} OTHER > pairs.tsv"
-        )
         raise DataError(
-            f"{table.rows[0][0]}: expected {'<TAB>'.join(labels)}, found no tab: {_show([line])}.\n"
-            f"Put a tab between the columns; {fix}"
+            f"{table.rows[0][0]}: expected {table.form}, found no tab: {_show(table.cells[0])}.\nPut a tab "
+            f"between the columns, or pass --format csv, jsonl, trec or fasttext; of parallel files: "
+            f"paste {table.path.name} OTHER > pairs.tsv"
         )
     return [[i] for i in range(n)]
 
 
-def _take_header(table: Table, labels: Sequence[str], roles: Sequence[str], how: FileFormat) -> None:
+def _take_header(table: Table) -> None:
     """If the first row is a header, make it the names of the columns; a DataError if that is unclear."""
+    how = table.how
     if table.names is not None or how.is_plain or how.header is False:
         return
-    first = table.cells[0]
+    first, *others = table.cells
     by_name = bool(how.chosen) and not all(re.fullmatch(r"[\d+]+", name) for name in how.chosen)
     is_short = all(len(cell.split()) <= 3 for cell in first)
-    if how.header or by_name or (is_short and all(match_roles(first, roles))):
+    if how.header or by_name or (is_short and all(match_roles(first, table.roles))):
         table.names = list(map(str.strip, first))
         while len(table.names) > 1 and table.names[-1] == "":
             table.names.pop()
         table.rows = table.rows[1:]
         table.kind += " with a header"
-    elif reason := _doubt(table, first, is_short, roles, how):
-        raise ask(
-            table,
-            f"may start with a header, because {one_line(reason)}",
-            f"Pass --header if the first row names the columns, or --no-header if it is data; "
-            f"--columns {_suggest(table, roles)} says which are {' and '.join(labels)}.",
-        )
-
-
-def _doubt(table: Table, first: list[str], is_short: bool, roles: Sequence[str], how: FileFormat) -> str:
-    """Why the first row, whose names are not those of the roles, may be a header all the same."""
-    others = table.cells[1:]
-    common = {*IDS, *JUDGEMENTS, *(name for role in roles for name in ROLES[role])} - {""}
-    known = [cell for cell in first if normal_name(cell) in common]
-    if known and others and is_short:
-        return f"{known[0]!r} is a common name of a column"
-    places = how.chosen or list(map(str, range(1, len(roles) + 1)))
-    if "label" in roles and len(others) > 3 and places[roles.index("label")].isdecimal():
-        label, *rest = [cells[i] for cells in table.cells if (i := int(places[-1]) - 1) < len(cells)] or [""]
+        return
+    common = {*IDS, *JUDGEMENTS, *(name for role in table.roles for name in ROLES[role])} - {""}
+    for cell in first if others and is_short else []:
+        if normal_name(cell) in common:
+            raise ask(table, f"may start with a header, because {cell!r} is a common name of a column")
+    place = how.chosen[-1] if how.chosen else str(len(table.roles))
+    if table.roles[-1] == "label" and len(others) > 3 and place.isdecimal():
+        label, *rest = [cells[int(place) - 1] for cells in table.cells if int(place) <= len(cells)] or [""]
         counts = Counter(rest)
         if label not in counts and min(counts.values(), default=0) > 1:
-            return f"the labels are {', '.join(sorted(counts)[:10])}, and {label!r} once"
-    return "most CSV files do" if table.kind.startswith("CSV") else ""
-
-
-def _suggest(table: Table, roles: Sequence[str]) -> str:
-    """An example of --columns: those that match, or the next of the others."""
-    if table.names is None:
-        is_index = table.width > len(roles) and all(cells[0].strip().isdecimal() for cells in table.cells)
-        numbers = [i + 1 + is_index for i in range(len(roles))]
-        return ",".join(map(str, [*numbers[:-1], max(table.width, 2)] if roles[-1] == "tag" else numbers))
-    names = table.names
-    found = match_roles(names, roles)
-    rest = (name for i, name in enumerate(names) if [i] not in found and normal_name(name) not in IDS)
-    chosen = ["+".join(names[i] for i in columns) or next(rest, "NAME") for columns in found]
-    return one_line(shell_command([",".join(chosen)]))
+            labels = ", ".join(sorted(counts)[:10])
+            raise ask(table, f"may start with a header, because the labels are {labels}, and {label!r} once")
+    if table.kind.startswith("CSV"):
+        raise ask(table, "may start with a header, because most CSV files do")
 
 
 def _columns_of(table: Table, name: str) -> list[int]:
@@ -531,18 +506,15 @@ def _columns_of(table: Table, name: str) -> list[int]:
         return [int(name) - 1]
     if "+" in name.strip("+"):
         return [i for part in name.split("+") for i in _columns_of(table, part.strip())]
-    problem = f"has {'two columns' if name in names else 'no column'} {name!r}"
-    hint = f"{did_you_mean(name, names)} ".lstrip()
-    fix = f"{hint}Pass --columns with names of the header, or with numbers, from 1 to {table.width}."
-    raise ask(table, problem, fix)
+    raise ask(table, f"has {'two columns' if name in names else 'no column'} {name!r}")
 
 
 # ---------------------------------------------------------------- from rows to examples
 
 
-def convert(table: Table, rows: Iterable[Row], how: FileFormat, make: Callable[..., Any]) -> Examples:
+def convert(table: Table, rows: Iterable[Row], make: Callable[..., Any]) -> Examples:
     """`make(where, cells)` of each row, and the table's notes. All rows that cannot be used are one error, or
-    are left out with --skip-bad-rows."""
+    are left out with --skip-bad-rows; and it is an error if there are no others."""
     found, bad = Examples(), []
     for where, cells in rows:
         made = cells if isinstance(cells, BadRow) else _attempt(partial(make, where), cells)
@@ -550,25 +522,20 @@ def convert(table: Table, rows: Iterable[Row], how: FileFormat, make: Callable[.
             bad.append(f"{where}: {made}")
         else:
             found.append(made)
-    if len(bad) == 1 and not how.skip_bad_rows:
+    if len(bad) == 1 and not table.how.skip_bad_rows:
         raise DataError(f"{bad[0]}.\nFix the row, or leave it out with --skip-bad-rows.")
-    if bad and not how.skip_bad_rows:
+    if bad and not table.how.skip_bad_rows:
         shown = [f"  {line}" for line in bad[:10]] + [f"  and {len(bad) - 10:,} more"] * (len(bad) > 10)
         first = f"{table.path}: {len(bad):,} of {len(found) + len(bad):,} rows cannot be used:"
         raise DataError("\n".join([first, *shown, "Fix them, or leave them out with --skip-bad-rows."]))
+    if not found:
+        raise DataError(f"{table.path} has no examples.\nWrite {table.form} on each line.")
     found.notes = table.notes
     if bad:
         verb = "is" if len(bad) == 1 else "are"
-        found.notes.append(f"warning: {table.file}: {counted(len(bad), 'row')} {verb} left out; {bad[0]}")
+        left_out = f"{counted(len(bad), 'row')} {verb} left out"
+        found.notes.append(f"warning: {table.path.name}: {left_out}; {bad[0]}")
     return found
-
-
-def check_any(path: str | Path, examples: Examples, expected: str) -> Examples:
-    """The examples; a DataError if there are none."""
-    if not examples:
-        what = "sentence pairs" if expected.startswith("source<TAB>") else "examples"
-        raise DataError(f"{path} has no {what}.\nWrite {expected}.")
-    return examples
 
 
 def texts_of(cells: Sequence[Any]) -> list[str]:
@@ -578,12 +545,15 @@ def texts_of(cells: Sequence[Any]) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
+def read_rows(path: str | Path, how: FileFormat, *labels: str, make: Callable[..., Any]) -> Examples:
+    """`make(where, cells)` of each row of a file with these labels, the last words of which are roles."""
+    table = read_table(path, how, *labels)
+    return convert(table, select(table), make)
+
+
 def read_fields(path: str | Path, *names: str, how: FileFormat = AUTO) -> Examples:
-    """The place of each row of a file, and its cells with these names, the last words of which are roles."""
-    expected = f"{'<TAB>'.join(names)} on each line"
-    table = read_table(path, how, expected)
-    rows = select(table, names, [name.rpartition(" ")[2] for name in names], how)
-    return check_any(path, convert(table, rows, how, lambda where, x: (where, texts_of(x))), expected)
+    """The place of each row of a file, and its cells with these names."""
+    return read_rows(path, how, *names, make=lambda where, cells: (where, texts_of(cells)))
 
 
 def read_pairs(path: str | Path, how: FileFormat = AUTO, same_meaning: bool = False) -> Examples:
@@ -592,20 +562,19 @@ def read_pairs(path: str | Path, how: FileFormat = AUTO, same_meaning: bool = Fa
     Blank lines are skipped. In JSON objects with a list of messages, each reply is a target, and all turns
     before it are its source. With `same_meaning`, a column that says which pairs mean the same is an error.
     """
-    expected = "source<TAB>target on each line"
-    table = read_table(path, how, expected)
+    table = read_table(path, how, "source", "target")
     for i, name in enumerate(table.names or ()):
         is_list = any(isinstance(cells[i], list) for cells in table.cells)
         if is_list and ([name] == how.chosen if how.chosen else normal_name(name) in ROLES["turns"]):
-            return _read_dialogues(table, name, i, how)
-    rows = select(table, ["source", "target"], ["source", "target"], how)
+            return _read_dialogues(table, name, i)
+    rows = select(table)
     judged = [name for name in table.names or () if normal_name(name) in JUDGEMENTS]
     if same_meaning and judged and not how.chosen:
         raise DataError(
-            f"{table.file}: the column {judged[0]} says which pairs mean the same, but all must.\n"
+            f"{table.path.name}: the column {judged[0]} says which pairs mean the same, but all must.\n"
             f"Remove the other pairs, then name the columns, such as --columns sentence1,sentence2."
         )
-    return check_any(path, convert(table, rows, how, lambda _, cells: tuple(texts_of(cells))), expected)
+    return convert(table, rows, lambda _, cells: tuple(texts_of(cells)))
 
 
 def read_prefixed(path: str | Path, how: FileFormat = AUTO) -> Examples:
@@ -618,19 +587,13 @@ def read_prefixed(path: str | Path, how: FileFormat = AUTO) -> Examples:
             raise BadRow(f"expected a prefix before the source, such as 'negate: ', found {source[:60]!r}")
         return source, target
 
-    expected = "prefix: source<TAB>target on each line"
-    table = read_table(path, how, expected)
-    rows = select(table, ["prefix: source", "target"], ["source", "target"], how)
-    return check_any(path, convert(table, rows, how, pair), expected)
+    return read_rows(path, how, "prefix: source", "target", make=pair)
 
 
 def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
     """The lines of a file, including blank ones; or one text per row of a table (CSV, JSON lines, ...)."""
     if how.kind(path, "tsv" if how.chosen else "plain") != "plain":
-        table = read_table(path, how, "a text on each line")
-        return convert(
-            table, select(table, ["text"], ["text"], how), how, lambda _, x: (texts_of(x), x[0])[1]
-        )
+        return read_rows(path, how, "text", make=lambda _, cells: (texts_of(cells), cells[0])[1])
     lines = [line for _, line in read_lines(path)]
     tabs = {line.count("\t") for line in lines if line.strip()}
     if how.header and lines:
@@ -665,34 +628,33 @@ def history(turns: Sequence[tuple[str, str]]) -> str:
     return " ".join(f"user: {said} bot: {reply}" if reply else f"user: {said}" for said, reply in turns)
 
 
-def _read_dialogues(table: Table, name: str, column: int, how: FileFormat) -> Examples:
+def _read_dialogues(table: Table, name: str, column: int) -> Examples:
     """Each reply as a target, with all turns before it as its source."""
-    left_out = Counter[str]()
+    system = without = 0
 
     def pairs(_: str, cells: list[Any]) -> list[tuple[str, str]]:
+        nonlocal system, without
         turns = cells[column] or []
         if not isinstance(turns, list):
             raise BadRow(f"expected a list of turns in {name}, found {turns!r:.60}")
         said = list(map(_turn, turns))
         first = next((i for i, (speaker, _) in enumerate(said) if speaker != "system"), len(said))
         exchanges = _exchanges([(x or ("user", "bot")[i % 2], y) for i, (x, y) in enumerate(said[first:])])
-        left_out["system message"] += first
-        left_out["object"] += not exchanges
+        system, without = system + first, without + (not exchanges)
         return [(history([*exchanges[:n], (x, "")]), reply) for n, (x, reply) in enumerate(exchanges)]
 
-    found = convert(table, table.rows, how, pairs)
+    found = convert(table, table.rows, pairs)
+    file = table.path.name
+    if not any(found):
+        raise DataError(f"{file} has no replies.\nWrite at least two turns in {name}.")
     notes = [
-        *found.notes,
-        f"{table.file}: {table.kind}: each reply in {name}, with the turns before it",
-        f"warning: {table.file}: replies of one dialogue can be in several splits; --validation-data and "
+        f"{file}: {table.kind}: each reply in {name}, with the turns before it",
+        f"warning: {file}: replies of one dialogue can be in several splits; --validation-data and "
         f"--test-data keep them apart",
     ]
-    why = {"system message": "not read", "object": f"left out, without a reply in {name}"}
-    for what, n in left_out.items():
-        verb = "is" if n == 1 else "are"
-        notes += [f"warning: {table.file}: {counted(n, what)} {verb} {why[what]}"] * (n > 0)
-    examples = Examples([pair for each in found for pair in each], notes)
-    return check_any(table.path, examples, f"at least two turns in {name}")
+    notes += [f"warning: {file}: messages of the system that are not read: {system:,}"] * (system > 0)
+    notes += [f"warning: {file}: objects without a reply, which are left out: {without:,}"] * (without > 0)
+    return Examples([pair for each in found for pair in each], found.notes + notes)
 
 
 def _turn(turn: Any) -> tuple[str, str]:
@@ -711,7 +673,7 @@ def _exchanges(turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     speakers = list(dict.fromkeys(speaker for speaker, _ in turns))
     if len(speakers) > 2:
         raise BadRow(f"expected 2 speakers, found {len(speakers)}: {', '.join(speakers)[:60]}")
-    if speakers and (speakers[0] in BOT or (speakers[1:] and speakers[1] in USER)):
+    if set(speakers[:1]) & set(BOT) or set(speakers[1:]) & set(USER):
         raise BadRow(f"the dialogue starts with a reply: {turns[0][1][:60]!r}")
     joined = [" ".join(text for _, text in group) for _, group in groupby(turns, itemgetter(0))]
     return list(zip(joined[::2], joined[1::2], strict=False))
@@ -724,61 +686,51 @@ def read_words(path: str | Path, how: FileFormat) -> Examples:
     """The sentences of a file: lists of (place, word, tag)."""
     kind = how.kind(path, "tsv")
     if kind in ("json", "jsonl"):
-        table = read_table(path, how, TAGGED)
-        return convert(table, select(table, ["words", "tags"], ["word", "tag"], how), how, _pair_lists)
+        return read_rows(path, how, "word", "tag", make=_pair_lists)
+    table = Table(Path(path), how, ["word", "tag"], KINDS["conll" if kind == "tsv" else kind], [])
     if kind not in ("plain", "tsv", "conll", "conllu"):
-        raise format_error(path, kind, TAGGED)
-    table, number = _word_lines(path, kind)
+        raise format_error(table)
+    _read_word_lines(table, "conll" if kind == "tsv" else kind)
     if kind == "conllu":
         table.names = CONLLU
-        how = how if how.chosen else replace(how, columns="form,upos")
+        table.how = how if how.chosen else replace(how, columns="form,upos")
     elif kind == "conll" and table.width > 2 and not how.chosen:
-        is_index = all(cells[0].isdecimal() for cells in table.cells)
-        how = how if is_index else replace(how, columns=f"1,{table.width}")
+        if not all(cells[0].isdecimal() for cells in table.cells):
+            table.how = replace(how, columns=f"1,{table.width}")
     elif how.format == "auto" and table.width == len(CONLLU):
-        raise ask(
-            table, "has as many columns as CoNLL-U", "Pass --format conllu if it is, or --format conll."
-        )
-    sentences: dict[int, list[Row]] = {}
-    for where, cells in select(table, ["word", "tag"], ["word", "tag"], how):
-        if isinstance(cells, list) and kind != "conllu" and len(cells[0].split()) > 1:
-            cells = BadRow(f"a word contains a space: {cells[0][:60]!r}; write each word on its own line")
-        sentences.setdefault(number[where], []).append((where, cells))
+        raise ask(table, "may be CoNLL-U, which has ten columns (--format conllu)")
+
+    def word(cells: list[str]) -> tuple[str, str]:
+        if kind != "conllu" and len(cells[0].split()) > 1:
+            raise BadRow(f"a word contains a space: {cells[0][:60]!r}; write each word on its own line")
+        return "".join(cells[0].split()), cells[1].strip()
+
+    found = [(where, _attempt(word, x) if isinstance(x, list) else x) for where, x in select(table)]
     rows: list[Row] = []
-    for lines in sentences.values():
-        bad = [(where, cells) for where, cells in lines if isinstance(cells, BadRow)]
-        rows += bad or [(lines[0][0], [(where, *cells) for where, cells in lines])]
-    words = lambda _, lines: [(at, "".join(word.split()), tag.strip()) for at, word, tag in lines]
-    return convert(table, rows, how, words)
+    for is_gap, group in groupby(found, lambda row: row[1] is None):
+        lines = list(group)
+        bad = [row for row in lines if isinstance(row[1], BadRow)]
+        rows += [] if is_gap else bad or [(lines[0][0], [(where, *pair) for where, pair in lines])]
+    return convert(table, rows, lambda _, words: words)
 
 
-def _word_lines(path: str | Path, kind: str) -> tuple[Table, dict[str, int]]:
-    """The lines with words, split at tabs or else at spaces, and the number of each one's sentence."""
-    lines = read_lines(path)
+def _read_word_lines(table: Table, kind: str) -> None:
+    """Read lines with words, split at tabs or else at spaces; the row between two sentences is None."""
+    lines = read_lines(table.path)
     data = [line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
     tabs = kind == "conllu" or (kind != "plain" and bool(data) and all("\t" in line for line in data))
     split = (lambda line: line.rstrip().split("\t")) if tabs else str.split
-    width = Table("", "", [("", split(line)) for line in data]).width
-    table = Table(str(path), KINDS["conll" if kind == "tsv" else kind], [])
-    number: dict[str, int] = {}
-    sentence = comments = 0
+    width = replace(table, rows=[("", split(line)) for line in data]).width
     for where, line in lines:
         cells = split(line)
-        is_first = not table.rows or number[table.rows[-1][0]] != sentence
+        is_first = not table.rows or table.rows[-1][1] is None
+        is_comment = kind == "conllu" or (kind == "conll" and is_first and len(cells) != width)
         if not line.strip() or cells[0] == "-DOCSTART-":
-            sentence += 1
-        elif (
-            (line.startswith("#") or re.search("[-.]", cells[0]))
-            if kind == "conllu"
-            else (kind != "plain" and line.startswith("#") and is_first and len(cells) != width)
-        ):
-            comments += 1
-        else:
-            number[where] = sentence
+            table.rows += [] if is_first else [(where, None)]
+        elif kind == "conllu" and re.search("[-.]", cells[0]):  # 1-2 is a range of words, 1.1 is empty
+            continue
+        elif not (is_comment and line.startswith("#")):
             table.rows.append((where, [cells[0], *cells[1:][-1:]] if kind == "plain" else cells))
-    what = "comments, ranges of words and empty nodes" if kind == "conllu" else "comments"
-    table.notes += [f"{table.file}: not read: {counted(comments, 'line')} of {what}"] * (comments > 0)
-    return table, number
 
 
 def _pair_lists(where: str, cells: Sequence[Any]) -> list[tuple[str, str, str]]:

@@ -79,7 +79,7 @@ def test_one_tab_is_a_tab(tsv):
 
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf"])
 def test_a_file_without_pairs_is_refused(tsv, content):
-    with pytest.raises(DataError, match="no sentence pairs"):
+    with pytest.raises(DataError, match="has no examples"):
         read_pairs(tsv(content))
 
 

@@ -363,7 +363,7 @@ def test_a_file_without_images_is_refused(tmp_path, content, message):
         (read_prefixed, "ask: a\tb\nA dog\tb\n", r"line 2: expected a prefix before the source.*'A dog'"),
         (labels.read_answered, "Who?\tPaul sang.\tMarie\n", r"line 1: the answer 'Marie' does not occur"),
         (labels.read_answered, "Who?\tPaul sang.\n", r"line 1: expected question<TAB>context<TAB>answer"),
-        (labels.read_documents, "\n\n", "has no sentences"),
+        (labels.read_documents, "\n\n", "has no examples"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_an_error_that_names_the_line(tmp_path, read, text, message):
