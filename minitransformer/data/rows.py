@@ -420,7 +420,7 @@ def ask(table: Table, problem: str) -> DataError:
     these = f"which {'is' if len(table.labels) == 1 else 'are'} {' and '.join(table.labels)}"
     fix = f"Say {these}, such as --columns {_suggest(table)} (+ joins several)"
     if table.names is None or table.kind.endswith("header"):
-        fix += ", and pass --header if line 1 names the columns, or --no-header"
+        fix += ", and pass --header if the first row names the columns, or --no-header"
     whole = "; --format plain reads whole lines" if len(table.labels) == 1 else ""
     return DataError("\n".join([*map(one_line, lines), f"{fix}{whole}."]))
 
@@ -444,7 +444,7 @@ def _find_columns(table: Table) -> list[list[int]]:
     n = len(table.roles)
     chosen = table.how.chosen
     if chosen and (len(chosen) != n or len(set(chosen)) < n):
-        raise ask(table, f"is read by {counted(n, 'different column')}, got --columns {table.how.columns}")
+        raise ask(table, f"needs {counted(n, 'different column')}, got --columns {table.how.columns}")
     if chosen:
         return [_columns_of(table, name) for name in chosen]
     if table.names is not None:

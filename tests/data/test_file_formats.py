@@ -219,7 +219,7 @@ REFUSED = {  # name: how it is read, file, content, flags, and the error with th
     "several texts": (read_labelled, "x.csv", "Class Index,Title,Description\n1,a,b\n", {},
         r"which column is the text; there are Class.*:\n.*\n.*--columns 'Title\+Description,Class Index'"),
     "a column twice": (read_labelled, "x.csv", "text,label\na,b\n", {"columns": "text,text"},
-        "2 different columns"),
+        "needs 2 different columns, got --columns text,text"),
     "a column that is not there": (read_labelled, "x.csv", "text,label\na,b\n", {"columns": "txet,label"},
         r"no column 'txet':\n.*text='a'.*\nSay "),
     "JSON without a label": (read_labelled, "x.jsonl", objects({"text": "a", "id": 1}), {},
