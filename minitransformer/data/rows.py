@@ -69,6 +69,7 @@ LABEL_FIRST = {  # of formats: a pattern, and the names of its groups
     "fasttext": (r"__label__(\S+)\s+((?!.*__label__).+)", ["label", "text"]),
 }
 CONLLU = ["id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"]
+SPACES = str.maketrans("\n\r\t", "   ")
 BOT = ("assistant", "bot", "gpt", "model", "agent", "chatbot", "wizard")
 USER = ("user", "human", "customer", "apprentice", "client", "prompter")
 
@@ -342,7 +343,7 @@ def match_roles(names: Sequence[str], roles: Sequence[str]) -> list[list[int]]:
     for role in roles:
         free = [i for i in range(len(names)) if [i] not in found]
         exact = [i for i in free if normal[i] == role]
-        found.append(exact or [i for i in free if normal[i] in ROLES[role]])
+        found.append(exact or [i for i in free if normal[i] in ROLES.get(role, ())])
     if list(roles) == ["source", "target"] and found == [[], []]:
         is_language = lambda name: name.removeprefix("translation.").split("_")[0] in LANGUAGES
         both = [i for i, name in enumerate(normal) if is_language(name) and name not in IDS]
@@ -367,19 +368,20 @@ def select(table: Table, optional: str = "") -> list[Row]:
         )
 
     def chosen(cells: list[Any]) -> list[Any]:
-        cells = cells[:width] if not any(map(str.strip, cells[width:])) else cells
-        shown = _show(cells)
+        while len(cells) > width and not cells[-1].strip():
+            cells.pop()
         if len(cells) != width and is_chosen:
-            raise BadRow(f"expected {counted(width, 'column')}, found {len(cells)}: {shown}")
+            raise BadRow(f"expected {counted(width, 'column')}, found {len(cells)}: {_show(cells)}")
         if len(cells) != width:
             tabs = counted(len(cells) - 1, "tab") if len(cells) > 1 else "no tab"
-            raise BadRow(f"expected {table.form}, found {tabs}: {shown}")
+            raise BadRow(f"expected {table.form}, found {tabs}: {_show(cells)}")
         values = [_join([cells[i] for i in found]) for found in columns]
-        if empty := [label for label, value in zip(table.labels, values, strict=True) if not value]:
+        if not all(values):
+            label = table.labels[[bool(value) for value in values].index(False)]
             problem = f"expected {table.form}, found an empty side"
-            raise BadRow(f"{f'the {empty[0]} is missing or empty' if table.names else problem}: {shown}")
-        if table.names == [str(cell).strip() for cell in cells]:
-            raise BadRow(f"repeats the header: {shown}")
+            raise BadRow(f"{f'the {label} is missing or empty' if table.names else problem}: {_show(cells)}")
+        if table.names and table.names == [str(cell).strip() for cell in cells]:
+            raise BadRow(f"repeats the header: {_show(cells)}")
         return [*values, *([cells[more[0]] if more else None] if optional else [])]
 
     return [(where, _attempt(chosen, x) if isinstance(x, list) else x) for where, x in table.rows]
@@ -390,7 +392,7 @@ def _join(cells: Sequence[Any]) -> Any:
     positions do not change."""
     if len(cells) == 1 and isinstance(cells[0], list):
         return cells[0]
-    texts = [re.sub(r"[\n\r\t]", " ", str(cell)) for cell in cells if str(cell).strip()]
+    texts = [str(cell).translate(SPACES) for cell in cells if str(cell).strip()]
     return texts[0] if len(texts) == 1 else " ".join(map(str.strip, texts))
 
 
@@ -480,7 +482,7 @@ def _take_header(table: Table) -> None:
         table.rows = table.rows[1:]
         table.kind += " with a header"
         return
-    common = {*IDS, *JUDGEMENTS, *(name for role in table.roles for name in ROLES[role])} - {""}
+    common = {*IDS, *JUDGEMENTS, *(name for role in table.roles for name in ROLES.get(role, ()))} - {""}
     for cell in first if others and is_short else []:
         if normal_name(cell) in common:
             raise ask(table, f"may start with a header, because {cell!r} is a common name of a column")
@@ -665,7 +667,7 @@ def _turn(turn: Any) -> tuple[str, str]:
     said = [values[key] for key in ("content", "value", "text", "utterance", "message") if key in values]
     if not (said and isinstance(said[0], str) and said[0].strip()):
         raise BadRow(f"a turn without text: {turn!r:.60}")
-    return str(who[0]).lower() if who else "", re.sub(r"[\n\r\t]", " ", said[0]).strip()
+    return str(who[0]).lower() if who else "", said[0].translate(SPACES).strip()
 
 
 def _exchanges(turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
