@@ -699,7 +699,7 @@ def read_words(path: str | Path, how: FileFormat) -> Examples:
     elif kind == "conll" and table.width > 2 and not how.chosen:
         if not all(cells[0].isdecimal() for cells in table.cells):
             table.how = replace(how, columns=f"1,{table.width}")
-    elif how.format == "auto" and table.width == len(CONLLU):
+    elif how.format == "auto" and table.width == len(CONLLU) and not re.search(r"\d", how.columns):
         raise ask(table, "may be CoNLL-U, which has ten columns (--format conllu)")
 
     def word(cells: list[str]) -> tuple[str, str]:
@@ -727,7 +727,7 @@ def _read_word_lines(table: Table, kind: str) -> None:
         cells = split(line)
         is_first = not table.rows or table.rows[-1][1] is None
         is_comment = kind == "conllu" or (kind == "conll" and is_first and len(cells) != width)
-        if not line.strip() or cells[0] == "-DOCSTART-":
+        if not line.strip() or line.startswith("-DOCSTART-"):
             table.rows += [] if is_first else [(where, None)]
         elif kind == "conllu" and re.search("[-.]", cells[0]):  # 1-2 is a range of words, 1.1 is empty
             continue

@@ -100,6 +100,8 @@ READ = {  # name: how it is read, file, content, flags, examples, and how the no
         {"columns": "1,4"}, TAGGED, "column 1 as word, column 4 as tag"),
     "CoNLL, by its extension": (read_tagged, "x.conll", conll("{0} NN B-NP {1}"), {}, TAGGED,
         "x.conll: CoNLL: column 1 as word, column 4 as tag"),
+    "CoNLL of ten columns": (read_tagged, "x.conll", "-DOCSTART- O\n\n" + conll("{0}\t{1}" + "\t_" * 8),
+        {"columns": "1,2"}, TAGGED, "column 1 as word, column 2 as tag"),
     "CoNLL-2003's parts of speech": (read_tagged, "x.txt", "-DOCSTART- -X- O O\n\n" + conll("{0} {1} B-NP O"),
         {"columns": "1,2"}, TAGGED, "column 1 as word, column 2 as tag"),
     "CoNLL with comments and a header": (read_tagged, "wnut.conll", "Word\tTag\n\n# id 1\n" + conll(), {},
