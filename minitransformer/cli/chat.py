@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..data.turns import history
+from ..data.rows import history
 from ..errors import UserError
 from ..files import one_line
 from ..runs.run import Run

@@ -38,6 +38,8 @@ class FileOptions:
     """Whether the first line of --data names its columns: --header or --no-header."""
     columns: str | None = None
     """The columns of --data to read, by name or number, such as 2,1."""
+    skip_bad_rows: bool | None = None
+    """Leave out rows of --data that cannot be used."""
 
     def apply_to(self, data: Any) -> Any:
         """A run's [data] section with these options, to read another file."""

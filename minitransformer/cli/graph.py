@@ -9,7 +9,7 @@ from typing import Any, Literal
 import minigrad as mg
 from minigrad.graph.saving import DRAWN, TEXTS
 
-from ..data.datasets import DataError
+from ..data.rows import DataError
 from ..errors import UserError, check_integer, counted
 from ..files import check_can_write, one_line
 from ..runs.run import Run

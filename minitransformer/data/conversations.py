@@ -17,7 +17,7 @@ from .phrasebook import Pair, Sentence
 from .phrasebook.grammar import SUBJECTS, Parts, Phrase, join_english, noun_phrase
 from .phrasebook.lexicon import ADJECTIVES, IL, JE, NOUNS
 from .prefixes import statements
-from .turns import history
+from .rows import history
 
 STORIES, DIALOGUES = 16, 17  # random streams
 HELD_OUT = 500  # examples of the validation split, and of the test split

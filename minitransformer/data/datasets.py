@@ -1,7 +1,4 @@
-"""Data sets: a user's file, Multi30k, tiny Shakespeare.
-
-Public data sets are downloaded to a cache folder, or read from `--data-dir`.
-"""
+"""Public data sets, Multi30k and tiny Shakespeare: downloaded to a cache, or read from `--data-dir`."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import hashlib
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,22 +15,7 @@ from minigrad.io import write_atomically
 from ..errors import counted
 from ..files import read_bytes, sha256
 from . import downloads
-from .columns import JUDGEMENTS, normal_name, select_columns
-from .tables import (
-    AUTO,
-    KINDS,
-    TABLES,
-    DataError,
-    Examples,
-    FileFormat,
-    Table,
-    detect_format,
-    format_error,
-    read_lines,
-    read_table,
-    read_utf8,
-)
-from .turns import dialogue_pairs, turns_column
+from .rows import DataError
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare"
@@ -53,163 +35,6 @@ SHA256 = {
     "val.fr": "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc",
     "input.txt": "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
 }
-
-
-# ---------------------------------------------------------------- a user's file
-
-
-def read_pairs(path: str | Path, how: FileFormat = AUTO, same_meaning: bool = False) -> Examples:
-    """The pairs of a file with `source<TAB>target` on each line, or of another format.
-
-    Blank lines are skipped. In JSON objects with a list of messages, each reply is a target, and all turns
-    before it are its source. With `same_meaning`, a column that says which pairs mean the same is an error.
-    """
-    names = ("source", "target")
-    if how.is_plain:
-        rows = _plain_fields(path, names)
-    else:
-        table = read_table(path, how, "tsv", _expected(names))
-        if (column := turns_column(table, how.chosen)) is not None:
-            return dialogue_pairs(table, column)
-        rows = _table_rows(table, names, how)
-        if same_meaning and not how.chosen:
-            check_no_similarity_column(table)
-    _check_any(path, rows, names)
-    return Examples([(source, target) for _, (source, target) in rows], rows.notes)
-
-
-def check_no_similarity_column(table: Table) -> None:
-    """Raise a DataError for a column that says whether, or how much, the texts of a pair mean the same."""
-    found = [name for name in table.names or () if normal_name(name) in JUDGEMENTS]
-    if found:
-        raise DataError(
-            f"{table.file}: the column {found[0]} says which pairs mean the same, but all must.\n"
-            f"Remove the other pairs, then name the columns, such as --columns sentence1,sentence2."
-        )
-
-
-def read_prefixed(path: str | Path, how: FileFormat = AUTO) -> Examples:
-    """The pairs of a file with `prefix: source<TAB>target` on each line, or of another format."""
-    rows = read_fields(path, "prefix: source", "target", how=how)
-    pairs = []
-    for where, (source, target) in rows:
-        prefix, _, text = source.partition(":")
-        if not prefix.strip() or not text.strip():
-            raise DataError(
-                f"{where}: expected a prefix before the source, such as 'negate: ', found {source[:60]!r}.\n"
-                f"Write a prefix that names the task before it, or use the task translation."
-            )
-        pairs.append((source, target))
-    return Examples(pairs, rows.notes)
-
-
-def read_fields(path: str | Path, *names: str, how: FileFormat = AUTO) -> Examples:
-    """The fields of a file, separated by tabs, and the place of each example. Blank lines are skipped.
-
-    CSV, JSON lines and other tables are also read, and a header names the columns: see `tables`.
-    """
-    if how.is_plain:
-        rows = _plain_fields(path, names)
-    else:
-        rows = _table_rows(read_table(path, how, "tsv", _expected(names)), names, how)
-    _check_any(path, rows, names)
-    return rows
-
-
-def _expected(names: Sequence[str]) -> str:
-    return f"{'<TAB>'.join(names)} on each line"
-
-
-def _table_rows(table: Table, names: Sequence[str], how: FileFormat) -> Examples:
-    """The cells of a table for these names, the last words of which are roles."""
-    rows = select_columns(table, names, [name.rpartition(" ")[2] for name in names], how)
-    return Examples([(where, [cell.strip() for cell in cells]) for where, cells in rows], table.notes)
-
-
-def _check_any(path: str | Path, rows: Sequence[object], names: Sequence[str]) -> None:
-    if not rows:
-        what = "sentence pairs" if list(names) == ["source", "target"] else "examples"
-        raise DataError(f"{path} has no {what}.\nWrite {_expected(names)}.")
-
-
-def _plain_fields(path: str | Path, names: Sequence[str]) -> Examples:
-    expected = "<TAB>".join(names)
-    rows = Examples()
-    for where, line in read_lines(path):
-        if not line.strip():
-            continue
-        fields = [field.strip() for field in line.split("\t")]
-        if len(fields) != len(names) or not all(fields):
-            tabs = len(fields) - 1
-            found = {0: "no tab", len(names) - 1: "an empty side"}.get(tabs, counted(tabs, "tab"))
-            raise DataError(
-                f"{where}: expected {expected}, found {found}: {line[:60]!r}.\n"
-                f"Fix the line, or remove it; --format auto reads other formats."
-            )
-        rows.append((where, fields))
-    return rows
-
-
-TEXT_NAMES = ("text", "texts", "sentence", "sentences", "name", "names", "content", "review", "tweet")
-
-
-def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
-    """The lines of a file, including blank ones; or one text per row of a table (CSV, JSON lines, ...)."""
-    return _texts(path, [line for _, line in read_lines(path)], how)
-
-
-def _texts(path: str | Path, lines: list[str], how: FileFormat) -> Examples:
-    kind = how.format
-    if kind == "auto":
-        kind = detect_format(path, lines, "tsv" if how.chosen else "plain")
-    if kind == "plain":
-        return lines_of_text(path, lines, how)
-    if kind not in TABLES:
-        raise format_error(str(path), KINDS[kind], "a text on each line")
-    table = read_table(path, FileFormat(kind, how.header, how.columns), kind, "a text on each line")
-    rows = select_columns(table, ["text"], ["text"], how)
-    return Examples([text for _, (text,) in rows], table.notes)
-
-
-def lines_of_text(path: str | Path, lines: list[str], how: FileFormat) -> Examples:
-    """The lines without the header, if there is one; a DataError if the first line may be a header."""
-    file = Path(path).name
-    filled = [i for i, line in enumerate(lines) if line.strip()]
-    if how.is_plain or len(filled) < 2:
-        return Examples(lines)
-    first = lines[filled[0]].strip()
-    if how.header:
-        return Examples(lines[filled[0] + 1 :], [f"{file}: without its header, {first[:60]}"])
-    if how.header is None and normal_name(first) in TEXT_NAMES:
-        raise DataError(
-            f"{path}, line {filled[0] + 1} may be a header: {first}.\n"
-            f"Pass --header if it is one, or --no-header if it is text."
-        )
-    tabs = {lines[i].count("\t") for i in filled}
-    notes = []
-    if len(tabs) == 1 and min(tabs) > 0:
-        notes.append(
-            f"warning: {file}: every line has {counted(min(tabs), 'tab')}, read as text; "
-            f"if these are columns, --columns 1 reads the first"
-        )
-    return Examples(lines, notes)
-
-
-def read_long_text(path: str | Path, how: FileFormat = AUTO) -> str:
-    """The text of a UTF-8 file of at least 100 characters."""
-    return read_noted_text(path, how)[0]
-
-
-def read_noted_text(path: str | Path, how: FileFormat = AUTO) -> tuple[str, list[str]]:
-    """`read_long_text`, and notes on how the file was read. Each text of a table is a line."""
-    whole = read_utf8(path)
-    lines = whole.removesuffix("\n").split("\n")
-    found = _texts(path, lines, how)
-    text = whole if found == lines else "".join(f"{line}\n" for line in found)
-    if len(text) < 100:
-        length = counted(len(text), "character")
-        raise DataError(f"{path} has {length}, expected at least 100.\nPass a longer text.")
-    return text, found.notes
 
 
 # ---------------------------------------------------------------- public data sets

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from ..files import read_bytes
 from .batching import generator
-from .tables import LIMIT, DataError
+from .rows import LIMIT, DataError
 
 T = TypeVar("T")
 LEVELS = 16  # the largest pixel of the digits; white in a picture is brighter
@@ -47,18 +47,16 @@ class PixelRange(NamedTuple):
         """The divisor of integer pixels, if these are the training images."""
         return max(self.largest_pixel, 1.0) if self.integer_pixels else 1.0
 
-    def of_pictures(self, white: float) -> PixelRange:
-        """The range of picture files whose white is this number, if these are the training images.
+    def of_pictures(self) -> PixelRange:
+        """The range of picture files, whose white is 255, if these are the training images.
 
         It is the same if they can hold such pixels. Otherwise white is the brightest one, and becomes 1.
         """
-        return self if LEVELS < self.largest_pixel <= white else PixelRange(True, white)
+        return self if LEVELS < self.largest_pixel <= 255 else PixelRange(True, 255.0)
 
     def white(self) -> float:
-        """The brightest pixel that integers of 8 or 16 bits can have; the largest pixel of a smaller or a
-        larger range."""
-        is_in = (white for white in (255.0, 65535.0) if LEVELS < self.largest_pixel <= white)
-        return next(is_in, self.largest_pixel)
+        """The brightest pixel that integers of 8 bits can have; the largest pixel of a smaller range."""
+        return 255.0 if self.largest_pixel > LEVELS else self.largest_pixel
 
     def scale(self, trained: PixelRange) -> str:
         """How larger integers than the training images' become floats scaled like those."""
@@ -147,14 +145,20 @@ def read_images(path: str | Path, trained: PixelRange | None = None) -> Images:
 
 
 def load_images(path: str | Path) -> tuple[np.ndarray, Int[np.ndarray, " N"]]:
-    """The arrays `images` and `labels` of an .npz file, with the images as they are stored."""
+    """The arrays `images` and `labels` of an .npz file, with the images as they are stored; of Keras'
+    mnist.npz, the training images."""
     where = str(path)
     content = read_bytes(path, LIMIT)
+    names = ("images", "labels")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            images, labels = (
-                _read_array(partial(_member, archive, name), name) for name in ("images", "labels")
-            )
+            if "x_train.npy" in archive.namelist():
+                names = ("x_train", "y_train")
+                said = (
+                    "x_train and y_train are read, x_test and y_test are not: save these as images and labels"
+                )
+                print(f"{where}: {said} of a file for --test-data", file=sys.stderr)
+            images, labels = (_read_array(partial(_member, archive, name), name) for name in names)
     except Exception as error:  # what zipfile, its decompressors and NumPy's parser raise is not documented
         raise DataError(
             f"{where} is not an .npz file with the arrays images and labels: {error!s:.200}.\n"
@@ -178,8 +182,7 @@ def read_image(
 
     Integer pixels are divided by the largest pixel of the training images, or else of the image; those of a
     picture that are not in the unit of the training images are scaled to 0 to 1. Pixels more than twice as
-    large, in another unit, are a DataError. Colours become grey if there is one channel. A picture of 16 bits
-    is rounded to 8, unless the training images have pixels above 255.
+    large, in another unit, are a DataError. Colours become grey if there is one channel.
     """
     where = str(path)
     content, kind = image_content(path)
@@ -189,17 +192,15 @@ def read_image(
             f"{trained.largest_pixel:g}, and how a picture's 0 to 255 become those is not known.\n"
             f"Pass an .npy file, prepared as the training images were."
         )
-    has_16_bits = trained is not None and trained.largest_pixel > 255
 
     def load() -> np.ndarray:
         if kind is None:
             return read_array(content, "the image")
-        return picture_array(open_image(content, kind, where), channels, has_16_bits)
+        return picture_array(open_image(content, kind, where), channels)
 
     image = decoded(where, load)
     if kind:
-        white = float(np.iinfo(image.dtype).max)
-        trained = (trained or PixelRange(True, white)).of_pictures(white)
+        trained = (trained or PixelRange(True, 255.0)).of_pictures()
     pixels, found = _pixels(image, f"{where}: an image", ("H", "W"), trained)
     if trained is not None:
         has_unit = trained.integer_pixels or kind is not None
@@ -248,26 +249,18 @@ def open_image(content: bytes, kind: str, where: str) -> Any:
             f"{where} has {image.width:,} x {image.height:,} pixels, the limit is {PIXELS:,} in all.\n"
             f"Make it smaller."
         )
+    if image.mode.startswith("I"):
+        raise DataError(
+            f"{where} has 16 bits in a pixel, which are not read.\n"
+            f"Save it with 8 bits, or as an .npy file of floats scaled like the training images."
+        )
     return import_module("PIL.ImageOps").exif_transpose(image)
 
 
-def picture_array(image: Any, channels: int, has_16_bits: bool) -> np.ndarray:
-    """The pixels of Pillow's image for a model with this many channels: uint8; or with `has_16_bits`, uint16
-    if it is grey with 16 bits."""
-    if has_16_bits and channels in (1, 3) and image.mode.startswith("I"):
-        grey = np.asarray(image).astype(np.uint16)
-        return np.stack([grey] * channels, axis=-1)
-    image = with_8_bits(image)
+def picture_array(image: Any, channels: int) -> np.ndarray:
+    """The pixels of Pillow's image for a model with this many channels."""
     is_grey = channels == 1 and image.mode in ("1", "L", "LA")
     return np.asarray(image.convert("L" if is_grey else "RGBA" if channels == 4 else "RGB"))
-
-
-def with_8_bits(image: Any) -> Any:
-    """Pillow's image with 8 bits in a channel; of 16 bits, Pillow's own `convert` clips pixels above 255."""
-    if not image.mode.startswith("I"):
-        return image
-    grey = np.rint(np.asarray(image) / 257).astype(np.uint8)  # white, 65535, is then 255
-    return import_module("PIL.Image").fromarray(grey)
 
 
 def read_array(content: bytes, name: str) -> np.ndarray:
@@ -301,6 +294,11 @@ def _pixels(
     if not np.isfinite(pixels).all():
         raise DataError(f"{what} must be finite, got pixels that are infinite or NaN.\nReplace them.")
     found = PixelRange(array.dtype.kind in "ui", float(pixels.max()), float(pixels.min()))
+    if found.integer_pixels and found.largest_pixel > 255:
+        raise DataError(
+            f"{what} must have integer pixels of 8 bits, got some up to {found.largest_pixel:g}.\n"
+            f"Save floats, such as pixels / {65535 if found.largest_pixel > 4095 else 4095}."
+        )
     if found.integer_pixels:
         pixels /= (trained or found).divisor()
     return pixels, found

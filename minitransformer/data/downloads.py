@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 
 from ..errors import UserError, counted
 from ..files import one_line, printable, read_json, write_json
-from .tables import DataError
+from .rows import DataError
 
 LIMIT = 2**26  # bytes of a file, decompressed
 DEADLINE = 600.0  # seconds for a file, with all attempts

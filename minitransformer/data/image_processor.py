@@ -21,9 +21,8 @@ from .digits import (
     load_images,
     open_image,
     read_array,
-    with_8_bits,
 )
-from .tables import LIMIT, DataError
+from .rows import LIMIT, DataError
 
 PROCESSOR = "image_processor"  # in the `reading` of an imported run
 BILINEAR = 2  # Pillow's number
@@ -51,7 +50,7 @@ class ImageProcessor(Config):
         def load() -> Any:
             if kind is None:
                 return _opened(read_array(content, "the image"))
-            return with_8_bits(open_image(content, kind, where)).convert("RGB")
+            return open_image(content, kind, where).convert("RGB")
 
         return self.prepare(decoded(where, load))
 
@@ -107,5 +106,5 @@ def image_processor(reading: Mapping[str, Any], config: Any) -> ImageProcessor |
     trained = PixelRange(**reading)
     if channels not in (1, 3) or trained.has_negatives:
         return None
-    factor = 1 / trained.of_pictures(255).divisor()
+    factor = 1 / trained.of_pictures().divisor()
     return ImageProcessor((size, size), BILINEAR, factor, [0.0] * channels, [1.0] * channels)

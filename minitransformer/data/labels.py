@@ -15,16 +15,27 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import counted, did_you_mean
+from ..errors import did_you_mean
 from .batching import generator
-from .columns import ROLES, is_number, normal_name, select_columns
-from .conll import read_words
-from .datasets import read_fields, read_texts
 from .phrasebook import Pair, Sentence, phrasebook
 from .phrasebook.grammar import NEGATION, QUESTION, STATEMENT, Parts
 from .phrasebook.lexicon import IL
+from .rows import (
+    AUTO,
+    ROLES,
+    BadRow,
+    DataError,
+    Examples,
+    FileFormat,
+    convert,
+    normal_name,
+    read_fields,
+    read_table,
+    read_texts,
+    read_words,
+    select,
+)
 from .splits import Splits
-from .tables import AUTO, DataError, Examples, FileFormat, Table, read_table, without_line_ends
 
 ANSWERS = 4  # random stream
 _TYPES = {
@@ -260,46 +271,28 @@ def unknown_labels(found: Iterable[str], known: Collection[str]) -> str:
 
 
 def read_labelled(path: str | Path, how: FileFormat = AUTO) -> Examples:
-    """The examples of a file with text<TAB>label on each line, or of another format (see `tables`)."""
+    """The examples of a file with text<TAB>label on each line, or of another format (see `rows`)."""
     rows = read_fields(path, "text", "label", how=how)
-    examples = [LabelledText(text, label) for _, (text, label) in rows]
-    if how.is_plain:
-        return Examples(examples)
-    if not how.chosen:
-        _check_labels_repeat(path, examples)
-    found = [(where, label) for where, (_, label) in rows]
-    return Examples(examples, [*rows.notes, *describe_labels(Path(path).name, "labels", found)])
-
-
-def _check_labels_repeat(path: str | Path, examples: Sequence[LabelledText]) -> None:
-    """Raise a DataError if labels rarely repeat, which means that they are in another column."""
+    examples = Examples((LabelledText(text, label) for _, (text, label) in rows), rows.notes)
     labels, texts = ({example[i] for example in examples} for i in (1, 0))
-    if len(examples) < 10 or len(labels) <= len(examples) // 2:
-        return
-    other = (
-        f"Pass --columns 2,1 if the label is first ({len(texts):,} different values there)"
-        if len(texts) < len(labels)
-        else "Name the columns of text and label with --columns, such as --columns 1,2"
-    )
-    raise DataError(
-        f"{path}: {len(labels):,} different labels in {len(examples):,} examples, such as "
-        f"{min(labels)[:60]!r}.\n{other}."
-    )
+    if how.is_plain:
+        return examples
+    if not how.chosen and len(examples) >= 10 and len(labels) > len(examples) // 2:
+        order = "2,1" if len(texts) < len(labels) else "1,2"
+        raise DataError(
+            f"{path}: {len(labels):,} different labels in {len(examples):,} examples, such as "
+            f"{min(labels)[:60]!r}.\nName the columns of text and label, such as --columns {order}."
+        )
+    examples.notes += describe_labels(Path(path).name, "labels", [label for _, label in examples])
+    return examples
 
 
-def describe_labels(file: str, noun: str, found: Sequence[tuple[str, str]]) -> list[str]:
-    """A line with the count of each label, and warnings about labels that may be mistakes. `found` has each
-    label and its place."""
-    counts = Counter(label for _, label in found)
+def describe_labels(file: str, noun: str, found: Sequence[str]) -> list[str]:
+    """A line with the count of each label, and a warning about those that look like several in one."""
+    counts = Counter(found)
     most = counts.most_common(10)
     others = f" and {len(counts) - len(most):,} others" if len(counts) > len(most) else ""
     lines = [f"{file}: {noun}: " + ", ".join(f"{label} ({n:,})" for label, n in most) + others]
-    single = [label for label, n in counts.items() if n == 1]
-    if single and len(found) >= 10 * len(counts):
-        where = {label: place for place, label in reversed(found)}
-        named = ", ".join(f"{x!r:.40} ({where[x].rpartition(', ')[2]})" for x in single[:5])
-        dots = f", and {len(single) - 5:,} others" if len(single) > 5 else ""
-        lines.append(f"warning: {file}: {noun} that occur once: {named}{dots}")
     parts = {label: [part for part in re.split(r"\s*[,;|]\s*", label) if part] for label in counts}
     several = [label for label in counts if len(parts[label]) > 1]
     names = {part for label in several for part in parts[label]}
@@ -309,16 +302,6 @@ def describe_labels(file: str, noun: str, found: Sequence[tuple[str, str]]) -> l
             f"warning: {file}: {noun} that look like several {noun}: {listed}; each is learned as one class "
             f"of its own: if that is not meant, write one of them alone"
         )
-    alike: dict[str, list[str]] = {}
-    for label in counts:
-        if is_number(label):  # -1 and 1 differ in more than a sign
-            continue
-        letters = re.findall(r"\w", unicodedata.normalize("NFKC", label).casefold())
-        alike.setdefault("".join(letters) or label, []).append(label)
-    for labels in alike.values():
-        if len(labels) > 1:
-            named = ", ".join(map(repr, labels[:5]))
-            lines.append(f"warning: {file}: {noun} that differ in capitals, spaces or signs only: {named}")
     return lines
 
 
@@ -334,93 +317,62 @@ def are_entities(tags: Iterable[str]) -> bool:
 
 
 def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
-    """The sentences of a file with word<TAB>tag on each line, and a blank line after each sentence.
-
-    This is CoNLL-2003's format: columns are separated by tabs or spaces, the first is the word and the last
-    its tag. CoNLL-U and JSON lines are also read (see `conll`). If one tag is B-type or I-type, all others
-    must be of these types, or O.
-    """
+    """The sentences of a file with word<TAB>tag on each line, and a blank line after each sentence, or of
+    another format (see `rows`). If one tag is B-type or I-type, all others must be of these types, or O."""
     sentences = read_words(path, how)
-    words = [word for sentence in sentences for word in sentence]
-    if not words:
-        raise DataError(
-            f"{path} has no words.\nWrite word<TAB>tag on each line, a blank line between sentences."
+    tags = [tag for sentence in sentences for _, _, tag in sentence]
+    if any(tag != "O" and is_bio(tag) for tag in tags) and not all(map(is_bio, tags)):
+        where, tag = next(
+            (where, tag) for sentence in sentences for where, _, tag in sentence if not is_bio(tag)
         )
-    first = {tag: where for where, _, tag in reversed(words)}  # where each tag first occurs
-    if any(tag != "O" and is_bio(tag) for tag in first):
-        for where, _, tag in words:
-            if not is_bio(tag):
-                raise DataError(
-                    f"{where}: the tag {tag[:60]!r} is not O, B-type or I-type, as others of the file are.\n"
-                    f"Write all tags in BIO."
-                )
+        raise DataError(
+            f"{where}: the tag {tag[:60]!r} is not O, B-type or I-type, as others of the file are.\n"
+            f"Write all tags in BIO."
+        )
     examples = [TaggedSentence(*map(tuple, list(zip(*sentence, strict=True))[1:])) for sentence in sentences]
     if how.is_plain:
         return Examples(examples)
-    if not how.chosen and len(first) > max(50, len(words) // 10):
+    if not how.chosen and ({*tags} == {"_"} or len({*tags}) > max(50, len(tags) // 10)):
         raise DataError(
-            f"{path}: {len(first):,} different tags of {len(words):,} words, such as "
-            f"{words[0].tag[:60]!r}.\n"
-            f"Name the columns of word and tag with --columns, such as --columns 1,2."
+            f"{path}: {len({*tags}):,} different tags of {len(tags):,} words, such as {tags[0]!r:.60}.\n"
+            f"Name the columns of word and tag, such as --columns form,xpos or --columns 1,2."
         )
-    found = [(where, tag) for where, _, tag in words]
-    return Examples(examples, [*sentences.notes, *describe_labels(Path(path).name, "tags", found)])
+    return Examples(examples, [*sentences.notes, *describe_labels(Path(path).name, "tags", tags)])
 
 
 def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
     """The examples of a file with question<TAB>context<TAB>answer on each line, or of another format, such as
     SQuAD's JSON, which may have several right answers; questions without an answer are left out."""
-    names = ("question", "context", "answer")
-    if how.is_plain:
-        fields = read_fields(path, *names, how=how)
-        return Examples(_check_row(where, AnsweredQuestion(*texts)) for where, texts in fields)
-    table = read_table(path, how, "tsv", "question<TAB>context<TAB>answer on each line", strip=False)
-    unanswered = _drop_unanswered(table, how)
-    rows = select_columns(table, names, names, how, lists=True, optional=["start"])
-    examples = Examples(_check_row(where, _answered_row(where, *cells)) for where, cells in rows)
-    if not examples:
-        raise DataError(f"{path} has no examples.\nWrite question<TAB>context<TAB>answer on each line.")
-    examples.notes = table.notes
-    if unanswered:
-        questions = f"{counted(unanswered, 'question')} without an answer"
-        verb = "is" if unanswered == 1 else "are"
-        examples.notes.append(f"warning: {table.file}: {questions} {verb} left out")
-    return examples
+    table = read_table(path, how, "question", "context", "answer")
+    names = how.chosen or ROLES["answer"]
+    answers = [i for i, x in enumerate(table.names or ()) if normal_name(x) in names]
+    kept = [row for row in table.rows if isinstance(row[1], BadRow) or all(row[1][i] != [] for i in answers)]
+    if left_out := len(table.rows) - len(kept):
+        table.rows = kept
+        table.notes.append(f"warning: {table.path.name}: questions without an answer, left out: {left_out:,}")
+    return convert(table, select(table, "start"), lambda _, cells: _answered_row(*cells))
 
 
-def _drop_unanswered(table: Table, how: FileFormat) -> int:
-    """Leave out the rows of JSON objects whose list of answers is empty; returns how many."""
-    lists = [i for i in range(len(table.names or ())) if any(cells[i] == [] for _, cells in table.rows)]
-    answers = [i for i in lists if normal_name((table.names or [])[i]) in (how.chosen or ROLES["answer"])]
-    kept = [row for row in table.rows if all(row[1][i] != [] for i in answers)]
-    dropped = len(table.rows) - len(kept)
-    table.rows = kept
-    return dropped
-
-
-def _answered_row(where: str, question: Any, context: Any, answer: Any, start: Any) -> Question:
+def _answered_row(question: Any, context: Any, answer: Any, start: Any) -> Question:
     """The question of a row, with its answers, and where the first starts if that is known."""
-    answer, *others = answer if isinstance(answer, list) and answer else [answer]
+    answer, *others = answer if isinstance(answer, list) else [answer]
     start = start[0] if isinstance(start, list) and start else start
     if isinstance(answer, dict):
         answer, start = answer.get("text"), answer.get("answer_start", start)
     others = [each.get("text") if isinstance(each, dict) else each for each in others]
-    for text in (question, context, answer, *others):
-        if not isinstance(text, str):
-            raise DataError(f"{where}: expected texts, found {text!r:.60}.\nWrite each answer as a text.")
-    fields = (question.strip(), context.strip(), without_line_ends(answer).strip())
-    others = [without_line_ends(each).strip() for each in others]
-    different = tuple(each for each in dict.fromkeys(others) if each not in ("", fields[-1]))
-    if start in (None, "", []):
-        return SeveralAnswers(*fields, None, different) if different else AnsweredQuestion(*fields)
-    if not str(start).isdecimal():
-        raise DataError(
-            f"{where}: the answer starts at {start!r:.20}, which is not a number.\n"
-            f"Count the characters of the context from 0."
-        )
-    left_out = len(context) - len(context.lstrip()) - (len(answer) - len(answer.lstrip()))
-    place = int(start) - left_out
-    return SeveralAnswers(*fields, place, different) if different else LocatedAnswer(*fields, place)
+    if wrong := [text for text in (question, context, answer, *others) if not isinstance(text, str)]:
+        raise BadRow(f"expected texts, found {wrong[0]!r:.60}")
+    fields = (question.strip(), context.strip(), answer.strip())
+    different = tuple(each for each in dict.fromkeys(map(str.strip, others)) if each not in ("", fields[-1]))
+    example: Question = SeveralAnswers(*fields, None, different) if different else AnsweredQuestion(*fields)
+    if start not in (None, "", []):
+        if not str(start).isdecimal():
+            raise BadRow(f"the answer starts at {start!r:.20}, which is not a number")
+        place = int(start) - (len(context) - len(context.lstrip())) + len(answer) - len(answer.lstrip())
+        example = SeveralAnswers(*fields, place, different) if different else LocatedAnswer(*fields, place)
+    if problem := answer_problem(example):
+        raise BadRow(problem)
+    return example
 
 
 def right_answers(example: Question) -> tuple[str, ...]:
@@ -428,24 +380,20 @@ def right_answers(example: Question) -> tuple[str, ...]:
     return (example.answer, *(example.others if isinstance(example, SeveralAnswers) else ()))
 
 
-def _check_row(where: str, example: Question) -> Question:
-    check_answer(where, example)
-    return example
+def answer_problem(example: Question) -> str:
+    """Why an answer cannot be learned: it does not occur in its context, or not where the data says."""
+    if not example.answer.strip():
+        return "the answer is empty"
+    start = getattr(example, "start", None)
+    at = "" if start is None else f" at {start}"
+    missing = f"the answer {example.answer[:60]!r} does not occur in its context{at}"
+    return "" if answer_places(example) else missing
 
 
 def check_answer(where: str, example: Question) -> None:
-    """Raise a DataError for an answer that does not occur in its context, or not where the data says."""
-    if not example.answer.strip():
-        raise DataError(
-            f"{where}: the answer is empty.\nRemove the question: each needs an answer in its context."
-        )
-    if not answer_places(example):
-        start = getattr(example, "start", None)
-        at = "" if start is None else f" at {start}"
-        raise DataError(
-            f"{where}: the answer {example.answer[:60]!r} does not occur in its context{at}.\n"
-            f"Write it as the context has it, or remove the question."
-        )
+    """Raise a DataError for an answer that cannot be learned."""
+    if problem := answer_problem(example):
+        raise DataError(f"{where}: {problem}.\nWrite it as the context has it, or remove the question.")
 
 
 def answer_places(example: Question) -> list[tuple[int, int]]:

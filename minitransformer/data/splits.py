@@ -13,9 +13,9 @@ import numpy as np
 from ..errors import counted_units, none_of, singular
 from ..files import read_bytes, sha256
 from ..text.tokenizer import Tokenizer
-from .datasets import read_noted_text, read_pairs, sha256_of
+from .datasets import sha256_of
 from .phrasebook import DOCUMENT_SENTENCES, phrasebook
-from .tables import AUTO, DataError, FileFormat
+from .rows import AUTO, DataError, FileFormat, read_noted_text, read_pairs
 
 HELD_OUT = 500  # maximum number of a user's pairs for each of validation and test
 

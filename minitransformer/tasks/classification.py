@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from ..data.generated import brackets, space_characters
 from ..data.labels import LabelledText, label_sentences, of_sentences, read_labelled
+from ..data.rows import FileFormat
 from ..data.splits import Splits
-from ..data.tables import FileFormat
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData
 from .scores import accuracy, macro_f1

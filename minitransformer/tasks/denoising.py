@@ -14,7 +14,6 @@ import numpy as np
 
 from ..base_config import Config
 from ..data.batching import pair_row
-from ..data.datasets import read_texts
 from ..data.denoising import (
     DENOISING,
     corrupted_spans,
@@ -26,8 +25,8 @@ from ..data.denoising import (
 from ..data.labels import sentence_splits
 from ..data.masking import row_generator
 from ..data.prefixes import phrasebook_tasks
+from ..data.rows import DataError, Examples, FileFormat, read_texts
 from ..data.splits import Splits
-from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range, did_you_mean
 from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import sentinels
@@ -66,6 +65,7 @@ class DenoisingData(Config):
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
     columns: str = ""  # of --data that are read, by name or number, such as "text"
+    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("phrasebook", "file"))

@@ -14,8 +14,8 @@ from minigrad import Tensor
 
 from ..base_config import Config
 from ..data.batching import Batch
+from ..data.rows import DataError, FileFormat
 from ..data.splits import Sources, Splits
-from ..data.tables import DataError, FileFormat
 from ..errors import UserError, check_range, counted_units, none_of
 from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import BERT_TOKENS, CLS, SEP
@@ -40,6 +40,7 @@ class LabelledData(Config):
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), or one of docs/your-data.md
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
     columns: str = ""  # of --data that are read, by name or number, such as "2,1"
+    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
 
     datasets: ClassVar[tuple[str, ...]] = ("phrasebook", "file")
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from ..base_config import Config
 from ..data.batching import IGNORE, Batch
-from ..data.datasets import DataError
 from ..data.digits import (
     DIGITS,
     WARPS,
@@ -27,6 +26,7 @@ from ..data.digits import (
 from ..data.image_processor import own_processor
 from ..data.labels import check_labels
 from ..data.masking import row_generator
+from ..data.rows import DataError
 from ..data.splits import Sources, Splits, example_line, user_splits
 from ..errors import UserError, check_range, counted
 from .base import VALIDATION, Task, Trained, register_task

@@ -18,9 +18,9 @@ from minigrad.core import random
 
 from ..base_config import Config
 from ..data.batching import IGNORE, Batch, BlockBatches, all_blocks, sliding_blocks
-from ..data.datasets import read_long_text, tinyshakespeare
+from ..data.datasets import tinyshakespeare
+from ..data.rows import FileFormat, read_long_text
 from ..data.splits import Sources, Splits, user_text_splits
-from ..data.tables import FileFormat
 from ..errors import UserError, check_integer, check_range, counted
 from ..generation import TextStreamer, generate, stream
 from ..text.pretrained_tokenizer import PretrainedTokenizer
@@ -46,6 +46,7 @@ class TextData(Config):
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
     columns: str = ""  # of --data that are read, by name or number, such as "text"
+    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("tinyshakespeare", "file"))

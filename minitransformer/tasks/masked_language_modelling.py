@@ -17,8 +17,8 @@ from ..base_config import Config
 from ..data.batching import IGNORE, Batch, pad
 from ..data.labels import documents, of_sentences, read_documents
 from ..data.masking import MASKING, PAIRING, mask_tokens, next_or_other, row_generator
+from ..data.rows import Examples, FileFormat
 from ..data.splits import Sources, Splits, user_splits
-from ..data.tables import Examples, FileFormat
 from ..errors import UserError, check_range
 from ..text.tokenizer_presets import MASK
 from .base import VALIDATION, Rows, Trained, register_task
@@ -49,6 +49,7 @@ class MaskedData(Config):
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
     columns: str = ""  # of --data that are read, by name or number, such as "text"
+    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("phrasebook", "file"))

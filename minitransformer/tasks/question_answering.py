@@ -29,8 +29,8 @@ from ..data.labels import (
     read_answered,
     right_answers,
 )
+from ..data.rows import DataError, Examples, FileFormat
 from ..data.splits import Splits
-from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range
 from ..text.tokenizer import Tokenizer
 from .base import Trained, loss_sum, register_task

@@ -16,10 +16,9 @@ import numpy as np
 from minigrad import Tensor, no_grad
 
 from ..data.batching import Batch, pad_rows
-from ..data.datasets import read_pairs
 from ..data.labels import sentence_splits
+from ..data.rows import FileFormat, read_pairs
 from ..data.splits import Splits
-from ..data.tables import FileFormat
 from ..text.tokenizer import Tokenizer
 from .base import Rows, Trained, register_task
 from .encoder import EncoderTask, LabelledData

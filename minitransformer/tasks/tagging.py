@@ -15,8 +15,8 @@ import numpy as np
 
 from ..data.batching import IGNORE
 from ..data.labels import TaggedSentence, are_entities, of_sentences, read_tagged, tag_sentences
+from ..data.rows import Examples, FileFormat
 from ..data.splits import Splits
-from ..data.tables import Examples, FileFormat
 from ..errors import UserError
 from ..text.tokenizer import Tokenizer
 from ..text.words import WordSplitter, words_with_marks

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 from ..base_config import Config
 from ..data.batching import generator
-from ..data.datasets import read_prefixed
 from ..data.prefixes import phrasebook_tasks
+from ..data.rows import FileFormat, read_prefixed
 from ..data.splits import Pair, Sources, Splits, user_splits
-from ..data.tables import FileFormat
 from ..errors import check_range
 from .base import Rows, Trained, register_task
 from .scores import Score
@@ -33,6 +32,7 @@ class PrefixedData(Config):
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
     columns: str = ""  # of --data that are read, by name or number, such as "2,1"
+    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("phrasebook", "file"))

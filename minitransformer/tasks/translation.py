@@ -17,10 +17,10 @@ import numpy as np
 from ..base_config import Config
 from ..data.batching import Batch, TokenBatches, pair_row
 from ..data.conversations import dialogues, summaries
-from ..data.datasets import check_language, multi30k, read_pairs
+from ..data.datasets import check_language, multi30k
 from ..data.generated import addition, reverse
+from ..data.rows import FileFormat, read_pairs
 from ..data.splits import Sources, Splits, filter_by_length, phrasebook_splits
-from ..data.tables import FileFormat
 from ..errors import UserError, check_range, counted
 from ..generation import generate
 from ..text.tokenizer import Tokenizer
@@ -52,6 +52,7 @@ class PairData(Config):
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
     columns: str = ""  # of --data that are read, by name or number, such as "2,1"
+    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("phrasebook", "multi30k", *GENERATED, "file"))

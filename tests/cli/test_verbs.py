@@ -278,7 +278,7 @@ def test_the_exact_match_of_a_prefix_is_a_percentage(capsys):
 
 
 def test_the_test_split_was_not_trained_on(place):
-    from minitransformer.data.datasets import read_pairs
+    from minitransformer.data.rows import read_pairs
     from minitransformer.runs.run import load_splits
 
     splits = load_splits(load_recipe("phrasebook"), place / "pairs.tsv", None)

@@ -23,8 +23,9 @@ from minitransformer.data.batching import (
     collate,
     sliding_blocks,
 )
-from minitransformer.data.datasets import DataError, multi30k, read_pairs, sha256_of, tinyshakespeare
+from minitransformer.data.datasets import multi30k, sha256_of, tinyshakespeare
 from minitransformer.data.labels import read_answered
+from minitransformer.data.rows import DataError, read_long_text, read_pairs
 from minitransformer.errors import UserError, counted
 from minitransformer.text.tokenizer import Tokenizer
 
@@ -78,7 +79,7 @@ def test_one_tab_is_a_tab(tsv):
 
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf"])
 def test_a_file_without_pairs_is_refused(tsv, content):
-    with pytest.raises(DataError, match="no sentence pairs"):
+    with pytest.raises(DataError, match="has no examples"):
         read_pairs(tsv(content))
 
 
@@ -92,7 +93,7 @@ def test_a_folder_is_no_file_of_pairs(tmp_path):
         read_pairs(tmp_path)
 
 
-@pytest.mark.parametrize("read", [read_pairs, datasets.read_long_text])
+@pytest.mark.parametrize("read", [read_pairs, read_long_text])
 def test_data_that_would_never_end_is_refused(tmp_path, read):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "huge").touch()
@@ -105,7 +106,7 @@ def test_data_that_would_never_end_is_refused(tmp_path, read):
 def test_a_long_text_is_read_whole(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbf" + b"a line\r\n" * 20)
-    assert datasets.read_long_text(path) == "a line\n" * 20
+    assert read_long_text(path) == "a line\n" * 20
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -14,7 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from minitransformer.data import datasets, downloads
-from minitransformer.data.datasets import DataError, multi30k, tinyshakespeare
+from minitransformer.data.datasets import multi30k, tinyshakespeare
+from minitransformer.data.rows import DataError
 
 PLAYS = b"First Citizen:\nBefore we proceed any further, hear me speak.\n" * 5000
 

@@ -79,12 +79,6 @@ def test_the_content_of_a_file_tells_its_format(run):
     np.testing.assert_array_equal(PROCESSOR.read_image(path), expected)
 
 
-def test_a_grey_picture_of_16_bits_is_that_of_8(run):
-    grey = PIXELS[..., 0]
-    deep = PROCESSOR.read_image(save_image(grey.astype(np.uint16) * 257, run.parent / "deep.png"))
-    np.testing.assert_array_equal(deep, PROCESSOR.read_image(save_image(grey, run.parent / "a.png")))
-
-
 def test_a_file_of_images_is_read_as_single_images_are(run):
     images = np.stack([PIXELS, PIXELS[::-1]])
     np.savez(run.parent / "test.npz", images=images, labels=[1, 0])

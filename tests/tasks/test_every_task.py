@@ -632,7 +632,7 @@ def test_only_training_images_are_warped():
 
 
 def test_images_of_ones_own_are_split(tmp_path):
-    images = np.arange(480, dtype=np.uint16).reshape(30, 4, 4)
+    images = np.arange(480, dtype=np.float32).reshape(30, 4, 4)
     labels = np.arange(30) % 3
     twice = {"images": np.concatenate([images, images[:5]]), "labels": np.concatenate([labels, labels[:5]])}
     np.savez(tmp_path / "mine.npz", **twice)

@@ -11,7 +11,7 @@ import pytest
 
 from minitransformer.data import denoising, digits, generated, labels, masking
 from minitransformer.data.batching import IGNORE
-from minitransformer.data.datasets import DataError, read_prefixed
+from minitransformer.data.rows import DataError, read_prefixed
 from minitransformer.tasks import scores
 from minitransformer.text.tokenizer import Tokenizer, TokenizerError
 from minitransformer.text.tokenizer_presets import BERT_TOKENS, MASK, SPECIAL_TOKENS, sentinels
@@ -358,12 +358,12 @@ def test_a_file_without_images_is_refused(tmp_path, content, message):
         (labels.read_labelled, "good\tyes\n\nbad\n", r"line 3: expected text<TAB>label, found no tab"),
         (labels.read_labelled, "good\t\n", "line 1: expected text<TAB>label, found an empty side"),
         (labels.read_labelled, "\n", "has no examples"),
-        (labels.read_tagged, "The\tO\ncat\n", r"line 2: expected word<TAB>tag, found 'cat'"),
+        (labels.read_tagged, "The\tO\ncat\n", r"line 2: expected word<TAB>tag, found no tab: 'cat'"),
         (labels.read_tagged, "The\tO\ncat\tB-x\n\nHe S-x\n", r"line 4: the tag 'S-x' is not O, B-type"),
         (read_prefixed, "ask: a\tb\nA dog\tb\n", r"line 2: expected a prefix before the source.*'A dog'"),
         (labels.read_answered, "Who?\tPaul sang.\tMarie\n", r"line 1: the answer 'Marie' does not occur"),
         (labels.read_answered, "Who?\tPaul sang.\n", r"line 1: expected question<TAB>context<TAB>answer"),
-        (labels.read_documents, "\n\n", "has no sentences"),
+        (labels.read_documents, "\n\n", "has no examples"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_an_error_that_names_the_line(tmp_path, read, text, message):
@@ -375,7 +375,7 @@ def test_a_bad_file_is_an_error_that_names_the_line(tmp_path, read, text, messag
 
 def test_files_of_ones_own(tmp_path):
     path = tmp_path / "mine.txt"
-    path.write_text("-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\nPeter\tB-PER\n", encoding="utf-8")
+    path.write_text("-DOCSTART- O\n\nEU B-ORG\nrejects O\n\nPeter\tB-PER\n", encoding="utf-8")
     assert labels.read_tagged(path) == [(("EU", "rejects"), ("B-ORG", "O")), (("Peter",), ("B-PER",))]
     path.write_text("One.\nTwo.\n\nThree.\n", encoding="utf-8")
     assert labels.read_documents(path) == [["One.", "Two."], ["Three."]]

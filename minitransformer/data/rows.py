@@ -1,0 +1,743 @@
+"""Reads a user's file: rows of cells, and the columns of them that a task needs.
+
+The task's plain form (tabs, every line is data) is read as it is. Other tables need names of columns that
+are among ROLES. If these do not decide, an error shows the first rows and names the flag that does:
+--columns, --header, --format or --skip-bad-rows, each a key of [data].
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError, check_choice, counted
+from ..files import check_is_text, one_line, read_bytes, shell_command
+
+LIMIT = 2**28  # bytes of a user's file
+SUFFIXES = {
+    ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json",
+    ".conllu": "conllu", ".conll": "conll", ".bio": "conll", ".iob": "conll", ".iob2": "conll",
+}  # fmt: skip
+KINDS = {
+    "plain": "plain text", "tsv": "TSV", "csv": "CSV", "jsonl": "JSON lines", "json": "JSON",
+    "conll": "CoNLL", "conllu": "CoNLL-U", "trec": "TREC's format", "fasttext": "fastText's format",
+}  # fmt: skip
+FORMATS = ("auto", *KINDS)
+
+# The names of columns that have a role. "answers.text" is `text` in the object `answers`.
+ALIASES = {
+    "text": """sentence content review review_text tweet tweet_text comment comment_text message sms body
+        document article headline title phrase utterance question query description name names line input""",
+    "label": """labels class category class_index class_label classification sentiment polarity emotion intent
+        target topic rating stars star_rating score y gold gold_label tag output spam coarse_label fine_label
+        label_coarse label_fine label_text label_name airline_sentiment toxic""",
+    "source": """src source_text src_text input input_text inputs prompt instruction question query article
+        document text dialogue dialog conversation context sentence1 sentence_1 text1 text_1 question1 premise
+        anchor original""",
+    "target": """tgt trg target_text tgt_text trg_text output output_text outputs completion response summary
+        highlights abstract answer reply reference sentence2 sentence_2 text2 text_2 question2 hypothesis
+        positive translation paraphrase corrected""",
+    "question": "query question_text q",
+    "context": "passage paragraph document text article story",
+    "answer": "answers answers.text answer_text answer.text short_answer",
+    "start": "answer_start answers.answer_start answer.answer_start",
+    "word": "words token tokens form",
+    "tag": "tags ner_tags ner labels pos_tags upos pos",
+    "turns": "messages utterances conversations dialog dialogue",
+}
+ROLES = {role: (role, *names.split()) for role, names in ALIASES.items()}
+IDS = ("", "#", "id", "idx", "index", "guid", "qid", "pair_id", "sentence_id", "uid", "uuid", "unnamed:_0")
+JUDGEMENTS = ("label", "gold_label", "is_duplicate", "score", "similarity", "quality", "relatedness")
+CODES = """af ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu he hi hr hu hy id is it
+    ja ka kk km kn ko ku la lt lv mk ml mn mr ms mt my nb ne nl nn no pa pl ps pt ro ru sk sl so sq sr sv sw
+    ta te th tl tr uk ur uz vi xh yi zh zu english french german spanish italian portuguese dutch russian
+    polish czech chinese japanese korean arabic turkish swedish finnish danish norwegian greek hebrew hindi
+    hungarian romanian ukrainian latin français deutsch español italiano"""
+LANGUAGES = {*CODES.split()}
+LABEL_FIRST = {  # of formats: a pattern, and the names of its groups
+    "trec": (r"(([A-Z]{2,}):\w+) +(.+)", ["fine", "label", "text"]),
+    "fasttext": (r"__label__(\S+)\s+((?!.*__label__).+)", ["label", "text"]),
+}
+CONLLU = ["id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"]
+SPACES = str.maketrans("\n\r\t", "   ")
+BOT = ("assistant", "bot", "gpt", "model", "agent", "chatbot", "wizard")
+USER = ("user", "human", "customer", "apprentice", "client", "prompter")
+
+
+class DataError(UserError):
+    """Raised for data that is missing or invalid."""
+
+
+class BadRow(Exception):
+    """Raised for a row that cannot be used, with the reason."""
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """How a user's file is read: the keys of [data] that every task with text has.
+
+    "plain" is the task's own form, in which every line is data; "auto" is the form of the file's extension.
+    """
+
+    format: str = "auto"
+    header: bool | None = None
+    columns: str = ""
+    skip_bad_rows: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("format", self.format, FORMATS)
+
+    @classmethod
+    def of(cls, data: Any) -> FileFormat:
+        """The format in a [data] section, with defaults for missing keys."""
+        known: dict[str, Any] = {each.name: getattr(data, each.name, each.default) for each in fields(cls)}
+        return cls(**known)
+
+    @property
+    def chosen(self) -> list[str]:
+        """The columns that the user chose."""
+        return [] if self.is_plain or not self.columns else list(map(str.strip, self.columns.split(",")))
+
+    @property
+    def is_plain(self) -> bool:
+        return self.format == "plain"
+
+    def kind(self, path: str | Path, default: str) -> str:
+        """The format of a file: as the user says, or that of its extension."""
+        return self.format if self.format != "auto" else SUFFIXES.get(Path(path).suffix.lower(), default)
+
+
+AUTO = FileFormat()
+
+
+class Examples(list[Any]):
+    """The examples of a file, and `notes`: lines on how it was read, and on what looks wrong."""
+
+    def __init__(self, examples: Iterable[Any] = (), notes: Iterable[str] = ()) -> None:
+        super().__init__(examples)
+        self.notes = list(notes)
+
+
+Row = tuple[str, Any]  # its place ("mine.tsv, line 3"), and its cells or the BadRow
+
+
+@dataclass
+class Table:
+    """Rows of cells; those with `labels` are read. `names` are those of a header or of fields, if any."""
+
+    path: Path
+    how: FileFormat
+    labels: Sequence[str]  # the last word of each is a role
+    kind: str
+    rows: list[Row]
+    names: list[str] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def roles(self) -> list[str]:
+        return [label.rpartition(" ")[2] for label in self.labels]
+
+    @property
+    def form(self) -> str:
+        return "<TAB>".join(self.labels)
+
+    @property
+    def cells(self) -> list[list[Any]]:
+        """The cells of the rows that have some."""
+        return [cells for _, cells in self.rows if isinstance(cells, list)]
+
+    @property
+    def width(self) -> int:
+        """The number of columns: of the header, or of most rows."""
+        widths = Counter(map(len, self.cells))
+        return len(self.names) if self.names else widths.most_common(1)[0][0] if widths else 0
+
+
+# ---------------------------------------------------------------- from bytes to rows
+
+
+def read_utf8(path: str | Path) -> str:
+    r"""The text of a UTF-8 file without a byte-order mark, with \n as line ends."""
+    content = read_bytes(path, LIMIT)
+    check_is_text(path, content)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        name = Path(path).name
+        number = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path}, line {number}: not UTF-8.\nSave the file as UTF-8; if Windows wrote it: "
+            f"{shell_command(['iconv', '-f', 'WINDOWS-1252', '-t', 'UTF-8', Path(name)])} > utf8-{name}"
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_lines(path: str | Path) -> list[tuple[str, str]]:
+    """The place of each line of a UTF-8 file, for errors ("mine.tsv, line 3"), and the line."""
+    lines = read_utf8(path).removesuffix("\n").split("\n")
+    return [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1)]
+
+
+def read_table(path: str | Path, how: FileFormat, *labels: str) -> Table:
+    """The table of a file, which is TSV if its name does not tell."""
+    kind = how.kind(path, "tsv")
+    table = Table(Path(path), how, labels, KINDS[kind], [])
+    if kind == "csv":
+        _read_csv(table)
+    elif kind in ("json", "jsonl"):
+        rows = _objects(path, kind)
+        table.names = list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row))
+        for where, row in rows:
+            cells = [row.get(name, "") for name in table.names] if isinstance(row, dict) else row
+            table.rows.append((where, cells))
+    elif kind in LABEL_FIRST:
+        pattern, table.names = LABEL_FIRST[kind]
+        for where, line in read_lines(path):
+            match = re.fullmatch(pattern, line.strip())
+            cells = list(match.groups()) if match else BadRow(f"not {table.kind}: {line[:60]!r}")
+            table.rows += [(where, cells)] if line.strip() else []
+    elif kind in ("plain", "tsv"):
+        table.rows = [(where, line.split("\t")) for where, line in read_lines(path) if line.strip()]
+        while table.rows and all(len(cells) > 2 and not cells[-1].strip() for cells in table.cells):
+            table.rows = [(where, cells[:-1]) for where, cells in table.rows]  # tabs after all rows
+        if how.format == "auto":
+            _check_quotes(table)
+    else:
+        raise format_error(table)
+    return table
+
+
+def format_error(table: Table) -> DataError:
+    """The error for a format that the task does not read."""
+    return DataError(
+        f"{table.path} is {table.kind}, which this task does not read.\n"
+        f"Write {table.form} on each line; --format plain reads every line unchanged."
+    )
+
+
+def _check_quotes(table: Table) -> None:
+    """Raise a DataError for a TSV file whose cells are quoted as in CSV."""
+    is_quoted = lambda cell: len(cell) > 1 and cell[0] == cell[-1] == '"'
+    columns = zip(*table.cells, strict=False)
+    whole = len(table.rows) > 1 and any(all(map(is_quoted, column)) for column in columns)
+    for where, cells in table.rows:
+        if whole or any(re.fullmatch('"(.*"")+.*"', cell) for cell in cells):
+            raise DataError(
+                f"{where} has a cell in quotes as in CSV: {_show(cells)}.\n"
+                f"Pass --format csv if quotes enclose cells, or --format tsv if they are part of the text."
+            )
+
+
+def _read_csv(table: Table) -> None:
+    """Read CSV; its separator is that of a line `sep=;`, or the most frequent one of the first line."""
+    text = read_utf8(table.path)
+    declared = re.match("sep=(.)\n", text, re.IGNORECASE)
+    first = re.sub('"[^"]*"', "", text.partition("\n")[0])
+    separator = declared[1] if declared else max(",;\t", key=first.count)
+    table.kind += {";": " with semicolons", "\t": " with tabs"}.get(separator, "")
+    csv.field_size_limit(LIMIT)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    start = 1
+    try:
+        for cells in reader:
+            if any(map(str.strip, cells)) and not (declared and start == 1):
+                table.rows.append((f"{table.path}, line {start}", cells))
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{table.path}, line {start}: not valid CSV: {error}.\n"
+            f"Fix the quotes; if they are text and columns have tabs between them, pass --format tsv."
+        ) from None
+
+
+def _objects(path: str | Path, kind: str) -> list[Row]:
+    """The objects of JSON lines, of a JSON list, or of the list `data` of a JSON object."""
+    lines = [(where, line) for where, line in read_lines(path) if line.strip()]
+    if kind == "jsonl":
+        return [(where, _attempt(lambda text: _flatten(_parse(text)), line)) for where, line in lines]
+    content = _attempt(_parse, read_utf8(path))
+    if isinstance(content, BadRow):
+        if len(lines) > 1 and isinstance(_attempt(_parse, lines[0][1]), dict):
+            return _objects(path, "jsonl")
+        raise DataError(f"{path}: {content}.\nWrite a list of objects, or one object on each line.")
+    content = content["data"] if isinstance(content, dict) and "data" in content else content
+    content = content if isinstance(content, list) else [content]
+    rows = [(f"{path}, object {number}", each) for number, each in enumerate(content, 1)]
+    if any(isinstance(each, dict) and "paragraphs" in each for each in content):
+        rows = [(where, question) for where, article in rows for question in _squad(article, where)]
+    return [(where, _attempt(_flatten, each)) for where, each in rows]
+
+
+def _squad(article: Any, where: str) -> list[Any]:
+    """The questions of an article of SQuAD's nested JSON (Rajpurkar et al. 2016), each with its context."""
+    try:
+        paragraphs = [(each["context"], each["qas"]) for each in article["paragraphs"]]
+        return [{"context": context, **question} for context, asked in paragraphs for question in asked]
+    except (KeyError, TypeError):
+        raise DataError(
+            f"{where}: not in SQuAD's form: {json.dumps(article)[:60]}.\n"
+            'Write {"paragraphs": [{"context": "...", "qas": [{"question": "...", "answers": [...]}]}]}.'
+        ) from None
+
+
+def _attempt(read: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return read(value)
+    except BadRow as problem:
+        return problem
+
+
+def _parse(text: str) -> Any:
+    try:
+        content = json.loads(text)
+        json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate is not a character
+    except (ValueError, RecursionError) as error:
+        raise BadRow(f"not valid JSON: {error}") from None
+    return content
+
+
+def _flatten(content: Any) -> dict[str, Any]:
+    """The fields of an object: texts, numbers as texts, and lists; those of an inner object have a dot."""
+    if not isinstance(content, dict):
+        raise BadRow(f"expected an object, found {json.dumps(content)[:60]}")
+    flat: dict[str, Any] = {}
+    for name, value in content.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{key}": each for key, each in _flatten(value).items()}
+        else:
+            flat[name] = value if isinstance(value, list) else cell_text(value)
+    return flat
+
+
+def cell_text(value: Any) -> str:
+    """A JSON value as text; null and NaN are empty, and 1.0 is 1."""
+    if value is None or value != value:
+        return ""
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+# ---------------------------------------------------------------- the columns of a task
+
+
+def normal_name(name: str) -> str:
+    """The name of a column as written in ALIASES: "#1 String" is "1_string"."""
+    name = name.strip()
+    return name if name == "#" else re.sub(r"[\s-]+", "_", name.lstrip("# ").lower())
+
+
+def match_roles(names: Sequence[str], roles: Sequence[str]) -> list[list[int]]:
+    """The columns of each role by name; none or several if that is unclear."""
+    normal = [normal_name(name) for name in names]
+    found: list[list[int]] = []
+    for role in roles:
+        free = [i for i in range(len(names)) if [i] not in found]
+        exact = [i for i in free if normal[i] == role]
+        found.append(exact or [i for i in free if normal[i] in ROLES.get(role, ())])
+    if list(roles) == ["source", "target"] and found == [[], []]:
+        is_language = lambda name: name.removeprefix("translation.").split("_")[0] in LANGUAGES
+        both = [i for i, name in enumerate(normal) if is_language(name) and name not in IDS]
+        return [[i] for i in both] if len(both) == 2 else found
+    return found
+
+
+def select(table: Table, optional: str = "") -> list[Row]:
+    """The rows with the cells of the roles, in order, and of an `optional` role (or None) at the end.
+
+    A note in the table says which columns are read.
+    """
+    if not table.cells:
+        return table.rows
+    columns = _find_columns(table)
+    more = match_roles(table.names or (), [optional])[0][:1] if optional else []
+    is_chosen = bool(table.names or table.how.chosen)
+    width = table.width if is_chosen else len(table.roles)
+    if is_chosen:
+        table.notes.append(
+            _describe(table, dict(zip([*table.roles, optional], [*columns, more], strict=True)))
+        )
+
+    def chosen(cells: list[Any]) -> list[Any]:
+        while len(cells) > width and not cells[-1].strip():
+            cells.pop()
+        if len(cells) != width and is_chosen:
+            raise BadRow(f"expected {counted(width, 'column')}, found {len(cells)}: {_show(cells)}")
+        if len(cells) != width:
+            tabs = counted(len(cells) - 1, "tab") if len(cells) > 1 else "no tab"
+            raise BadRow(f"expected {table.form}, found {tabs}: {_show(cells)}")
+        values = [_join([cells[i] for i in found]) for found in columns]
+        if not all(values):
+            label = table.labels[[bool(value) for value in values].index(False)]
+            problem = f"expected {table.form}, found an empty side"
+            raise BadRow(f"{f'the {label} is missing or empty' if table.names else problem}: {_show(cells)}")
+        if table.names and table.names == [str(cell).strip() for cell in cells]:
+            raise BadRow(f"repeats the header: {_show(cells)}")
+        return [*values, *([cells[more[0]] if more else None] if optional else [])]
+
+    return [(where, _attempt(chosen, x) if isinstance(x, list) else x) for where, x in table.rows]
+
+
+def _join(cells: Sequence[Any]) -> Any:
+    """The text of cells, or a list; empty if there are no words. Line ends and tabs become spaces, so that
+    positions do not change."""
+    if len(cells) == 1 and isinstance(cells[0], list):
+        return cells[0]
+    texts = [str(cell).translate(SPACES) for cell in cells if str(cell).strip()]
+    return texts[0] if len(texts) == 1 else " ".join(map(str.strip, texts))
+
+
+def _show(cells: Sequence[Any]) -> str:
+    return repr(" | ".join(str(cell).strip() for cell in cells)[:80])
+
+
+def _describe(table: Table, read: dict[str, list[int]]) -> str:
+    """A note of the columns that are read, and of those that are not."""
+    shown = [name or f"column {i}" for i, name in enumerate(table.names or [""] * table.width, 1)]
+    named = {role: "+".join(shown[i] for i in found) for role, found in read.items() if found}
+    listed = ", ".join(x if normal_name(name) == x else f"{name} as {x}" for x, name in named.items())
+    used = [i for found in read.values() for i in found]
+    ignored = [name for i, name in enumerate(shown) if i not in used and table.names]
+    rest = f"; not read: {', '.join(ignored[:10])}{', ...' if ignored[10:] else ''}" if ignored else ""
+    return one_line(f"{table.path.name}: {table.kind}: {listed}{rest}")
+
+
+def ask(table: Table, problem: str) -> DataError:
+    """The error for a file that can be read in several ways: its first rows, and the flags that decide."""
+    lines = [f"{table.path} {problem}:"]
+    names = table.names or range(1, table.width + 1)
+    for where, cells in table.rows[:3]:
+        if isinstance(cells, list):
+            shown = (f"{name}={str(cell)[:30]!r}" for name, cell in zip(names, cells, strict=False))
+            lines.append(f"  {where.removeprefix(f'{table.path}, ')}: {' | '.join(shown)}"[:200])
+    these = f"which {'is' if len(table.labels) == 1 else 'are'} {' and '.join(table.labels)}"
+    fix = f"Say {these}, such as --columns {_suggest(table)} (+ joins several)"
+    if table.names is None or table.kind.endswith("header"):
+        fix += ", and pass --header if the first row names the columns, or --no-header"
+    whole = "; --format plain reads whole lines" if len(table.labels) == 1 else ""
+    return DataError("\n".join([*map(one_line, lines), f"{fix}{whole}."]))
+
+
+def _suggest(table: Table) -> str:
+    """An example of --columns: those that match, or the next of the others."""
+    if table.names is None:
+        n = len(table.roles)
+        is_index = table.width > n and all(cells[0].strip().isdecimal() for cells in table.cells)
+        numbers = [i + 1 + is_index for i in range(n)]
+        return ",".join(map(str, [*numbers[:-1], table.width] if table.roles[-1] == "tag" else numbers))
+    found = match_roles(table.names, table.roles)
+    rest = (x for i, x in enumerate(table.names) if [i] not in found and normal_name(x) not in IDS)
+    chosen = ["+".join(table.names[i] for i in x) or next(rest, "NAME") for x in found]
+    return one_line(shell_command([",".join(chosen)]))
+
+
+def _find_columns(table: Table) -> list[list[int]]:
+    """The columns of each role, whose texts are joined; a DataError that asks for them if that is unclear."""
+    _take_header(table)
+    n = len(table.roles)
+    chosen = table.how.chosen
+    if chosen and (len(chosen) != n or len(set(chosen)) < n):
+        raise ask(table, f"needs {counted(n, 'different column')}, got --columns {table.how.columns}")
+    if chosen:
+        return [_columns_of(table, name) for name in chosen]
+    if table.names is not None:
+        found = match_roles(table.names, table.roles)
+        for label, columns in zip(table.labels, found, strict=True):
+            if len(columns) != 1:
+                names = ", ".join(table.names)[:200]
+                raise ask(table, f"does not say which column is the {label}; there are {names}")
+        return found
+    if table.width > n and not table.how.is_plain:
+        raise ask(table, f"has {table.width} columns, expected {table.form}")
+    if n > 1 and all(len(cells) == 1 for cells in table.cells):
+        raise DataError(
+            f"{table.rows[0][0]}: expected {table.form}, found no tab: {_show(table.cells[0])}.\nPut a tab "
+            f"between the columns, or pass --format csv, jsonl, trec or fasttext; of parallel files: "
+            f"paste {table.path.name} OTHER > pairs.tsv"
+        )
+    return [[i] for i in range(n)]
+
+
+def _take_header(table: Table) -> None:
+    """If the first row is a header, make it the names of the columns; a DataError if that is unclear."""
+    how = table.how
+    if table.names is not None or how.is_plain or how.header is False:
+        return
+    first, *others = table.cells
+    by_name = bool(how.chosen) and not all(re.fullmatch(r"[\d+]+", name) for name in how.chosen)
+    is_short = all(len(cell.split()) <= 3 for cell in first)
+    if how.header or by_name or (is_short and all(match_roles(first, table.roles))):
+        table.names = list(map(str.strip, first))
+        while len(table.names) > 1 and table.names[-1] == "":
+            table.names.pop()
+        table.rows = table.rows[1:]
+        table.kind += " with a header"
+        return
+    common = {*IDS, *JUDGEMENTS, *(name for role in table.roles for name in ROLES.get(role, ()))} - {""}
+    for cell in first if others and is_short else []:
+        if normal_name(cell) in common:
+            raise ask(table, f"may start with a header, because {cell!r} is a common name of a column")
+    place = how.chosen[-1] if how.chosen else str(len(table.roles))
+    if table.roles[-1] == "label" and len(others) > 3 and place.isdecimal():
+        label, *rest = [cells[int(place) - 1] for cells in table.cells if int(place) <= len(cells)] or [""]
+        counts = Counter(rest)
+        if label not in counts and min(counts.values(), default=0) > 1:
+            labels = ", ".join(sorted(counts)[:10])
+            raise ask(table, f"may start with a header, because the labels are {labels}, and {label!r} once")
+    if table.kind.startswith("CSV"):
+        raise ask(table, "may start with a header, because most CSV files do")
+
+
+def _columns_of(table: Table, name: str) -> list[int]:
+    """The columns of a name or a number, or of several with + between them."""
+    names = table.names or []
+    for known in (names, [normal_name(x) for x in names], [x.rpartition(".")[2] for x in names]):
+        found = [i for i, each in enumerate(known) if each in (name, normal_name(name))]
+        if len(found) == 1:
+            return found
+    if name.isdecimal() and 1 <= int(name) <= table.width:
+        return [int(name) - 1]
+    if "+" in name.strip("+"):
+        return [i for part in name.split("+") for i in _columns_of(table, part.strip())]
+    raise ask(table, f"has {'two columns' if name in names else 'no column'} {name!r}")
+
+
+# ---------------------------------------------------------------- from rows to examples
+
+
+def convert(table: Table, rows: Iterable[Row], make: Callable[..., Any]) -> Examples:
+    """`make(where, cells)` of each row, and the table's notes. All rows that cannot be used are one error, or
+    are left out with --skip-bad-rows; and it is an error if there are no others."""
+    found, bad = Examples(), []
+    for where, cells in rows:
+        made = cells if isinstance(cells, BadRow) else _attempt(partial(make, where), cells)
+        if isinstance(made, BadRow):
+            bad.append(f"{where}: {made}")
+        else:
+            found.append(made)
+    if len(bad) == 1 and not table.how.skip_bad_rows:
+        raise DataError(f"{bad[0]}.\nFix the row, or leave it out with --skip-bad-rows.")
+    if bad and not table.how.skip_bad_rows:
+        shown = [f"  {line}" for line in bad[:10]] + [f"  and {len(bad) - 10:,} more"] * (len(bad) > 10)
+        first = f"{table.path}: {len(bad):,} of {len(found) + len(bad):,} rows cannot be used:"
+        raise DataError("\n".join([first, *shown, "Fix them, or leave them out with --skip-bad-rows."]))
+    if not found:
+        raise DataError(f"{table.path} has no examples.\nWrite {table.form} on each line.")
+    found.notes = table.notes
+    if bad:
+        verb = "is" if len(bad) == 1 else "are"
+        left_out = f"{counted(len(bad), 'row')} {verb} left out"
+        found.notes.append(f"warning: {table.path.name}: {left_out}; {bad[0]}")
+    return found
+
+
+def texts_of(cells: Sequence[Any]) -> list[str]:
+    """Cells that are texts, without spaces around them."""
+    if lists := [cell for cell in cells if not isinstance(cell, str)]:
+        raise BadRow(f"expected a text, found a list: {lists[0]!r:.60}")
+    return [cell.strip() for cell in cells]
+
+
+def read_rows(path: str | Path, how: FileFormat, *labels: str, make: Callable[..., Any]) -> Examples:
+    """`make(where, cells)` of each row of a file with these labels, the last words of which are roles."""
+    table = read_table(path, how, *labels)
+    return convert(table, select(table), make)
+
+
+def read_fields(path: str | Path, *names: str, how: FileFormat = AUTO) -> Examples:
+    """The place of each row of a file, and its cells with these names."""
+    return read_rows(path, how, *names, make=lambda where, cells: (where, texts_of(cells)))
+
+
+def read_pairs(path: str | Path, how: FileFormat = AUTO, same_meaning: bool = False) -> Examples:
+    """The pairs of a file with `source<TAB>target` on each line, or of another format.
+
+    Blank lines are skipped. In JSON objects with a list of messages, each reply is a target, and all turns
+    before it are its source. With `same_meaning`, a column that says which pairs mean the same is an error.
+    """
+    table = read_table(path, how, "source", "target")
+    for i, name in enumerate(table.names or ()):
+        is_list = any(isinstance(cells[i], list) for cells in table.cells)
+        if is_list and ([name] == how.chosen if how.chosen else normal_name(name) in ROLES["turns"]):
+            return _read_dialogues(table, name, i)
+    rows = select(table)
+    judged = [name for name in table.names or () if normal_name(name) in JUDGEMENTS]
+    if same_meaning and judged and not how.chosen:
+        raise DataError(
+            f"{table.path.name}: the column {judged[0]} says which pairs mean the same, but all must.\n"
+            f"Remove the other pairs, then name the columns, such as --columns sentence1,sentence2."
+        )
+    return convert(table, rows, lambda _, cells: tuple(texts_of(cells)))
+
+
+def read_prefixed(path: str | Path, how: FileFormat = AUTO) -> Examples:
+    """The pairs of a file with `prefix: source<TAB>target` on each line, or of another format."""
+
+    def pair(_: str, cells: list[Any]) -> tuple[str, str]:
+        source, target = texts_of(cells)
+        prefix, _, text = source.partition(":")
+        if not prefix.strip() or not text.strip():
+            raise BadRow(f"expected a prefix before the source, such as 'negate: ', found {source[:60]!r}")
+        return source, target
+
+    return read_rows(path, how, "prefix: source", "target", make=pair)
+
+
+def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
+    """The lines of a file, including blank ones; or one text per row of a table (CSV, JSON lines, ...)."""
+    if how.kind(path, "tsv" if how.chosen else "plain") != "plain":
+        return read_rows(path, how, "text", make=lambda _, cells: (texts_of(cells), cells[0])[1])
+    lines = [line for _, line in read_lines(path)]
+    tabs = {line.count("\t") for line in lines if line.strip()}
+    if how.header and lines:
+        return Examples(lines[1:], [f"{Path(path).name}: without its header, {lines[0].strip()[:60]}"])
+    if len(tabs) != 1 or tabs == {0} or how.is_plain:
+        return Examples(lines)
+    note = f"warning: {Path(path).name}: every line has {counted(min(tabs), 'tab')}, read as text"
+    return Examples(lines, [f"{note}; if these are columns, --columns 1 reads the first"])
+
+
+def read_long_text(path: str | Path, how: FileFormat = AUTO) -> str:
+    """The text of a UTF-8 file of at least 100 characters."""
+    return read_noted_text(path, how)[0]
+
+
+def read_noted_text(path: str | Path, how: FileFormat = AUTO) -> tuple[str, list[str]]:
+    """`read_long_text`, and notes on how the file was read. Each text of a table is a line."""
+    found = read_texts(path, how)
+    whole = read_utf8(path)
+    text = whole if found == whole.removesuffix("\n").split("\n") else "".join(f"{x}\n" for x in found)
+    if len(text) < 100:
+        length = counted(len(text), "character")
+        raise DataError(f"{path} has {length}, expected at least 100.\nPass a longer text.")
+    return text, found.notes
+
+
+# ---------------------------------------------------------------- dialogues
+
+
+def history(turns: Sequence[tuple[str, str]]) -> str:
+    """The turns of a dialogue, (user, bot), as a source; the last one has no reply yet."""
+    return " ".join(f"user: {said} bot: {reply}" if reply else f"user: {said}" for said, reply in turns)
+
+
+def _read_dialogues(table: Table, name: str, column: int) -> Examples:
+    """Each reply as a target, with all turns before it as its source."""
+    system = without = 0
+
+    def pairs(_: str, cells: list[Any]) -> list[tuple[str, str]]:
+        nonlocal system, without
+        turns = cells[column] or []
+        if not isinstance(turns, list):
+            raise BadRow(f"expected a list of turns in {name}, found {turns!r:.60}")
+        said = list(map(_turn, turns))
+        first = next((i for i, (speaker, _) in enumerate(said) if speaker != "system"), len(said))
+        exchanges = _exchanges([(x or ("user", "bot")[i % 2], y) for i, (x, y) in enumerate(said[first:])])
+        system, without = system + first, without + (not exchanges)
+        return [(history([*exchanges[:n], (x, "")]), reply) for n, (x, reply) in enumerate(exchanges)]
+
+    found = convert(table, table.rows, pairs)
+    file = table.path.name
+    if not any(found):
+        raise DataError(f"{file} has no replies.\nWrite at least two turns in {name}.")
+    notes = [
+        f"{file}: {table.kind}: each reply in {name}, with the turns before it",
+        f"warning: {file}: replies of one dialogue can be in several splits; --validation-data and "
+        f"--test-data keep them apart",
+    ]
+    notes += [f"warning: {file}: messages of the system that are not read: {system:,}"] * (system > 0)
+    notes += [f"warning: {file}: objects without a reply, which are left out: {without:,}"] * (without > 0)
+    return Examples([pair for each in found for pair in each], found.notes + notes)
+
+
+def _turn(turn: Any) -> tuple[str, str]:
+    """The speaker, if the turn has one, and the text of a turn."""
+    turn = {"text": turn} if isinstance(turn, str) else turn
+    values = {key.lower(): value for key, value in turn.items()} if isinstance(turn, dict) else {}
+    who = [values[key] for key in ("role", "from", "speaker", "name") if key in values]
+    said = [values[key] for key in ("content", "value", "text", "utterance", "message") if key in values]
+    if not (said and isinstance(said[0], str) and said[0].strip()):
+        raise BadRow(f"a turn without text: {turn!r:.60}")
+    return str(who[0]).lower() if who else "", said[0].translate(SPACES).strip()
+
+
+def _exchanges(turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What the user said, who speaks first, and what was replied; turns of one speaker are joined."""
+    speakers = list(dict.fromkeys(speaker for speaker, _ in turns))
+    if len(speakers) > 2:
+        raise BadRow(f"expected 2 speakers, found {len(speakers)}: {', '.join(speakers)[:60]}")
+    if set(speakers[:1]) & set(BOT) or set(speakers[1:]) & set(USER):
+        raise BadRow(f"the dialogue starts with a reply: {turns[0][1][:60]!r}")
+    joined = [" ".join(text for _, text in group) for _, group in groupby(turns, itemgetter(0))]
+    return list(zip(joined[::2], joined[1::2], strict=False))
+
+
+# ---------------------------------------------------------------- tagged words
+
+
+def read_words(path: str | Path, how: FileFormat) -> Examples:
+    """The sentences of a file: lists of (place, word, tag)."""
+    kind = how.kind(path, "tsv")
+    if kind in ("json", "jsonl"):
+        return read_rows(path, how, "word", "tag", make=_pair_lists)
+    table = Table(Path(path), how, ["word", "tag"], KINDS["conll" if kind == "tsv" else kind], [])
+    if kind not in ("plain", "tsv", "conll", "conllu"):
+        raise format_error(table)
+    _read_word_lines(table, "conll" if kind == "tsv" else kind)
+    if kind == "conllu":
+        table.names = CONLLU
+        table.how = how if how.chosen else replace(how, columns="form,upos")
+    elif kind == "conll" and table.width > 2 and not how.chosen:
+        if not all(cells[0].isdecimal() for cells in table.cells):
+            table.how = replace(how, columns=f"1,{table.width}")
+    elif how.format == "auto" and table.width == len(CONLLU) and not re.search(r"\d", how.columns):
+        raise ask(table, "may be CoNLL-U, which has ten columns (--format conllu)")
+
+    def word(cells: list[str]) -> tuple[str, str]:
+        if kind != "conllu" and len(cells[0].split()) > 1:
+            raise BadRow(f"a word contains a space: {cells[0][:60]!r}; write each word on its own line")
+        return "".join(cells[0].split()), cells[1].strip()
+
+    found = [(where, _attempt(word, x) if isinstance(x, list) else x) for where, x in select(table)]
+    rows: list[Row] = []
+    for is_gap, group in groupby(found, lambda row: row[1] is None):
+        lines = list(group)
+        bad = [row for row in lines if isinstance(row[1], BadRow)]
+        rows += [] if is_gap else bad or [(lines[0][0], [(where, *pair) for where, pair in lines])]
+    return convert(table, rows, lambda _, words: words)
+
+
+def _read_word_lines(table: Table, kind: str) -> None:
+    """Read lines with words, split at tabs or else at spaces; the row between two sentences is None."""
+    lines = read_lines(table.path)
+    data = [line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
+    tabs = kind == "conllu" or (kind != "plain" and bool(data) and all("\t" in line for line in data))
+    split = (lambda line: line.rstrip().split("\t")) if tabs else str.split
+    width = replace(table, rows=[("", split(line)) for line in data]).width
+    for where, line in lines:
+        cells = split(line)
+        is_first = not table.rows or table.rows[-1][1] is None
+        is_comment = kind == "conllu" or (kind == "conll" and is_first and len(cells) != width)
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            table.rows += [] if is_first else [(where, None)]
+        elif kind == "conllu" and re.search("[-.]", cells[0]):  # 1-2 is a range of words, 1.1 is empty
+            continue
+        elif not (is_comment and line.startswith("#")):
+            table.rows.append((where, [cells[0], *cells[1:][-1:]] if kind == "plain" else cells))
+
+
+def _pair_lists(where: str, cells: Sequence[Any]) -> list[tuple[str, str, str]]:
+    """The words and tags of a JSON object."""
+    words, tags = ([cell_text(x).strip() for x in x] if isinstance(x, list) else [""] for x in cells)
+    if len(words) != len(tags) or not all(words + tags):
+        raise BadRow(f"expected a list of words and one of as many tags, found {_show(cells)}")
+    return [(where, "".join(word.split()), tag) for word, tag in zip(words, tags, strict=True)]
