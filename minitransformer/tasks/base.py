@@ -19,8 +19,8 @@ from minigrad import Tensor, no_grad
 from ..data.batching import IGNORE, Batch, ShuffledBatches, is_classes, pad
 from ..data.labels import check_labels
 from ..data.masking import row_generator
+from ..data.rows import DataError
 from ..data.splits import Sources, Splits, user_splits
-from ..data.tables import DataError
 from ..errors import UserError, did_you_mean, singular
 from ..models.protocol import MODELS, model_class
 from ..text.tokenizer import Tokenizer
