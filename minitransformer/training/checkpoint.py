@@ -124,7 +124,7 @@ class Checkpoints:
         fix = (
             f"Choose one of best, last, {', '.join(names)}, average:N; with --ema-decay also ema."
             if names
-            else "Restore its folder checkpoints, or train the run again."
+            else "Continue the run with --resume, or restore its folder checkpoints."
         )
         raise CheckpointError(f"{self.folder} has no checkpoint {which!r}.\n{fix}")
 
