@@ -486,6 +486,8 @@ def _take_header(table: Table) -> None:
     for cell in first if others and is_short else []:
         if normal_name(cell) in common:
             raise ask(table, f"may start with a header, because {cell!r} is a common name of a column")
+    if all(map(str.isdecimal, first)) and others and not any(map(str.isdecimal, others[0])):
+        raise ask(table, "may start with a header, because only its first row has numbers")
     place = how.chosen[-1] if how.chosen else str(len(table.roles))
     if table.roles[-1] == "label" and len(others) > 3 and place.isdecimal():
         label, *rest = [cells[int(place) - 1] for cells in table.cells if int(place) <= len(cells)] or [""]
@@ -600,7 +602,12 @@ def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
     tabs = {line.count("\t") for line in lines if line.strip()}
     if how.header and lines:
         return Examples(lines[1:], [f"{Path(path).name}: without its header, {lines[0].strip()[:60]}"])
-    if len(tabs) != 1 or tabs == {0} or how.is_plain:
+    if how.is_plain or not lines:
+        return Examples(lines)
+    if how.header is None and normal_name(lines[0]) in ROLES["text"]:
+        note = f"warning: {Path(path).name}: its first line, {lines[0]!r:.60}, is read as text"
+        return Examples(lines, [f"{note}; if it is a header, pass --header"])
+    if len(tabs) != 1 or tabs == {0}:
         return Examples(lines)
     note = f"warning: {Path(path).name}: every line has {counted(min(tabs), 'tab')}, read as text"
     return Examples(lines, [f"{note}; if these are columns, --columns 1 reads the first"])

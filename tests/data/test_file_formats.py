@@ -162,6 +162,8 @@ READ = {  # name: how it is read, file, content, flags, examples, and how the no
         "JSON lines: text; not read: url"),
     "a column to denoise": (read_texts, "x.tsv", table(("id", "text"), (1, "a")), {}, ["a"],
         "TSV with a header: text; not read: id"),
+    "a text with what may be a header": (read_texts, "x.txt", "text\na\n", {}, ["text", "a"],
+        "pass --header"),
     "a text with tabs": (read_texts, "x.txt", "a\tb\n", {}, ["a\tb"], "--columns 1 reads the first"),
     "a text with a header": (read_texts, "x.txt", "text\na\n", {"header": True}, ["a"],
         "without its header, text"),
@@ -201,6 +203,8 @@ MRPC = table(("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"), *([1, 7, 8
 REFUSED = {  # name: how it is read, file, content, flags, and the error with the flag or the fix
     "a header or a label": (read_labelled, "x.tsv", table(("snippet", "mood"), *LABELLED), {},
         rf"the labels are neg, pos, and 'mood' once:{THREE}Say .*--columns 1,2 .*--header.*--no-header"),
+    "a header of pandas": (read_pairs, "x.tsv", table((0, 1), *PAIRS), {},
+        "may start with a header.*pass --header"),
     "unknown names": (read_labelled, "x.tsv", table(("snippet", "mood"), *LABELLED), {"header": True},
         r"which column is the text; there are snippet, mood:\n.*\n.*\n.*\n.*--columns snippet,mood"),
     "CSV, a header or data": (read_labelled, "x.csv", table(*LABELLED, tab=","), {},
