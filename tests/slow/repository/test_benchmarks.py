@@ -239,12 +239,13 @@ def test_recording_is_measured_beside_the_forward_pass(monkeypatch):
     model = Transformer(TransformerConfig(9, 4, 2, 4, 1, 1)).eval()
     ids = np.array([[4, 5]])
     calls = []
-    work = model, lambda model: calls.append(sorted(map(len, hooks_of(model)))) or model(ids, ids)
-    hooks_of = lambda model: [module._forward_hooks for module in model.modules()]
+    work = model, lambda model: calls.append((hooks_of(model), records_of(model))) or model(ids, ids)
+    hooks_of = lambda model: sum(len(module._forward_hooks) for module in model.modules())
+    records_of = lambda model: sum(getattr(module, "record", None) is not None for module in model.modules())
     monkeypatch.setattr(recording, "works", lambda: {"tiny": work})
     (row,) = recording.recording(repeats=1, seconds=0).rows.values()
     assert [*row] == ["forward, ms", "record_attention, ratio", "record_activations, ratio"]
-    assert {sum(hooks) for hooks in calls} == {0, 3, len([*model.modules()])}  # none, attention's, all
+    assert {*calls} == {(0, 0), (0, 3), (len([*model.modules()]), 0)}  # nothing, attention, all outputs
 
 
 @needs_torch
