@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from rich.console import Console
 
@@ -21,93 +21,61 @@ from minitransformer.cli.parsing import parse
 from minitransformer.errors import UserError
 
 from . import machine
-from .beams import beams
-from .busy import busy
-from .cards import CASES, cards
 from .children import choose
-from .floors import floors
 from .generation import generation
-from .graphs import graphs
 from .memory import against_torch, checkpoints
 from .ops import ops
 from .overhead import overhead
 from .peaks import peaks
 from .peers import ON_CPU, ON_GPU, missing
-from .pretrained import pretrained
-from .ranks import ROUNDS, ranks
-from .ranks import WORKS as TRAINED
-from .recording import recording
-from .runs import RECIPES as RUNS
-from .runs import runs
-from .scale import AXES, plot, plot_steps, scale
-from .shares import RECIPES, shares
 from .steps import steps, steps_on_gpu
 from .tables import Table, markdown
-from .training import training
 from .works import GPU_WORKS, WORKS, Decoder, work_of
 
-Which = Literal[
-    "overhead", "ops", "steps", "floors", "busy", "generate", "beams", "memory", "scale", "graph", "trainer",
-    "runs", "card", "ranks", "record", "pretrained", "all",
-]  # fmt: skip
-Peer = Literal["torch", "compile", "reduce-overhead", "jax", "tinygrad", "autograd", "mygrad", "dezero"]
-Axis = Literal["attention", "length", "width", "layers", "vocabulary", "batch"]
+Which = Literal["overhead", "ops", "steps", "generate", "memory", "all"]
+Peer = Literal["torch", "compile", "reduce-overhead", "jax"]
 PACKAGES = (
-    "numpy", "numba", "torch", "transformers", "jax", "tinygrad", "autograd", "mygrad", "dezero", "mpi4py",
-    "mpich", "cupy-cuda13x", "cupy-cuda12x", "nvmath-python", "nvidia-cudnn-frontend", "triton",
+    "numpy", "numba", "torch", "jax", "cupy-cuda13x", "cupy-cuda12x", "nvmath-python",
+    "nvidia-cudnn-frontend", "triton",
 )  # fmt: skip
-
-HEAD = """# Benchmarks
-
-Each table follows the command that measured it. minigrad and another library run in turns (training steps in
-separate processes) after both have taken the same first step; values are medians [quartiles]. A ratio is ours
-/ theirs, turn by turn: below 1, minigrad is faster or smaller.
-"""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Measure speed and memory of minigrad and other libraries."""
+    """Measure speed and memory of minigrad and other libraries.
+
+    minigrad and another library run in turns (training steps in separate processes) after both have taken
+    the same first step; values are medians [quartiles]. A ratio is ours / theirs, turn by turn: below 1,
+    minigrad is faster or smaller.
+    """
 
     which: tuple[Which, ...] = field(default=("overhead",), metadata={"positional": True})
-    """What to measure: the engine's overhead per operation, fused operations, training steps, the minimum
-    time they can take, steps with a busy core, generation, beam search, memory, growth with sizes, drawing
-    graphs, the overhead of the trainer per step and per run, whole runs, predictions of cards, training on
-    several ranks, recording a forward pass, or a pretrained model of GPT-2's size."""
+    """What to measure: the engine's overhead per operation, fused operations, training steps, generation, or
+    the memory of graphs and steps."""
     threads: tuple[int, ...] = (1,)
     """Thread counts, each in separate processes."""
     repeats: int = 50
     """The maximum number of turns (a tenth of it if one takes seconds)."""
     seconds: float = 20.0
-    """The maximum time of a row; a tenth for `ops` and `scale`."""
+    """The maximum time of a row; a tenth for `ops`."""
     device: Literal["cpu", "cuda"] = "cpu"
     """The device. A GPU is for `steps`."""
     works: tuple[str, ...] | None = None
-    """The works of `steps`, `floors`, `busy` and peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65",
-    followed by "tf32" or "bfloat16". For `ranks`: nano, phrasebook, or both. The default is all works of the
-    device; for `busy`, phrasebook."""
-    axes: tuple[Axis, ...] = get_args(Axis)
-    """The sizes that `scale` changes."""
+    """The works of `steps` and of peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65", followed by
+    "tf32" or "bfloat16". The default is all works of the device."""
     peers: tuple[Peer, ...] | None = None
-    """The libraries to compare with; by default torch, for `steps` also compile, jax and tinygrad, on a GPU
-    compile and reduce-overhead. Libraries that are not installed are skipped, with a note."""
+    """The libraries to compare with; by default torch, for `steps` also compile and jax, on a GPU compile and
+    reduce-overhead. Libraries that are not installed are skipped, with a note."""
     clock: Literal["wall", "cpu"] = "wall"
     """The clock. "cpu", for one thread on a busy machine, does not count the time that a step waits for a
     core."""
     kernels: Literal["numpy", "jit"] | None = None
-    """minigrad's kernels. By default `overhead`, `steps`, `generate`, `beams` and `ops` measure NumPy's, as
-    of a default install, then numba's if it is installed; the others measure minigrad's own choice."""
-    data_dir: Path | None = None
-    """A folder with the folders multi30k and tinyshakespeare, for `card`, `trainer`, `runs` and
-    `pretrained`; otherwise these data sets are downloaded."""
+    """minigrad's kernels. By default NumPy's are measured, as of a default install, then numba's if it is
+    installed; `memory` measures minigrad's own choice."""
     json: Path | None = None
     """A JSON file to write all figures to."""
     markdown: Path | None = None
     """A file to write the tables to."""
-    append: bool = False
-    """Append to the Markdown file."""
-    plots: Path | None = None
-    """A folder to draw `steps` and `scale` in."""
 
 
 def main(o: Options) -> None:
@@ -120,19 +88,14 @@ def main(o: Options) -> None:
     about = {**machine.describe(PACKAGES), "load average": load, "threads": list(o.threads)}
     about["command"] = command(sys.argv[1:])
     tables: list[Table] = []
-    before = o.markdown.read_text() if o.append and o.markdown and o.markdown.exists() else HEAD
     for name in selected(o):
-        measured: list[Table] = []
-        with console.status(f"measuring: {name}"):
-            for kernels in kernel_sets(o, name):
+        for kernels in kernel_sets(o, name):
+            with console.status(f"measuring: {name}"):
                 for table in TABLES[name](replace(with_defaults(o, name), kernels=kernels)):
                     table.title += f", {kernels} kernels" if kernels else ""
                     console.print(table.rich())
-                    measured.append(table)
-                    write(tables + measured, about, o, before)  # after each table, so that none is lost
-        if o.plots is not None:
-            draw(name, measured, o.plots)
-        tables += measured
+                    tables.append(table)
+                    write(tables, about, o)  # after each table, so that none is lost
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     console.print(f"{about['cpu']}, Python {about['python']}, {versions}", highlight=False)
     if busy:
@@ -145,20 +108,18 @@ def selected(o: Options) -> tuple[str, ...]:
 
 def with_defaults(o: Options, name: str) -> Options:
     """The options with the default works and peers of a table."""
-    works = GPU_WORKS if o.device == "cuda" else ("phrasebook",) if name == "busy" else WORKS
+    works = GPU_WORKS if o.device == "cuda" else WORKS
     peers = ON_GPU if o.device == "cuda" else ON_CPU if name == "steps" else ("torch",)
     return replace(o, works=tuple(works) if o.works is None else o.works, peers=o.peers or peers)
 
 
 def check(o: Options) -> None:
     """Raise a UserError for options that cannot be measured or written, before anything is measured."""
-    for flag in ("which", "works", "axes", "peers", "threads"):
+    for flag in ("which", "works", "peers", "threads"):
         if getattr(o, flag) == ():
             raise UserError(f"--{flag} is empty.\nPass at least one value, or leave --{flag} out.")
-    least = ROUNDS if "ranks" in selected(o) else 1
-    if o.repeats < least:
-        purpose = f"the {ROUNDS} rounds of ranks" if least > 1 else "a turn"
-        raise UserError(f"--repeats {o.repeats} is too few for {purpose}.\nPass {least} or more.")
+    if o.repeats < 1:
+        raise UserError(f"--repeats {o.repeats} is too few for a turn.\nPass 1 or more.")
     if not 0 < o.seconds < math.inf:
         raise UserError(f"--seconds {o.seconds} is out of range.\nPass a time above 0.")
     cores = os.cpu_count() or 1
@@ -171,10 +132,10 @@ def check(o: Options) -> None:
         work = work_of(name)
         if isinstance(work, Decoder):
             _ = work.config  # raises an error for invalid sizes
-    others = [name for name in o.works or () if name not in TRAINED]
-    if others and "ranks" in selected(o):
-        raise UserError(f"ranks do not train {', '.join(others)}.\nChoose {' or '.join(TRAINED)}, or both.")
-    check_paths(o)
+    for flag, path in (("json", o.json), ("markdown", o.markdown)):
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            problem = "is a folder" if path.is_dir() else f"is in a missing folder, {path.parent}"
+            raise UserError(f"--{flag} {path} {problem}.\nPass a file in an existing folder.")
     if o.device == "cuda":
         check_gpu(o)
     notes = [missing(name) for name in with_defaults(o, "overhead").peers or ()]
@@ -195,60 +156,34 @@ def check_gpu(o: Options) -> None:
     others = [name for name in o.peers or () if name not in ON_GPU]
     if others:
         raise UserError(f"{', '.join(others)}: not measured on a GPU.\nChoose among {', '.join(ON_GPU)}.")
-    if o.plots is not None or o.clock == "cpu" or o.threads != (1,):
-        raise UserError("--plots, --clock cpu and --threads are for the CPU.\nLeave them out.")
+    if o.clock == "cpu" or o.threads != (1,):
+        raise UserError("--clock cpu and --threads are for the CPU.\nLeave them out.")
     check_device("cuda")
-
-
-def check_paths(o: Options) -> None:
-    """Raise a UserError for files and folders that cannot be written."""
-    for flag, path in (("json", o.json), ("markdown", o.markdown)):
-        if path is None:
-            continue
-        if path.is_dir() or not path.parent.is_dir():
-            problem = "is a folder" if path.is_dir() else f"is in a missing folder, {path.parent}"
-            raise UserError(f"--{flag} {path} {problem}.\nPass a file in an existing folder.")
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise UserError(f"--{flag} {path} cannot be written.\nPass a file with write permission.")
-    if o.plots is not None:
-        try:
-            o.plots.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"--plots {o.plots} cannot be created: {error.strerror}.\nPass a writable folder."
-            ) from None
 
 
 def command(arguments: list[str]) -> str:
     """The command line without the files that it writes."""
     shown = [*arguments]
-    for name in ("--json", "--markdown", "--plots"):
+    for name in ("--json", "--markdown"):
         if name in shown:
             del shown[shown.index(name) : shown.index(name) + 2]
-    return shlex.join(["python", "-m", "benchmarks", *(a for a in shown if a != "--append")])
+    return shlex.join(["python", "-m", "benchmarks", *shown])
 
 
-def write(tables: list[Table], about: dict[str, Any], o: Options, before: str) -> None:
+def write(tables: list[Table], about: dict[str, Any], o: Options) -> None:
     """Write the tables to files."""
     if o.json is not None:
         content = {"machine": about, "tables": [table.json() for table in tables]}
         o.json.write_text(json.dumps(content, indent=2) + "\n")
     if o.markdown is not None:
-        o.markdown.write_text(before + "\n" + markdown(tables, about))
+        o.markdown.write_text(markdown(tables, about))
 
 
 def kernel_sets(o: Options, name: str) -> list[Any]:
     """The sets of kernels that a table is measured with, one after the other."""
-    if o.kernels or o.device == "cuda" or name not in ("overhead", "steps", "generate", "beams", "ops"):
+    if o.kernels or o.device == "cuda" or name == "memory":
         return [o.kernels]
     return ["numpy", "jit"] if find_spec("numba") else ["numpy"]
-
-
-def draw(name: str, tables: list[Table], folder: Path) -> None:
-    if name == "steps":
-        plot_steps(tables, folder / "steps.png")
-    elif name == "scale":
-        plot(tables, folder)
 
 
 def memory(o: Options) -> list[Table]:
@@ -261,17 +196,6 @@ def memory(o: Options) -> list[Table]:
     ]
 
 
-def pictures(o: Options) -> list[Table]:
-    rows = graphs(max(o.repeats // 10, 1))
-    return [Table("traces and pictures of a Transformer, the paper's base model", rows)]
-
-
-def trainer(o: Options) -> Iterable[Table]:
-    """The overhead of the trainer per step, and between steps."""
-    yield training(o.repeats, o.clock)
-    yield shares(RECIPES, o.data_dir, o.clock, o.kernels)
-
-
 def training_steps(o: Options) -> Iterable[Table]:
     if o.device == "cuda":
         return steps_on_gpu(o.works, o.peers, o.repeats, o.seconds, o.kernels)
@@ -280,23 +204,10 @@ def training_steps(o: Options) -> Iterable[Table]:
 
 TABLES: dict[str, Callable[[Options], Iterable[Table]]] = {
     "overhead": lambda o: overhead(o.peers, o.repeats, o.clock, o.kernels),
-    "steps": training_steps,
-    "floors": lambda o: floors(o.works, o.peers, o.threads, o.repeats, o.seconds, o.clock, o.kernels),
-    "busy": lambda o: busy(o.works, o.peers, max(2, *o.threads), o.repeats, o.seconds, o.kernels),
-    "generate": lambda o: generation(o.threads, o.repeats, o.seconds, o.clock, o.kernels),
-    "beams": lambda o: beams(o.threads, o.repeats, o.seconds, o.clock, o.kernels),
-    "memory": memory,
     "ops": lambda o: ops(o.threads, o.repeats, o.seconds / 10, o.clock, o.kernels),
-    "scale": lambda o: scale(
-        {axis: AXES[axis] for axis in o.axes}, o.threads, o.repeats, o.seconds / 10, o.clock, o.kernels
-    ),
-    "graph": pictures,
-    "trainer": trainer,
-    "runs": lambda o: runs(RUNS, o.data_dir, o.threads, o.clock, o.kernels),
-    "card": lambda o: [cards(CASES, o.data_dir, o.clock, o.kernels)],
-    "ranks": lambda o: ranks(o.works, o.repeats, o.kernels),
-    "record": lambda o: [recording(o.repeats, o.seconds, o.clock)],
-    "pretrained": lambda o: pretrained(o.threads, o.repeats, o.seconds, o.clock, o.data_dir, o.kernels),
+    "steps": training_steps,
+    "generate": lambda o: generation(o.threads, o.repeats, o.seconds, o.clock, o.kernels),
+    "memory": memory,
 }
 
 

@@ -1,7 +1,6 @@
 """Measurements in separate processes, as thread counts are fixed when a library is imported.
 
-`in_child("overhead", "pair", "torch", 50, "wall", threads=1)` calls `benchmarks.overhead.pair` in one. With
-`ranks`, mpiexec starts that many processes with `threads` threads each; one rank returns the result.
+`in_child("overhead", "pair", "torch", 50, "wall", threads=1)` calls `benchmarks.overhead.pair` in one.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -31,24 +29,16 @@ def in_child(
     *args: Any,
     threads: int = 1,
     kernels: str | None = None,
-    ranks: int = 1,
     **settings: Any,
 ) -> Any:
     """What a benchmark's function returns (as JSON) in a new process with `threads` threads and cores."""
-    start = [str(mpiexec()), "-n", str(ranks)] if ranks > 1 else []
-    call = command(module, function, *args, threads=threads, kernels=kernels, ranks=ranks)
-    done = subprocess.run([*start, *call], env=environment(threads, settings), capture_output=True, text=True)
+    call = command(module, function, *args, threads=threads, kernels=kernels)
+    done = subprocess.run(call, env=environment(threads, settings), capture_output=True, text=True)
     if done.returncode:
         raise ChildError(
             f"benchmarks.{module}.{function}{tuple(args)} failed.\n{done.stderr.strip()[-3000:]}"
         )
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def several(*calls: tuple[str, str, list[Any]]) -> list[Any] | None:
-    """The results of several functions, each (module, name, arguments); None on ranks without a result."""
-    found = [getattr(importlib.import_module(f"benchmarks.{m}"), name)(*args) for m, name, args in calls]
-    return None if all(result is None for result in found) else found
 
 
 def command(
@@ -57,11 +47,10 @@ def command(
     *args: Any,
     threads: int,
     kernels: str | None,
-    ranks: int = 1,
     cores: list[int] | None = None,
 ) -> list[str]:
     """The command of a measurement process, pinned to `cores` or to the idlest."""
-    call = json.dumps([module, function, args, threads, kernels, ranks, cores])
+    call = json.dumps([module, function, args, threads, kernels, cores])
     return [sys.executable, "-P", "-m", "benchmarks.children", call]
 
 
@@ -69,12 +58,6 @@ def environment(threads: int, settings: Mapping[str, str]) -> dict[str, str]:
     """The environment of a measurement process."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return os.environ | thread_settings(threads) | {"PYTHONPATH": path} | settings
-
-
-def mpiexec() -> str | None:
-    """The path of mpiexec, preferably in this Python's environment."""
-    environment_bin = str(Path(sys.executable).parent)
-    return shutil.which("mpiexec", path=os.pathsep.join([environment_bin, os.environ.get("PATH", "")]))
 
 
 def choose(kernels: str | None) -> None:
@@ -95,14 +78,11 @@ def keep_freed_memory() -> None:
 
 def main(call: str) -> None:
     """Runs before heavy imports, so that the threads of BLAS inherit the pinned cores."""
-    module, function, args, threads, kernels, ranks, cores = json.loads(call)
-    if ranks == 1:
-        pin_to(cores or idlest(threads))
+    module, function, args, threads, kernels, cores = json.loads(call)
+    pin_to(cores or idlest(threads))
     choose(kernels)
     keep_freed_memory()
-    result = getattr(importlib.import_module(f"benchmarks.{module}"), function)(*args)
-    if ranks == 1 or result is not None:
-        print(json.dumps(result))
+    print(json.dumps(getattr(importlib.import_module(f"benchmarks.{module}"), function)(*args)))
 
 
 if __name__ == "__main__":

@@ -171,34 +171,7 @@ class MLP:
         ]
 
 
-@dataclass(frozen=True)
-class Attention:
-    """Causal attention alone, forward and backward."""
-
-    heads: int
-    width: int  # of each head
-    length: int
-    batch: int = 1
-
-    def __str__(self) -> str:
-        return f"attention H{self.heads} d{self.width} T{self.length} B{self.batch}"
-
-    def model(self) -> nn.Module:
-        """Three parameters: query, key and value."""
-        rng = np.random.default_rng(0)
-        shape = (self.batch, self.heads, self.length, self.width)
-        draws = (nn.Parameter(rng.normal(size=shape).astype(np.float32)) for _ in range(3))
-        model = nn.Module()
-        model.query, model.key, model.value = draws
-        return model
-
-    def batches(self, number: int = BATCHES) -> list[tuple[np.ndarray, ...]]:
-        """The gradient of the output."""
-        shape = (self.batch, self.heads, self.length, self.width)
-        return [(np.random.default_rng(1).normal(size=shape).astype(np.float32),)]
-
-
-Work = Decoder | Phrasebook | Recurrent | MLP | Attention
+Work = Decoder | Phrasebook | Recurrent | MLP
 
 
 class UnknownWorkError(UserError):
@@ -206,13 +179,12 @@ class UnknownWorkError(UserError):
 
 
 def work_of(name: str) -> Work:
-    """A work by its name, or as printed: "nano", "L2 H4 d64 T32 B32 V65", "attention H4 d32 T128 B1"."""
+    """A work by its name, or as printed: "nano", "L2 H4 d64 T32 B32 V65"."""
     known = WORKS | GPU_WORKS
     if name in known:
         return known[name]
     for cls, pattern in ((Decoder, r"L(\d+) H(\d+) d(\d+) T(\d+) B(\d+) V([\d,]+)(?: (tf32|bfloat16))?"),
-                         (Recurrent, r"(LSTM|GRU|RNN) L(\d+) d(\d+) T(\d+) B(\d+) V([\d,]+)"),
-                         (Attention, r"attention H(\d+) d(\d+) T(\d+) B(\d+)")):  # fmt: skip
+                         (Recurrent, r"(LSTM|GRU|RNN) L(\d+) d(\d+) T(\d+) B(\d+) V([\d,]+)")):  # fmt: skip
         found = re.fullmatch(pattern, name)
         if found:
             parts = [part for part in found.groups() if part]

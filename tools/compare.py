@@ -69,7 +69,6 @@ def serve(kernels: str) -> None:
 
 
 def step_of(name: str) -> Callable[[], Any]:
-    from benchmarks import beams
     from benchmarks.overhead import mixed
     from benchmarks.peers import ours
     from benchmarks.works import work_of
@@ -78,8 +77,8 @@ def step_of(name: str) -> Callable[[], Any]:
     if name == "overhead":
         return ours.chain(mixed)
     if name in ("translate", "beams"):
-        translator, texts = beams.model(), beams.sources()[:20]
-        return lambda: generate(translator, texts, beams.LIMIT, num_beams=4 if name == "beams" else 1)
+        model, texts = translator()
+        return lambda: generate(model, texts, 32, num_beams=4 if name == "beams" else 1)
     work: Any = work_of("nano" if name == "generate" else name)
     model = work.model()
     if name == "generate":
@@ -93,6 +92,28 @@ def step_of(name: str) -> Callable[[], Any]:
     }
     weights = {key: value.numpy() for key, value in model.state_dict().items()}
     return makers[type(work).__name__](work, weights)
+
+
+def translator() -> tuple[Any, list[list[int]]]:
+    """A model of the phrasebook's size, whose texts differ in content and length, and 20 sentences."""
+    import numpy as np
+
+    import minigrad as mg
+    from minitransformer import Transformer, TransformerConfig, generate
+
+    mg.manual_seed(0)
+    model = Transformer(TransformerConfig(4000, 128, 4, 512, 2, 2)).eval()
+    end = model.config.eos_token_id
+    rng = np.random.default_rng(1)
+    texts = [[*rng.integers(4, 4000, n).tolist(), end] for n in rng.integers(5, 20, 100)]
+    rng = np.random.default_rng(1)
+    for p in model.parameters():
+        p.array += rng.normal(scale=0.1, size=p.shape).astype(np.float32)
+    written = np.concatenate(generate(model, texts, 32, eos_token_id=()))
+    table = model.embedding.weight.array
+    common = int(np.bincount(written).argmax())
+    table[[end, common]] = table[[common, end]]  # a common token ends the texts
+    return model, texts[:20]
 
 
 def main() -> None:

@@ -23,10 +23,10 @@ import os
 import shutil
 from typing import Any, Protocol
 
-from ..works import MLP, Attention, Decoder, First, Phrasebook, Recurrent, Work
+from ..works import MLP, Decoder, First, Phrasebook, Recurrent, Work
 
-PEERS = ("torch", "compile", "reduce-overhead", "jax", "tinygrad", "autograd", "mygrad", "dezero")
-ON_CPU = ("torch", "compile", "jax", "tinygrad")  # that `steps` compares with
+PEERS = ("torch", "compile", "reduce-overhead", "jax")
+ON_CPU = ("torch", "compile", "jax")  # that `steps` compares with
 ON_GPU = PEERS[:3]
 
 
@@ -55,9 +55,7 @@ def missing(name: str) -> str | None:
     return None
 
 
-KINDS = {
-    Decoder: "decoder", Phrasebook: "phrasebook", Recurrent: "recurrent", MLP: "mlp", Attention: "attention"
-}  # fmt: skip
+KINDS = {Decoder: "decoder", Phrasebook: "phrasebook", Recurrent: "recurrent", MLP: "mlp"}
 
 
 def step_of(name: str, work: Work, weights: Any, *device: str) -> Step | None:

@@ -8,15 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Any
-
-import numpy as np
 
 from minitransformer import TransformerConfig
 from minitransformer.layers.positions import positional_encoding
 
-from ..works import BETAS, DECAY, EPS, LR, MLP, Decoder, First
+from ..works import MLP, Decoder
 
 Arrays = Mapping[str, Any]
 
@@ -124,49 +121,3 @@ def mlp_loss(lib: Library, work: MLP, p: Arrays, x: Any, y: Any) -> Any:
     for i in (0, 2):
         x = lib.relu(x @ p[f"{i}.weight"].T + p[f"{i}.bias"])
     return lib.cross_entropy(x @ p["4.weight"].T + p["4.bias"], y)
-
-
-class ArrayStep:
-    """Training steps with weights in a dict of NumPy arrays, updated in place."""
-
-    def __init__(
-        self,
-        weights: Mapping[str, np.ndarray],
-        batches: list[tuple[np.ndarray, ...]],
-        value_and_grad: Callable[..., tuple[float, Mapping[str, np.ndarray]]],
-        plain: bool = False,
-    ) -> None:
-        self.weights = {name: array.copy() for name, array in weights.items()}
-        self.batches = batches
-        self.next = cycle(batches)
-        self.value_and_grad = value_and_grad
-        self.moments = {n: (np.zeros_like(a), np.zeros_like(a)) for n, a in weights.items()}
-        self.plain = plain
-        self.updates = True
-        self.steps = 0
-
-    def __call__(self) -> None:
-        gradients = self.value_and_grad(self.weights, *next(self.next))[1]
-        self.steps += 1
-        for name, p in self.weights.items() if self.updates else ():
-            if self.plain:
-                p -= LR * gradients[name]
-            else:
-                adamw(p, gradients[name], *self.moments[name], self.steps)
-
-    def first(self) -> First:
-        loss, gradients = self.value_and_grad(self.weights, *self.batches[0])
-        return First(float(loss), {name: np.asarray(g) for name, g in gradients.items()})
-
-    def loss(self) -> float:
-        return float(self.value_and_grad(self.weights, *self.batches[0])[0])
-
-
-def adamw(p: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, step: int) -> None:
-    """One update in place."""
-    m *= BETAS[0]
-    m += (1 - BETAS[0]) * g
-    v *= BETAS[1]
-    v += (1 - BETAS[1]) * g * g
-    p *= 1 - LR * DECAY
-    p -= LR / (1 - BETAS[0] ** step) * m / (np.sqrt(v / (1 - BETAS[1] ** step)) + EPS)

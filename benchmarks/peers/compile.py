@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..works import MLP, Attention, Decoder, Phrasebook
+from ..works import MLP, Decoder, Phrasebook
 from . import torch as eager
 from .torch import set_threads
 
@@ -15,7 +15,7 @@ PACKAGES = eager.PACKAGES
 COMPILERS = ("g++", "clang++")
 CANNOT = {"chain": "a chain of 2,000 operations is one kernel to it, and takes minutes to compile"}
 
-__all__ = ["CANNOT", "LABEL", "PACKAGES", "attention", "decoder", "mlp", "phrasebook", "set_threads"]
+__all__ = ["CANNOT", "LABEL", "PACKAGES", "decoder", "mlp", "phrasebook", "set_threads"]
 
 
 def compiled(step: eager.Step, mode: str | None = None) -> eager.Step:
@@ -36,7 +36,3 @@ def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Any:
 
 def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Any:
     return compiled(eager.mlp(work, weights))
-
-
-def attention(work: Attention, weights: dict[str, np.ndarray]) -> Any:
-    return compiled(eager.attention(work, weights))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..overhead import CONSTANT, START, Chain
-from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook
+from ..works import BETAS, DECAY, EPS, LR, MLP, Decoder, First, Phrasebook
 from .array_models import Library, Seq2Seq, gpt_loss, mlp_loss
 
 LABEL = "JAX jit"
@@ -146,19 +146,6 @@ def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
 def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
     lib = library()
     return Step(lambda p, x, y: mlp_loss(lib, work, p, x, y), weights, work.batches(), sgd)
-
-
-def attention(work: Attention, weights: dict[str, np.ndarray]) -> Step:
-    import jax
-
-    def loss(p: Any, g: Any) -> Any:
-        q, k, v = (p[name].swapaxes(1, 2) for name in ("query", "key", "value"))
-        return (jax.nn.dot_product_attention(q, k, v, is_causal=True).swapaxes(1, 2) * g).sum()
-
-    def keep(state: Any, gradients: Any) -> Any:
-        return (*state[:1], gradients, *state[2:])  # returned, so that they are computed
-
-    return Step(loss, weights, work.batches(), keep)
 
 
 def chain(of: Chain) -> Callable[[], Any]:

@@ -13,7 +13,7 @@ from minigrad.nn import functional as F
 
 from ..device_memory import Peak, peak_of_ours
 from ..overhead import CONSTANT, START, Chain, run
-from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook, Recurrent
+from ..works import BETAS, DECAY, EPS, LR, MLP, Decoder, First, Phrasebook, Recurrent
 
 LABEL = "minigrad"
 PACKAGES: tuple[str, ...] = ()
@@ -123,25 +123,6 @@ def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
     model = work.model()
     model.load_state_dict(weights)
     return PlainStep(model, lambda x, y: F.cross_entropy(model(as_tensor(x)), y), work.batches())
-
-
-class Backward(Step):
-    """Forward and backward, without weights to update."""
-
-    def train(self, *batch: Any) -> None:
-        self.loss_of(*batch).backward()
-        for p in self.model.parameters():
-            p.grad = None
-
-
-def attention(work: Attention, weights: dict[str, np.ndarray]) -> Step:
-    model: Any = work.model()
-
-    def loss(g: np.ndarray) -> Any:
-        y = F.scaled_dot_product_attention(model.query, model.key, model.value, is_causal=True)
-        return (y * as_tensor(g)).sum()
-
-    return Backward(model, loss, work.batches())
 
 
 def chain(of: Chain) -> Callable[[], None]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..device_memory import Peak, peak_of_torch
 from ..overhead import CONSTANT, START, Chain, run
-from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook, Recurrent
+from ..works import BETAS, DECAY, EPS, LR, MLP, Decoder, First, Phrasebook, Recurrent
 
 LABEL = "torch eager"
 PACKAGES = ("torch==2.13.0",)
@@ -151,28 +151,6 @@ def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
     first, second, third = (nn.Linear(a, b) for a, b in pairwise(sizes))
     model = loaded(nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), third), weights)
     return PlainStep(model, lambda x, y: nn.functional.cross_entropy(model(x), y), work.batches())
-
-
-class Backward(Step):
-    """Forward and backward, without weights to update."""
-
-    def __call__(self) -> None:
-        self.loss_of(*next(self.next)).backward()
-        for p in self.model.parameters():
-            p.grad = None
-
-
-def attention(work: Attention, weights: dict[str, np.ndarray]) -> Step:
-    import torch
-    from torch.nn import functional as F
-
-    model = torch.nn.ParameterDict({name: torch.tensor(array) for name, array in weights.items()})
-
-    def loss(g: Any) -> Any:
-        y = F.scaled_dot_product_attention(model["query"], model["key"], model["value"], is_causal=True)
-        return (y * g).sum()
-
-    return Backward(model, loss, work.batches())
 
 
 def loaded(model: Any, weights: dict[str, np.ndarray]) -> Any:
