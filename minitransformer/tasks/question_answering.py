@@ -29,7 +29,7 @@ from ..data.labels import (
     read_answered,
     right_answers,
 )
-from ..data.rows import DataError, Examples, FileFormat
+from ..data.rows import DataError, Examples
 from ..data.splits import Splits
 from ..errors import UserError, check_range
 from ..text.tokenizer import Tokenizer
@@ -77,7 +77,7 @@ class QuestionAnswering(EncoderTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Question]:
-        return read_answered(path, FileFormat.of(data))
+        return read_answered(path, data)
 
     @classmethod
     def read_test_file(cls, run: Trained, path: Path) -> list[Question]:

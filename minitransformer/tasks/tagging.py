@@ -15,7 +15,7 @@ import numpy as np
 
 from ..data.batching import IGNORE
 from ..data.labels import TaggedSentence, are_entities, of_sentences, read_tagged, tag_sentences
-from ..data.rows import Examples, FileFormat
+from ..data.rows import Examples
 from ..data.splits import Splits
 from ..errors import UserError
 from ..text.tokenizer import Tokenizer
@@ -48,7 +48,7 @@ class Tagging(EncoderTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[TaggedSentence]:
-        return read_tagged(path, how=FileFormat.of(data))
+        return read_tagged(path, data)
 
     @classmethod
     def texts(cls, example: TaggedSentence) -> list[str]:
@@ -129,10 +129,10 @@ class Tagging(EncoderTask):
         return Prediction("".join(lines), values)
 
     @classmethod
-    def read(cls, run: Trained, texts: Sequence[Any]) -> TaggedSentence:
+    def read(cls, run: Trained, texts: Sequence[Any], names: Sequence[str] = ()) -> TaggedSentence:
         if len(texts) == 1 and not isinstance(texts[0], str):
             texts = [check_word_list(texts[0])]
-        return super().read(run, texts)
+        return super().read(run, texts, names)
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:

@@ -153,8 +153,9 @@ def test_validation_and_test_score_the_same_examples_alike(runs, run):
 def test_texts_that_denoising_cannot_train_on_are_not_scored_and_counted(runs, capsys):
     run = Run(runs / "denoise")
     assert run.task.evaluate(run, ["the cat is red", "the", "the " * 40])[0]["n"] == 1
-    assert capsys.readouterr().err == "warning: left out 2 texts of fewer than 2 or more than 24 tokens\n"
-    with pytest.raises(UserError, match="none of 1 texts has 2 to 24 tokens"):
+    why = "too short or too long (fewer than 2 or more than 24 tokens, --max-length)"
+    assert capsys.readouterr().err == f"warning: left out 2 texts: {why}\n"
+    with pytest.raises(UserError, match="not even the only text can be used: too short or too long"):
         run.task.evaluate(run, ["the"])
 
 

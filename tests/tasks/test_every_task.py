@@ -486,8 +486,8 @@ def test_texts_that_are_too_long_are_not_scored_and_counted(capsys):
     run = run_of(MaskedLanguageModelling, WORDS, model, max_length=6)
     long = ("The cats were playing in the garden",)
     assert MaskedLanguageModelling.evaluate(run, [("A dog sat",), long])[0]["n"] == 1
-    assert capsys.readouterr().err == "warning: left out 1 row of more than 6 tokens\n"
-    with pytest.raises(UserError, match="not even the only row has at most 6 tokens"):
+    assert capsys.readouterr().err == "warning: left out 1 row: too long (more than 6 tokens, --max-length)\n"
+    with pytest.raises(UserError, match=r"not even the only row can be used: too long \(more than 6 tokens"):
         MaskedLanguageModelling.evaluate(run, [long])
 
 
