@@ -57,10 +57,6 @@ class Task:
     unit: ClassVar[str] = "examples"  # what examples are called
     own_training: ClassVar[Mapping[str, Any]] = {}  # settings for the user's own file
     special_tokens: ClassVar[Sequence[str]] = ()  # of the tokenizer, in addition to the usual ones
-    without_targets: ClassVar[str] = (  # the error for validation data without targets
-        "no label of the validation data occurs in the training data.\n"
-        "Pass --validation-data with labels of the training data."
-    )
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
@@ -168,7 +164,10 @@ class Task:
         train, validation = splits["train"], splits["validation"]
         task = cls(recipe.data, train, validation, tokenizer, labels, recipe.training.seed)
         if len(validation) and not any(batch.n_tokens for batch in task.batches(task.validation)):
-            raise DataError(cls.without_targets)
+            raise DataError(
+                "nothing in the validation data can be predicted: no target of it is in the training data.\n"
+                "Pass --validation-data with targets of the training data."
+            )
         return task
 
     @classmethod

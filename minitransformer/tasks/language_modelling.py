@@ -175,19 +175,14 @@ class LanguageModelling(Task):
 
     @classmethod
     def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Self, str]:
-        """A text, by default the start of the validation text. Each token but the first is a target."""
+        """A text, by default a short input. Each token but the first is a target."""
         if len(texts) > 1:
             raise UserError(
                 f"{run.folder} is a language model, which takes no translation.\nPass one text, in quotes."
             )
         max_length = run.model.max_length
         if not texts:
-            length = min(MAX_SHORT, max_length or MAX_SHORT)
-            text = validation()[: 100 * MAX_SHORT]
-            next_word = re.sub(r"^\S*\s+", "", text)  # the text may begin within a word, or with a space
-            starts = [run.tokenizer.decode(run.tokenizer.encode(each)[:length]) for each in (text, next_word)]
-            found = pick_input(run.tokenizer, [[start] for start in starts], length, is_argument=False)
-            texts = found[0] if found else starts[:1]
+            *_, texts = cls.short_inputs(run.recipe.data, run.tokenizer, {"validation": validation()})
         (text,) = texts
         tokens = len(run.tokenizer.encode(text))
         limit = math.inf if max_length is None else max_length + 1

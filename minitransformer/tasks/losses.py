@@ -75,8 +75,8 @@ def target_scores(
     """The mean loss and, of classes, accuracy, from the sums of `target_statistics` over each example."""
     if not statistics[:, -1].any():
         raise UserError(
-            "there is nothing to score: no example has a known label.\n"
-            "Pass examples with labels of the training data."
+            "there is nothing to score: no target is in the training data.\n"
+            "Pass examples with targets of the training data."
         )
     scores = {"loss": Score(statistics[:, [0, -1]])}
     return scores if statistics.shape[1] == 2 else scores | {accuracy: Score(statistics[:, 1:])}

@@ -66,10 +66,6 @@ class MaskedLanguageModelling(EncoderTask):
     Data = MaskedData
     unit = "rows"
     marks = (MASK,)
-    without_targets = (
-        "no token of the validation data is masked: each is with a probability of 15%.\n"
-        "Pass --validation-data with more tokens."
-    )
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
@@ -206,13 +202,7 @@ class MaskedLanguageModelling(EncoderTask):
             rows.append(target_statistics(words, batch["target"]).sum(1))
             if follows is not None:
                 pairs.append(target_statistics(follows, batch["follows"]))
-        statistics = np.concatenate(rows)
-        if not statistics[:, 2].any():
-            raise UserError(
-                "there is nothing to score: no token is masked (each is with a probability of 15%).\n"
-                "Pass more or longer texts."
-            )
-        scores = target_scores(statistics, "token_accuracy")
+        scores = target_scores(np.concatenate(rows), "token_accuracy")
         if pairs:
             found = target_scores(np.concatenate(pairs))
             scores |= {f"next_sentence_{name}": score for name, score in found.items()}

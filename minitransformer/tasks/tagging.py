@@ -15,7 +15,6 @@ import numpy as np
 
 from ..data.batching import IGNORE
 from ..data.labels import TaggedSentence, are_entities, of_sentences, read_tagged, tag_sentences
-from ..data.rows import Examples
 from ..data.splits import Splits
 from ..errors import UserError
 from ..text.tokenizer import Tokenizer
@@ -69,14 +68,13 @@ class Tagging(EncoderTask):
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
-        """A line if the scores have no entity F1."""
-        return without_entities(cls.labels_in(splits["train"]))
-
-    @classmethod
-    def read_test_file(cls, run: Trained, path: Path) -> list[TaggedSentence]:
-        examples = super().read_test_file(run, path)
-        lines = without_entities(cls.labels_in(examples))
-        return Examples(examples, [*getattr(examples, "notes", ()), *lines])
+        """A line that the scores have no entity F1, unless the tags mark entities."""
+        tags = cls.labels_in(next(iter(splits.values())))
+        if are_entities(tags):
+            return []
+        found = ", ".join(sorted(set(tags))[:5])
+        needed = "it needs the tags O, B-type and I-type, or O, B and I"
+        return [f"scores have no entity F1: {needed}; found {found}"]
 
     @classmethod
     def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,20 +142,11 @@ class Tagging(EncoderTask):
         """A sentence, split into words as in the training data; or a list of words."""
         (text,) = texts
         if isinstance(text, str):
-            text = cls.as_read(run, text).split() if text.strip() else ()
-        if not text:
-            raise UserError("the text has no words to tag.\nPass a sentence, in quotes.")
+            text = cls.as_read(run, text).split()
         return TaggedSentence(tuple(text), (run.labels[0],) * len(text))
 
-    def with_answer(self, example: TaggedSentence, answer: str) -> TaggedSentence:
-        return example._replace(tags=tuple(answer.split()))
-
-
-def without_entities(tags: Sequence[str]) -> list[str]:
-    """A line that the scores have no entity F1, unless the tags mark entities."""
-    found = ", ".join(sorted(set(tags))[:5])
-    needed = "it needs the tags O, B-type and I-type, or O, B and I"
-    return [] if are_entities(tags) else [f"scores have no entity F1: {needed}; found {found}"]
+    def with_answer(self, example: TaggedSentence, answer: list[str]) -> TaggedSentence:
+        return example._replace(tags=tuple(answer))
 
 
 def check_word_list(words: Sequence[Any]) -> list[str]:

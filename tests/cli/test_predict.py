@@ -568,6 +568,12 @@ def test_a_file_with_negative_pixels_that_training_had_not_or_the_reverse_gets_a
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("run", ["classify", "tag", "masked", "denoise", "language"])
+def test_a_users_text_is_drawn_with_an_answer(cli, runs, run):
+    code, out, err = cli("graph", run, "the cat is red", "-o", "text.dot", "--overwrite", "--depth", 0)
+    assert (code, err, out.splitlines()[0]) == (0, "", "the cat is red")
+
+
 # ---------------------------------------------------------------- standard input
 
 
