@@ -127,7 +127,7 @@ class Task:
         if not cls.misfits:
             return splits
         kept = {
-            name: cls.fitting(data, tokenizer, split, f" of the {name} split")
+            name: cls.fitting_examples(data, tokenizer, split, f" of the {name} split")
             for name, split in splits.items()
         }
         return splits.keep(kept, cls.misfits.format(data.max_length))
@@ -140,7 +140,9 @@ class Task:
         return True
 
     @classmethod
-    def fitting(cls, data: Any, tokenizer: Any, examples: Sequence[Any], where: str = "") -> list[Any]:
+    def fitting_examples(
+        cls, data: Any, tokenizer: Any, examples: Sequence[Any], where: str = ""
+    ) -> list[Any]:
         """The examples that fit; a DataError if there are none."""
         kept = [example for example in examples if cls.fits(data, tokenizer, example)]
         if not kept:
@@ -438,7 +440,7 @@ class Task:
         if not cls.misfits:
             return examples
         data = run.recipe.data
-        kept = cls.fitting(data, run.tokenizer, examples)
+        kept = cls.fitting_examples(data, run.tokenizer, examples)
         if left_out := len(examples) - len(kept):
             why = cls.misfits.format(data.max_length)
             print(f"warning: left out {counted_units(left_out, cls.unit)}: {why}", file=sys.stderr)
@@ -551,7 +553,7 @@ class Task:
         `graph` draws the computation graph of its loss.
         """
         if not texts:
-            example = cls.short_example(run, validation())
+            example = cls.default_example(run, validation())
         else:
             example = reading_task(cls).read(run, texts)
             if run.tokenizer is not None:
@@ -563,7 +565,7 @@ class Task:
         return cls.of_run(run, [example]), cls.title(example, 0)
 
     @classmethod
-    def short_example(cls, run: Trained, examples: Any) -> Any:
+    def default_example(cls, run: Trained, examples: Any) -> Any:
         """The example that `graph` draws by default."""
         return examples[0]
 

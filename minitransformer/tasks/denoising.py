@@ -139,11 +139,11 @@ class Denoising(EncoderDecoderTask):
 
     # ------------------------------------------------------------ the scores
 
-    header = ("source", "text", "prediction")
+    column_names = ("source", "text", "prediction")
     metrics = (exact_match,)
 
     @classmethod
-    def generated(cls, run: Trained, examples: Any, **decoding: Any) -> list[tuple[str, str, str]]:
+    def generated_rows(cls, run: Trained, examples: Any, **decoding: Any) -> list[tuple[str, str, str]]:
         """The source, with gaps that are always the same, the text, and the model's text of each example."""
         sources = cls.sources(run, examples)
         shown = [" ".join(run.tokenizer.id_to_token[i] for i in source) for source in sources]

@@ -32,21 +32,21 @@ class EncoderDecoderTask(Task):
     # ------------------------------------------------------------ scores and predictions
 
     accuracy = "token_accuracy"
-    header: ClassVar[tuple[str, ...]] = ("source", "reference", "prediction")  # of predictions.txt
+    column_names: ClassVar[tuple[str, ...]] = ("source", "reference", "prediction")  # of predictions.txt
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         """Scores of the model's texts, and scores with teacher forcing."""
         examples = cls.within_limit(run, examples)
-        rows = cls.generated(run, examples, **decoding)
+        rows = cls.generated_rows(run, examples, **decoding)
         _, references, predictions = zip(*rows, strict=True)
         task = cls.of_run(run, examples)
         scores = {**cls.compute_metrics(predictions, references), **task.score(run.model, task.validation)}
         scores |= {"perplexity": perplexity(scores["loss"]), "n": len(examples)}
-        return scores, [cls.header, *rows]
+        return scores, [cls.column_names, *rows]
 
     @classmethod
-    def generated(cls, run: Trained, examples: Any, **decoding: Any) -> list[tuple[str, str, str]]:
+    def generated_rows(cls, run: Trained, examples: Any, **decoding: Any) -> list[tuple[str, str, str]]:
         """The source, the reference and the model's text of each example."""
         found = cls.predict(run, examples, **decoding)
         return [(s, t, prediction.text) for (s, t), prediction in zip(examples, found, strict=True)]
@@ -54,7 +54,7 @@ class EncoderDecoderTask(Task):
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
         examples = getattr(splits, "samples", None) or splits["test"][:5]
-        return [f"{source} -> {found}" for source, _, found in cls.generated(run, examples)]
+        return [f"{source} -> {found}" for source, _, found in cls.generated_rows(run, examples)]
 
     @classmethod
     def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:

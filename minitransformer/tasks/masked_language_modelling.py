@@ -216,14 +216,10 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        """Sentences with the second to last word masked, and the most likely words for it."""
-        lines = []
-        for document in splits["test"][:5]:
-            words = document[0].split()
-            words[-2 % len(words)] = MASK
-            text = " ".join(words)
-            lines.append(f"{text} -> {cls.predictions(run, [[text]], 3)[0].text}")
-        return lines
+        """Sentences whose middle word is masked, and the most likely words for it."""
+        texts = [with_mark(document[0], MASK) for document in splits["test"][:5]]
+        found = cls.predictions(run, [[text] for text in texts], 3)
+        return [f"{text} -> {prediction.text}" for text, prediction in zip(texts, found, strict=True)]
 
     # ------------------------------------------------------------ predicting
 

@@ -7,7 +7,6 @@ text's partner among all second texts of the batch, with the cosines, times 20, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,11 +29,6 @@ SCALE = 20.0
 Pair = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class SimilarityData(LabelledData):
-    """Pairs of texts with the same meaning: sentences and their translations, or the pairs of a file."""
-
-
 @register_task
 class Similarity(EncoderTask):
     """Learns a unit vector for each text, closest to that of the text with the same meaning."""
@@ -42,7 +36,7 @@ class Similarity(EncoderTask):
     # ------------------------------------------------------------ the data
 
     name = "similarity"
-    Data = SimilarityData
+    Data = LabelledData
     unit = "pairs"
 
     @classmethod

@@ -7,7 +7,6 @@ in the training data: `U.S.` is one word if it is a word there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,6 @@ from .predictions import Prediction, softmax
 from .scores import tag_scores
 
 
-@dataclass(frozen=True)
-class TaggingData(LabelledData):
-    """Sentences with a tag for each word: their source and batching."""
-
-
 @register_task
 class Tagging(EncoderTask):
     """A tag for each word."""
@@ -38,7 +32,7 @@ class Tagging(EncoderTask):
     # ------------------------------------------------------------ the data
 
     name = "tagging"
-    Data = TaggingData
+    Data = LabelledData
     unit = "sentences"
 
     @classmethod

@@ -167,7 +167,7 @@ class Translation(EncoderDecoderTask):
         return " → ".join(example)
 
     @classmethod
-    def short_example(cls, run: Trained, examples: Sequence[Pair]) -> Pair:
+    def default_example(cls, run: Trained, examples: Sequence[Pair]) -> Pair:
         fits = lambda pair: all(len(run.tokenizer.encode(side)) < MAX_SHORT for side in pair)
         short = list(filter(fits, examples)) or examples
         source, target = (pick_input(run.tokenizer, short[:MAX_CANDIDATES], 2 * MAX_SHORT) or short)[0]
