@@ -10,7 +10,7 @@ from ..files import one_line
 from ..runs.run import Run
 from ..tasks.inputs import warn_of_unknown
 from .decoding import Decoding
-from .lines import decode_line, read_lines, warn_line
+from .lines import numbered_lines, warn_line
 from .parsing import parse
 from .wording import command, unsupported_error
 
@@ -35,19 +35,19 @@ def run(argv: list[str]) -> None:
         trained = Run(run, checkpoint, device)
         check_dialogues(trained)
         turns: Turns = []
-        for lines in read_lines("send"):
-            for line in lines:
+        for inputs in numbered_lines("send", str.strip):
+            for message in filter(None, inputs.values()):
                 try:
-                    message = decode_line(line).strip()
-                    turns = latest_turns(trained, [*turns, (message, "")]) if message else turns
+                    if isinstance(message, UserError):
+                        raise message
+                    turns = latest_turns(trained, [*turns, (message, "")])
                 except UserError as error:
                     warn_line(f"no reply: {str(error).splitlines()[0]}")
                     continue
-                if message:
-                    warn_of_unknown(trained, [message])
-                    [reply, *_] = trained.task.translate(trained, [history(turns)], **options)
-                    turns[-1] = message, reply
-                    print(one_line(reply), flush=True)
+                warn_of_unknown(trained, [message])
+                [reply, *_] = trained.task.translate(trained, [history(turns)], **options)
+                turns[-1] = message, reply
+                print(one_line(reply), flush=True)
 
     parse(chat, argv, "minitransformer chat")
 
@@ -68,9 +68,9 @@ def latest_turns(run: Run, turns: Turns) -> Turns:
     """As many of the last turns as fit into the model's input; a UserError if even the last does not."""
     while len(turns) > 1:
         try:
-            run.task.source_ids(run, history(turns))
+            run.task.read(run, [history(turns)])
             return turns
         except UserError:
             turns = turns[1:]
-    run.task.source_ids(run, history(turns))
+    run.task.read(run, [history(turns)])
     return turns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from ..errors import UserError, counted
 from ..files import check_can_write, to_json
 from ..runs.run import Run
 from ..tasks import Similarity
-from .lines import decode_line, read_lines, warn_line
+from .lines import Inputs, numbered_lines, numbered_texts, warn_line
 from .parsing import parse
 from .wording import unsupported_error
 
@@ -46,7 +45,7 @@ def run(argv: list[str]) -> None:
         trained = Run(run, checkpoint, device)
         if not issubclass(trained.task, Similarity):
             raise unsupported_error(trained, "embed texts")
-        blocks = [{f"text {i}": each for i, each in enumerate(text, 1)}] if text else numbered_lines()
+        blocks = numbered_texts(text) if text else numbered_lines("embed", str.strip)
         found = []
         for texts in blocks:
             vectors = vectors_of(trained, texts)
@@ -62,24 +61,13 @@ def run(argv: list[str]) -> None:
     parse(embed, argv, "minitransformer embed")
 
 
-def numbered_lines() -> Iterator[dict[str, str]]:
-    """Blocks of the lines of standard input, by what errors and warnings call them, such as "line 1"."""
-    number = 0
-    for lines in read_lines("embed"):
-        texts = {}
-        for line in lines:
-            number += 1
-            try:
-                texts[f"line {number}"] = decode_line(line, is_first=number == 1).strip()
-            except UserError as error:
-                raise UserError(f"line {number} cannot be read: {error}") from None
-        yield texts
-
-
-def vectors_of(run: Run, named: Mapping[str, str]) -> np.ndarray:
+def vectors_of(run: Run, named: Inputs) -> np.ndarray:
     """A vector for each text, zero for an empty one; warns of texts that are too long, which are cut."""
+    for name, text in named.items():
+        if isinstance(text, UserError):
+            raise UserError(f"{name} cannot be read: {text}")
     names = list(named)
-    texts = list(named.values())
+    texts = [text or "" for text in named.values()]
     tokenizer: Any = run.tokenizer
     limit = run.recipe.data.max_length
     vectors = np.zeros((len(texts), run.model.config.hidden_size), np.float32)

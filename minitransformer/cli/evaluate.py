@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..data.splits import example_line
+from ..data.splits import Splits, example_line
 from ..errors import UserError, counted_units
 from ..files import one_line, read_bytes, sha256, to_json
 from ..recipes.expectations import compare, condition
@@ -113,7 +113,8 @@ def splits_of(
         run = copy(run)
         run.recipe = replace(run.recipe, data=file.apply_to(run.recipe.data))
     test = run.task.read_test_file(run, data)
-    for note in getattr(test, "notes", ()):
+    warnings = run.task.warnings(run.recipe.data, run.tokenizer, Splits({data.name: test}))
+    for note in (*getattr(test, "notes", ()), *warnings):
         print(one_line(note), file=sys.stderr)
     if getattr(run.record, "imported", None):  # its training data is unknown
         return {"test": test}, False

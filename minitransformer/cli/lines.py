@@ -1,21 +1,18 @@
-"""Reads lines of standard input, for `translate`, `chat`, `predict` and `embed`."""
+"""Texts of the command line or of standard input, for `translate`, `chat`, `predict` and `embed`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ..errors import UserError
 from ..files import one_line
+from ..runs.run import Run
+from ..tasks.inputs import warn_of_unknown
+from ..tasks.predictions import Prediction
 
 BLOCK = 1 << 14  # bytes
-
-
-def warn(where: str, what: str, error: UserError) -> None:
-    """Warn that a text is not "read" or not "translated", and why."""
-    reason = str(error).partition("\n")[0]
-    warn_line(f"{where} is not {what}: {reason}")
 
 
 def warn_line(message: str) -> None:
@@ -49,3 +46,57 @@ def decode_line(line: bytes, is_first: bool = False) -> str:
         return line.decode("utf-8-sig" if is_first else "utf-8").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise UserError(f"it is not UTF-8 (byte {error.start}).\nConvert it to UTF-8.") from None
+
+
+Inputs = Mapping[str, Any]  # by name, such as "line 3"; or the error of a line, or None for an empty one
+
+
+def numbered_lines(what: str, split: Callable[[str], Any]) -> Iterator[Inputs]:
+    """Blocks of inputs, which `split` makes of the lines of standard input."""
+    number = 0
+    for lines in read_lines(what):
+        inputs: dict[str, Any] = {}
+        for line in lines:
+            number += 1
+            try:
+                text = decode_line(line, is_first=number == 1)
+                inputs[f"line {number}"] = split(text) if text.strip() else None
+            except UserError as error:
+                inputs[f"line {number}"] = error
+        yield inputs
+
+
+def numbered_texts(inputs: Iterable[Any]) -> Iterator[Inputs]:
+    """A single block, of the inputs in a command's arguments."""
+    yield {f"text {number}": each for number, each in enumerate(inputs, 1)}
+
+
+def predict(run: Run, inputs: Inputs, done: str, **options: Any) -> list[list[Prediction]]:
+    """The predictions of each input (a list of texts): one, or as many as --num-return-sequences.
+
+    There are none for an empty line, and for an input that cannot be read, which gets a warning that it is
+    not "read" or not "translated" (`done`). If no argument of a command can be read, that is the error.
+    """
+    examples = {}
+    errors = {}
+    for name, texts in inputs.items():
+        try:
+            if isinstance(texts, UserError):
+                raise texts
+            if texts is not None:
+                examples[name] = run.task.read_input(run, texts)
+        except UserError as error:
+            errors[name] = error
+    if errors and not examples and "text 1" in errors:
+        raise errors["text 1"]
+    for name, problem in errors.items():
+        reason = str(problem).partition("\n")[0]
+        warn_line(f"{name} is not {done}: {reason}")
+    if not examples:
+        return [[]] * len(inputs)
+    if run.tokenizer is not None:
+        warn_of_unknown(run, [text for example in examples.values() for text in run.task.texts(example)])
+    found = run.task.predict(run, list(examples.values()), **options)
+    count = len(found) // len(examples)
+    of_input = {name: found[i * count : (i + 1) * count] for i, name in enumerate(examples)}
+    return [of_input.get(name, []) for name in inputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,10 @@ from ..errors import UserError, check_integer, counted
 from ..files import printable, to_json
 from ..runs.run import Run
 from ..tasks.predictions import Prediction
-from .lines import decode_line, read_lines, warn
+from . import lines
+from .lines import numbered_lines, numbered_texts
 from .parsing import parse
-from .wording import predicts, unsupported_error
-
-Inputs = list[list[Any]]  # each a text, or several: a question and a context; or a list of words
+from .wording import unsupported_error
 
 
 def run(argv: list[str]) -> None:
@@ -42,16 +41,17 @@ def run(argv: list[str]) -> None:
         """
         check_integer("top", top, 1)
         trained = Run(run, checkpoint, device)
-        if not predicts(trained.task):
+        if not hasattr(trained.task, "read"):
             raise unsupported_error(trained, "predict labels or answers")
         check_words(trained, words)
-        if text:
-            inputs: Inputs = [[one.split()] for one in text] if words else inputs_of(trained, text)
-            for line in predict_arguments(trained, inputs, top, json):
-                print(line if len(inputs) > 1 else line.removesuffix("\n"))
-            return
-        for lines in predict_lines(trained, read_lines("predict"), top, json, words):
-            print(*lines, sep="\n", flush=True)
+        split = (lambda line: [line.split()]) if words else (lambda line: line.split("\t"))
+        inputs = list(map(split, text)) if words else inputs_of(trained, text)
+        for block in numbered_texts(inputs) if text else numbered_lines("predict", split):
+            found = lines.predict(trained, block, "read", top=top)
+            shown = [format_prediction(*each, json) for each in zip(block.values(), found, strict=True)]
+            if text and len(shown) == 1:
+                shown = [shown[0].removesuffix("\n")]
+            print(*shown, sep="\n", flush=True)
 
     parse(predict, argv, "minitransformer predict")
 
@@ -62,7 +62,7 @@ def check_words(run: Run, words: bool) -> None:
         raise UserError(f"--words has no effect: {run.folder} does not tag words.\nLeave it out.")
 
 
-def inputs_of(run: Run, arguments: Sequence[str]) -> Inputs:
+def inputs_of(run: Run, arguments: Sequence[str]) -> list[list[str]]:
     """The inputs in the arguments: split at tabs, or grouped by the number of texts in an input."""
     names = run.task.inputs
     if any("\t" in argument for argument in arguments):
@@ -75,71 +75,11 @@ def inputs_of(run: Run, arguments: Sequence[str]) -> Inputs:
     return [list(arguments[i : i + len(names)]) for i in range(0, len(arguments), len(names))]
 
 
-def format_prediction(texts: Sequence[Any], prediction: Prediction, json: bool) -> str:
-    """The printed prediction of an input."""
+def format_prediction(texts: Sequence[Any], predictions: Sequence[Prediction], json: bool) -> str:
+    """The printed prediction of an input; an empty line (JSON: null) without one."""
+    if not predictions:
+        return "null" if json else ""
+    (found,) = predictions
     if json:
-        return to_json({"input": texts[0] if len(texts) == 1 else list(texts), **prediction.values})
-    return printable(prediction.text)
-
-
-def predict_arguments(run: Run, inputs: Inputs, top: int, json: bool) -> list[str]:
-    """The printed predictions of the inputs.
-
-    An input that cannot be read gets a warning, and an empty line (JSON: null), if others can be read.
-    """
-    try:
-        found = dict(enumerate(run.task.predictions(run, inputs, top)))
-    except UserError:  # from one of the inputs
-        errors: dict[int, UserError] = {}
-        found = dict(predict_each(run, dict(enumerate(inputs)), top, errors))
-        if not found:
-            raise
-        for i, error in errors.items():
-            warn(f"text {i + 1}", "read", error)
-    empty = "null" if json else ""
-    return [
-        format_prediction(texts, found[i], json) if i in found else empty for i, texts in enumerate(inputs)
-    ]
-
-
-def predict_lines(
-    run: Run, blocks: Iterable[list[bytes]], top: int, json: bool, words: bool = False
-) -> Iterator[list[str]]:
-    """The printed predictions of the lines of each block.
-
-    Empty lines, and with a warning lines that cannot be read, get an empty line (JSON: null).
-    """
-    number = 0
-    for lines in blocks:
-        inputs: dict[int, list[Any]] = {}
-        shown = ["null" if json else ""] * len(lines)
-        for i, line in enumerate(lines):
-            try:
-                text = decode_line(line, is_first=number + i == 0)
-                if text.strip():
-                    inputs[i] = [text.split()] if words else text.split("\t")
-            except UserError as error:
-                warn(f"line {number + i + 1}", "read", error)
-        try:
-            found = dict(zip(inputs, run.task.predictions(run, list(inputs.values()), top), strict=True))
-        except UserError:  # from one of the lines
-            errors: dict[int, UserError] = {}
-            found = dict(predict_each(run, inputs, top, errors))
-            for i, problem in errors.items():
-                warn(f"line {number + i + 1}", "read", problem)
-        for i, prediction in found.items():
-            shown[i] = format_prediction(inputs[i], prediction, json)
-        number += len(lines)
-        yield shown
-
-
-def predict_each(
-    run: Run, inputs: dict[int, list[Any]], top: int, errors: dict[int, UserError]
-) -> Iterator[tuple[int, Prediction]]:
-    """Predict inputs one by one; the errors of those that cannot be read are added to `errors`."""
-    for i, texts in inputs.items():
-        try:
-            (prediction,) = run.task.predictions(run, [texts], top)
-            yield i, prediction
-        except UserError as error:
-            errors[i] = error
+        return to_json({"input": texts[0] if len(texts) == 1 else list(texts), **found.values})
+    return printable(found.text)

@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -89,19 +89,13 @@ class FileFormat:
     "plain" is the task's own form, in which every line is data; "auto" is the form of the file's extension.
     """
 
-    format: str = "auto"
-    header: bool | None = None
-    columns: str = ""
-    skip_bad_rows: bool = False
+    format: str = "auto"  # of --data: "auto", "plain" (every line is data), or one of docs/your-data.md
+    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
+    columns: str = ""  # of --data that are read, by name or number, such as "text" or "2,1"
+    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
 
     def __post_init__(self) -> None:
         check_choice("format", self.format, FORMATS)
-
-    @classmethod
-    def of(cls, data: Any) -> FileFormat:
-        """The format in a [data] section, with defaults for missing keys."""
-        known: dict[str, Any] = {each.name: getattr(data, each.name, each.default) for each in fields(cls)}
-        return cls(**known)
 
     @property
     def chosen(self) -> list[str]:

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import counted_units, none_of, singular
+from ..errors import counted_units, singular
 from ..files import read_bytes, sha256
-from ..text.tokenizer import Tokenizer
 from .datasets import sha256_of
 from .phrasebook import DOCUMENT_SENTENCES, phrasebook
 from .rows import AUTO, DataError, FileFormat, read_noted_text, read_pairs
@@ -201,14 +200,3 @@ def example_line(example: Any) -> str:
     if isinstance(example, tuple | list):
         return "\t".join(map(example_line, example))
     return str(example)
-
-
-def filter_by_length(pairs: Sequence[Pair], tokenizer: Tokenizer, max_length: int) -> list[Pair]:
-    """The pairs whose sides are both shorter than `max_length` tokens, which leaves one for <END>."""
-    short = [pair for pair in pairs if all(len(tokenizer.encode(side)) < max_length for side in pair)]
-    if not short:
-        raise DataError(
-            f"{none_of(len(pairs), 'pairs')} is shorter than {max_length} tokens.\n"
-            f"Pass shorter pairs, or train with a larger --max-length."
-        )
-    return short

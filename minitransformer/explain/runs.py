@@ -49,9 +49,7 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
     image = None
     limit = getattr(run.recipe.data, "max_length", None) or getattr(model, "max_length", None)
     if model.model_type == "vit":
-        from ..tasks.image_classification import read_input
-
-        image, label = read_input(run, [text or "test:0"])
+        image, label = run.task.read(run, [text or "test:0"])
         is_known = label != IGNORE
         source = image.reshape(-1)
         text = f"an image of class {run.labels[label]}" if is_known else "an image"

@@ -244,10 +244,9 @@ def parse_recipe(text: str, name: str, where: str) -> Recipe:
             return read(table)
 
     with _errors_in(where):
-        check_choice("task", content["task"], sorted(TASKS))
+        task = task_class(content["task"])
         for key in content:
             check_choice("key", key, KEYS)
-    task = TASKS[content["task"]]
     model = section("model", lambda table: _read_model(task, table))
     data = section("data", lambda table: _read(task.Data, table))
     training = section("training", lambda table: _read(TrainConfig, table))

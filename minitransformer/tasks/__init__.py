@@ -25,6 +25,7 @@ __all__ = [
 from .classification import Classification
 from .denoising import Denoising
 from .encoder import EncoderTask
+from .encoder_decoder import EncoderDecoderTask
 from .image_classification import ImageClassification
 from .masked_language_modelling import MaskedLanguageModelling
 from .question_answering import QuestionAnswering
@@ -35,6 +36,7 @@ from .text_to_text import TextToText
 __all__ += [
     "Classification",
     "Denoising",
+    "EncoderDecoderTask",
     "EncoderTask",
     "ImageClassification",
     "MaskedLanguageModelling",

@@ -7,6 +7,7 @@ which `build` creates from a recipe, gives a `Trainer` batches, a loss and valid
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from ..data.labels import check_labels
 from ..data.masking import row_generator
 from ..data.rows import DataError
 from ..data.splits import Sources, Splits, user_splits
-from ..errors import UserError, did_you_mean, singular
+from ..errors import UserError, counted_units, did_you_mean, none_of, singular
 from ..models.protocol import MODELS, model_class
 from ..text.tokenizer import Tokenizer
 from .inputs import MAX_SHORT, held_out_first, pick_input, warn_of_unknown
@@ -45,7 +46,7 @@ class Task:
     - `read_file(data, path)`, the examples of a file: `train --data` and `evaluate --data`;
     - `read(run, texts)`, an example of a user's texts, with any target: `predict`, and `graph` of a text;
     - `with_answer(example, answer)`, the example with the model's answer as its target: `graph` of a text;
-    - `translate(run, texts, **decoding)` and `source_ids(run, text)`: `translate` and `chat`;
+    - `translate(run, texts, **decoding)`, in addition to `read`: `translate` and `chat`, see `Translation`;
     - `generate`, `stream_text` and `default_prompt`: `generate`, see `LanguageModelling`.
     """
 
@@ -56,10 +57,6 @@ class Task:
     unit: ClassVar[str] = "examples"  # what examples are called
     own_training: ClassVar[Mapping[str, Any]] = {}  # settings for the user's own file
     special_tokens: ClassVar[Sequence[str]] = ()  # of the tokenizer, in addition to the usual ones
-    without_targets: ClassVar[str] = (  # the error for validation data without targets
-        "no label of the validation data occurs in the training data.\n"
-        "Pass --validation-data with labels of the training data."
-    )
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
@@ -127,7 +124,34 @@ class Task:
     @classmethod
     def filter(cls, data: Any, tokenizer: Any, splits: Splits) -> Splits:
         """The splits without examples that cannot be used."""
-        return splits
+        if not cls.misfits:
+            return splits
+        kept = {
+            name: cls.fitting_examples(data, tokenizer, split, f" of the {name} split")
+            for name, split in splits.items()
+        }
+        return splits.keep(kept, cls.misfits.format(data.max_length))
+
+    misfits: ClassVar[str] = ""  # why examples do not fit: "too long (more than {} tokens, --max-length)"
+
+    @classmethod
+    def fits(cls, data: Any, tokenizer: Any, example: Any) -> bool:
+        """Whether an example is neither too long for `max_length` nor too short; for tasks with `misfits`."""
+        return True
+
+    @classmethod
+    def fitting_examples(
+        cls, data: Any, tokenizer: Any, examples: Sequence[Any], where: str = ""
+    ) -> list[Any]:
+        """The examples that fit; a DataError if there are none."""
+        kept = [example for example in examples if cls.fits(data, tokenizer, example)]
+        if not kept:
+            raise DataError(
+                f"{none_of(len(examples), cls.unit)}{where} can be used: "
+                f"{cls.misfits.format(data.max_length)}.\n"
+                f"Pass others, or train with a larger --max-length."
+            )
+        return kept
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
@@ -142,7 +166,10 @@ class Task:
         train, validation = splits["train"], splits["validation"]
         task = cls(recipe.data, train, validation, tokenizer, labels, recipe.training.seed)
         if len(validation) and not any(batch.n_tokens for batch in task.batches(task.validation)):
-            raise DataError(cls.without_targets)
+            raise DataError(
+                "nothing in the validation data can be predicted: no target of it is in the training data.\n"
+                "Pass --validation-data with targets of the training data."
+            )
         return task
 
     @classmethod
@@ -330,23 +357,29 @@ class Task:
         other = known.get(name.partition(",")[0], Metric(name))
         return known.get(name) or replace(other, label=name.replace("_", " "))
 
-    @no_grad()
     def score(self, model: Any, examples: Any) -> Mapping[str, float]:
-        """Scores of the logits, as `Score`s: the mean loss and, of classes, the fraction of correct targets.
+        """`Score`s of the logits: the mean loss and, of classes, the fraction of correct targets."""
+        return self.scores_of(self.statistics(model, examples), examples)
 
-        Targets that the model does not know have no loss, but count as wrong.
-        """
+    @no_grad()
+    def statistics(self, model: Any, examples: Any, rows: list[np.ndarray] | None = None) -> np.ndarray:
+        """The sums of `target_statistics` over each example; the logits of its row are appended to `rows`."""
         found = []
         for batch in self.batches(examples):
-            statistics = target_statistics(self.logits(model, batch), batch["target"])
-            found.append(statistics.reshape(len(statistics), -1, 3).sum(1))
-        sums = np.concatenate(found)
-        scores = target_scores(sums, self.accuracy)
-        if not is_classes(batch["target"]):
-            return {"loss": scores["loss"]}
-        unknown = np.array([self.unknown_targets(example) for example in examples])
-        if unknown.any():
-            scores[self.accuracy] = Score(np.stack([sums[:, 1], sums[:, 2] + unknown], -1))
+            logits = self.logits(model, batch)
+            each = target_statistics(logits, batch["target"])
+            found.append(each.reshape(len(each), -1, each.shape[-1]).sum(1))
+            if rows is not None:
+                rows += [*logits.numpy()]
+        return np.concatenate(found)
+
+    def scores_of(self, statistics: np.ndarray, examples: Any) -> dict[str, Score]:
+        """The scores; targets that the model does not know have no loss, but count as wrong."""
+        scores = target_scores(statistics, self.accuracy)
+        if self.accuracy in scores:
+            unknown = np.array([self.unknown_targets(example) for example in examples])
+            correct, known = statistics[:, 1:].T
+            scores[self.accuracy] = Score(np.stack([correct, known + unknown], -1))
         return scores
 
     def label_id(self, label: str) -> int:
@@ -384,21 +417,34 @@ class Task:
         """
         examples = cls.within_limit(run, examples)
         task = cls.of_run(run, examples)
-        scores: dict[str, Any] = {**task.score(run.model, examples), "n": len(examples)}
-        rows = task.answers(run.model, examples)
+        logits: list[np.ndarray] = []
+        statistics = task.statistics(run.model, examples, logits)
+        has_own = type(task).score is not Task.score
+        found = task.score(run.model, examples) if has_own else task.scores_of(statistics, examples)
+        scores: dict[str, Any] = {**found, "n": len(examples)}
+        if statistics.shape[1] == 2 and "loss" in scores:  # of numbers, not in nats
+            scores["mse"] = scores.pop("loss")
+        rows = task.answers(logits, examples)
         if rows and cls.metrics:
             _, expected, predictions = zip(*rows, strict=True)
-            known = {name: scores[name] for name in ("loss", "n") if name in scores}
+            known = {name: scores[name] for name in ("loss", "mse", "n") if name in scores}
             scores = cls.compute_metrics(predictions, expected) | known
         shown = [(text, answer_text(answer), answer_text(found)) for text, answer, found in rows]
         return scores, [("input", "expected", "prediction"), *shown] if rows else []
 
     @classmethod
     def within_limit(cls, run: Trained, examples: Any) -> Any:
-        """The examples that the run can read; a UserError if there are none."""
+        """The examples that the run can read; warns of others, and a UserError if there are none."""
         if not len(examples):
             raise UserError("there is nothing to score.\nPass data with at least one example.")
-        return examples
+        if not cls.misfits:
+            return examples
+        data = run.recipe.data
+        kept = cls.fitting_examples(data, run.tokenizer, examples)
+        if left_out := len(examples) - len(kept):
+            why = cls.misfits.format(data.max_length)
+            print(f"warning: left out {counted_units(left_out, cls.unit)}: {why}", file=sys.stderr)
+        return kept
 
     @classmethod
     def title(cls, example: Any, number: int) -> str:
@@ -410,11 +456,10 @@ class Task:
         """The logits of each example's row."""
         return [row for batch in self.batches(examples) for row in self.logits(model, batch).numpy()]
 
-    def answers(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, Any, Any]]:
+    def answers(self, logits: Sequence[np.ndarray], examples: Sequence[Any]) -> list[tuple[str, Any, Any]]:
         """The input, correct answer and prediction of each example; none without labels or metrics."""
         if not (self.label_names or self.metrics):
             return []
-        logits = self.rows_of_logits(model, examples)
         if logits[0].ndim > 1 and type(self).decode is Task.decode:
             return []  # of several targets, unless the task decodes them
         return [
@@ -441,7 +486,8 @@ class Task:
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
         """A few predictions, a line each, printed after training."""
         examples = splits.get("test", splits["validation"])[:5]
-        found = cls.of_run(run, examples).answers(run.model, examples)
+        task = cls.of_run(run, examples)
+        found = task.answers(task.rows_of_logits(run.model, examples), examples)
         return [f"{text} -> {answer_text(prediction)}" for text, _, prediction in found]
 
     # ------------------------------------------------------------ a user's inputs
@@ -469,11 +515,26 @@ class Task:
         return pick_input(tokenizer, candidates, limit * number)
 
     @classmethod
-    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
-        """The prediction for each input (a list of texts), with the `top` most likely classes."""
-        examples = [reading_task(cls).read(run, texts) for texts in inputs]
-        if run.tokenizer is not None:
-            warn_of_unknown(run, [text for example in examples for text in cls.texts(example)])
+    def read_input(cls, run: Trained, texts: Sequence[Any]) -> Any:
+        """The example of a user's texts, to be predicted; a UserError if there is nothing to predict."""
+        return reading_task(cls).read(run, texts)
+
+    @classmethod
+    def predictions(
+        cls, run: Trained, inputs: Sequence[Sequence[Any]], top: int = 5, **decoding: Any
+    ) -> list[Prediction]:
+        """What `predict` returns for each input, a list of texts."""
+        return cls.predict(run, [cls.read_input(run, texts) for texts in inputs], top, **decoding)
+
+    @classmethod
+    def predict(
+        cls, run: Trained, examples: Sequence[Any], top: int = 5, **decoding: Any
+    ) -> list[Prediction]:
+        """The prediction for each example, with the `top` most likely classes.
+
+        `decoding` are arguments of `generate`, for tasks with `translate`; with `num_return_sequences`, there
+        are so many predictions for each example.
+        """
         task = cls.of_run(run, examples)
         rows = task.rows_of_logits(run.model, examples)
         return [task.prediction(logits, example, top) for logits, example in zip(rows, examples, strict=True)]
@@ -491,15 +552,22 @@ class Task:
 
         `graph` draws the computation graph of its loss.
         """
-        if texts:
-            example = reading_task(cls).read(run, texts)
-            task: Any = cls.of_run(run, [example])
-            if hasattr(task, "with_answer"):
-                (logits,) = task.rows_of_logits(run.model, [example])
-                example = task.with_answer(example, task.decode(logits, example))
+        if not texts:
+            example = cls.default_example(run, validation())
         else:
-            example = validation()[0]
+            example = reading_task(cls).read(run, texts)
+            if run.tokenizer is not None:
+                warn_of_unknown(run, cls.texts(example))
+            if hasattr(cls, "with_answer") and len(texts) == len(cls.inputs):
+                (found,) = cls.predict(run, [example])
+                task: Any = cls.of_run(run, [example])
+                example = task.with_answer(example, found.values["prediction"])
         return cls.of_run(run, [example]), cls.title(example, 0)
+
+    @classmethod
+    def default_example(cls, run: Trained, examples: Any) -> Any:
+        """The example that `graph` draws by default."""
+        return examples[0]
 
 
 def check_reads_files(task: Any) -> Any:
@@ -549,10 +617,11 @@ def register_task(cls: T) -> T:
 
 def task_class(name: str) -> type[Task]:
     """The task registered under a name; a UserError if there is none."""
-    if name not in TASKS:
+    if name not in list(TASKS):
         raise UserError(
-            f"unknown task {name!r:.60}.{did_you_mean(name, TASKS)}\n"
-            f"Choose one of {', '.join(sorted(TASKS))}."
+            f"unknown task {name!r:.60}.{did_you_mean(str(name), TASKS)}\n"
+            f"Choose one of {', '.join(sorted(TASKS))}; or if it is a task of your own, run the program that "
+            f"registers it: `python mine.py train ...`."
         )
     return TASKS[name]
 

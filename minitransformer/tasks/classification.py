@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from ..data.generated import brackets, space_characters
 from ..data.labels import LabelledText, label_sentences, of_sentences, read_labelled
-from ..data.rows import FileFormat
 from ..data.splits import Splits
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData
@@ -45,7 +44,7 @@ class Classification(EncoderTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[LabelledText]:
-        return read_labelled(path, how=FileFormat.of(data))
+        return read_labelled(path, data)
 
     @classmethod
     def texts(cls, example: LabelledText) -> list[str]:

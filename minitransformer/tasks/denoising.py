@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..base_config import Config
 from ..data.batching import pair_row
 from ..data.denoising import (
     DENOISING,
@@ -25,33 +24,30 @@ from ..data.denoising import (
 from ..data.labels import sentence_splits
 from ..data.masking import row_generator
 from ..data.prefixes import phrasebook_tasks
-from ..data.rows import DataError, Examples, FileFormat, read_texts
+from ..data.rows import Examples, read_texts
 from ..data.splits import Splits
-from ..errors import UserError, check_range, did_you_mean
+from ..errors import UserError, check_choice, check_range
 from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import sentinels
-from .base import VALIDATION, Rows, Task, Trained, register_task
+from .base import VALIDATION, Trained, register_task
+from .encoder_decoder import EncoderDecoderTask, generate_targets
 from .inputs import (
     check_length,
     check_texts,
     marked_ids,
     split_at_marks,
-    warn_left_out,
-    warn_of_unknown,
     with_mark,
 )
-from .predictions import Prediction
-from .scores import accuracy, perplexity
-from .settings import check_dataset, check_one_vocabulary, check_positions
-from .translation import generate_targets
+from .predictions import Prediction, text_prediction
+from .scores import exact_match
+from .settings import TextSettings, check_positions
 
 SENTINELS = sentinels(32)
 MASK = "<MASK>"
-OBJECTIVES = ("span_corruption", "infilling")
 
 
 @dataclass(frozen=True)
-class DenoisingData(Config):
+class DenoisingData(TextSettings):
     """Texts, and the noise: their source and batching."""
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE: a text on each line)
@@ -62,28 +58,19 @@ class DenoisingData(Config):
     tokenizer: str = "word"  # "word", "bpe", "unigram", "wordpiece" or "char"
     batch_size: int = 64  # texts per batch
     max_length: int = 64  # tokens per text; longer ones are left out
-    format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
-    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
-    columns: str = ""  # of --data that are read, by name or number, such as "text"
-    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
 
     def __post_init__(self) -> None:
-        check_dataset(self.dataset, ("phrasebook", "file"))
+        super().__post_init__()
         check_range(self, "batch_size sentences", 1)
         check_range(self, "max_length", 4)
         check_range(self, "mean_span", 1)
-        FileFormat.of(self)
-        if self.objective not in OBJECTIVES:
-            raise UserError(
-                f"unknown objective {self.objective!r}.{did_you_mean(self.objective, OBJECTIVES)}\n"
-                f"Choose one of {', '.join(OBJECTIVES)}."
-            )
+        check_choice("objective", self.objective, ("span_corruption", "infilling"))
         if not 0 < self.noise < 1:
             raise UserError(f"noise = {self.noise} is out of range.\nChoose a value > 0 and < 1.")
 
 
 @register_task
-class Denoising(Task):
+class Denoising(EncoderDecoderTask):
     """The source is a text with gaps; the target is the missing spans, or the whole text."""
 
     # ------------------------------------------------------------ the data
@@ -109,23 +96,14 @@ class Denoising(Task):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[str]:
-        lines = read_texts(path, FileFormat.of(data))
+        lines = read_texts(path, data)
         return Examples([line.strip() for line in lines if line.strip()], lines.notes)
 
-    @classmethod
-    def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
-        """The splits without texts of fewer than 2 tokens, or more than `max_length`."""
-        kept = {name: cls.within_limits(data, tokenizer, split) for name, split in splits.items()}
-        if empty := [name for name, split in kept.items() if not split]:
-            raise DataError(
-                f"no text of the {empty[0]} split has 2 to {data.max_length} tokens.\nRaise --max-length."
-            )
-        return splits.keep(kept, f"not of 2 to {data.max_length} tokens")
+    misfits = "too short or too long (fewer than 2 or more than {} tokens, --max-length)"
 
     @classmethod
-    def within_limits(cls, data: Any, tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
-        """The texts of 2 to `max_length` tokens."""
-        return [text for text in texts if 2 <= len(tokenizer.encode(text)) <= data.max_length]
+    def fits(cls, data: Any, tokenizer: Tokenizer, example: str) -> bool:
+        return 2 <= len(tokenizer.encode(example)) <= data.max_length
 
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
@@ -153,35 +131,24 @@ class Denoising(Task):
     # ------------------------------------------------------------ the objective
 
     model_types = ("t5", "bart", "transformer")
-    requires = ("encode", "decode", "logits", "new_cache")
-    is_encoder_decoder = True
 
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
+        super().check(data, model)
         check_positions("max_length", data.max_length + 2, model)
-        check_one_vocabulary(cls.name, model)
 
     # ------------------------------------------------------------ the scores
 
-    accuracy = "token_accuracy"
+    column_names = ("source", "text", "prediction")
+    metrics = (exact_match,)
 
     @classmethod
-    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        """The fraction of texts restored exactly, and the scores of the targets with teacher forcing."""
-        limit = run.recipe.data.max_length
-        total = len(examples)
-        examples = cls.within_limits(run.recipe.data, run.tokenizer, examples)
-        if not examples:
-            raise UserError(f"none of {total} texts has 2 to {limit} tokens.\nPass longer or shorter ones.")
-        warn_left_out(total - len(examples), cls.unit, f"fewer than 2 or more than {limit} tokens")
-        task = cls.of_run(run, examples)
+    def generated_rows(cls, run: Trained, examples: Any, **decoding: Any) -> list[tuple[str, str, str]]:
+        """The source, with gaps that are always the same, the text, and the model's text of each example."""
         sources = cls.sources(run, examples)
-        predictions = fill_gaps(run, sources, **decoding)
-        texts = [run.tokenizer.decode(run.tokenizer.encode(text)) for text in examples]
-        scores = {"exact_match": accuracy(predictions, texts), **task.score(run.model, examples)}
-        scores |= {"perplexity": perplexity(scores["loss"]), "n": len(examples)}
         shown = [" ".join(run.tokenizer.id_to_token[i] for i in source) for source in sources]
-        return scores, [("source", "text", "prediction"), *zip(shown, texts, predictions, strict=True)]
+        texts = [run.tokenizer.decode(run.tokenizer.encode(text)) for text in examples]
+        return [*zip(shown, texts, fill_gaps(run, sources, **decoding), strict=True)]
 
     @classmethod
     def sources(cls, run: Trained, texts: Sequence[str]) -> list[list[int]]:
@@ -191,41 +158,30 @@ class Denoising(Task):
         rows = zip(map(run.tokenizer.encode, texts), drawn, strict=True)
         return [task.add_noise(ids, random)[0] for ids, random in rows]
 
-    @classmethod
-    def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        sources = cls.sources(run, splits["test"][:5])
-        shown = [" ".join(run.tokenizer.id_to_token[i] for i in source) for source in sources]
-        return [f"{s} -> {t}" for s, t in zip(shown, fill_gaps(run, sources), strict=True)]
+    # ------------------------------------------------------------ filling gaps
 
     @classmethod
     def read(cls, run: Trained, texts: Sequence[str]) -> str:
         check_texts(run, texts, cls.inputs)
-        return texts[0].strip()  # like the lines of training data
-
-    # ------------------------------------------------------------ filling gaps
-
-    @classmethod
-    def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
-        """Fill the gaps of texts: <extra_id_0>, <extra_id_1>, ..., or <MASK>."""
-        sources = [cls.source_ids(run, text) for text in texts]
-        return fill_gaps(run, sources, **decoding)
+        text = texts[0].strip()  # like the lines of training data
+        length = len(marked_ids(run.tokenizer, text, cls.marks))
+        check_length(length, run.recipe.data.max_length, text, run.model.max_length)
+        return text
 
     @classmethod
-    def source_ids(cls, run: Trained, text: str) -> list[int]:
-        """The ids of a text, with gaps marked as the run's objective marks them."""
-        check_texts(run, [text], cls.inputs)
+    def read_input(cls, run: Trained, texts: Sequence[str]) -> str:
+        """A text with gaps: <extra_id_0>, <extra_id_1>, ..., or <MASK>, as the run's objective marks them."""
+        text = cls.read(run, texts)
         check_gaps(text, run.recipe.data.objective)
-        ids = marked_ids(run.tokenizer, text.strip(), cls.marks)
-        check_length(len(ids), run.recipe.data.max_length, text, run.model.max_length)
-        return ids
+        return text
 
     @classmethod
-    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
-        for texts in inputs:
-            check_texts(run, texts, cls.inputs)
-        sources = [cls.source_ids(run, text) for (text,) in inputs]
-        warn_of_unknown(run, [text for (text,) in inputs])
-        return [Prediction(text, {"prediction": text}) for text in fill_gaps(run, sources)]
+    def predict(
+        cls, run: Trained, examples: Sequence[str], top: int = 5, **decoding: Any
+    ) -> list[Prediction]:
+        """The texts with their gaps filled."""
+        sources = [marked_ids(run.tokenizer, text, cls.marks) for text in examples]
+        return list(map(text_prediction, fill_gaps(run, sources, **decoding)))
 
 
 def sentinel_ids(tokenizer: Tokenizer) -> list[int]:

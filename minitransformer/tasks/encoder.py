@@ -12,44 +12,34 @@ from typing import Any, ClassVar
 
 from minigrad import Tensor
 
-from ..base_config import Config
 from ..data.batching import Batch
-from ..data.rows import DataError, FileFormat
 from ..data.splits import Sources, Splits
-from ..errors import UserError, check_range, counted_units, none_of
+from ..errors import UserError, check_range, counted_units
 from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import BERT_TOKENS, CLS, SEP
 from .base import Task, Trained
 from .inputs import (
     check_length,
     check_texts,
-    warn_left_out,
+    marked_ids,
 )
-from .settings import check_dataset, check_positions
+from .settings import TextSettings, check_positions
 
 
 @dataclass(frozen=True)
-class LabelledData(Config):
+class LabelledData(TextSettings):
     """Labelled texts: their source and batching."""
 
-    dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE)
     tokenizer: str = "word"  # "word", "wordpiece", "bpe", "unigram" or "char"
     batch_size: int = 32  # examples per batch
     max_length: int = 64  # tokens per example, [CLS] and [SEP] included; longer ones are left out
     examples: int = 0  # number to train on; 0: all
-    format: str = "auto"  # of --data: "auto", "plain" (every line is data), or one of docs/your-data.md
-    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
-    columns: str = ""  # of --data that are read, by name or number, such as "2,1"
-    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
-
-    datasets: ClassVar[tuple[str, ...]] = ("phrasebook", "file")
 
     def __post_init__(self) -> None:
-        check_dataset(self.dataset, self.datasets)
+        super().__post_init__()
         check_range(self, "batch_size", 1)
         check_range(self, "max_length", 3)
         check_range(self, "examples", 0)
-        FileFormat.of(self)
 
 
 class EncoderTask(Task):
@@ -69,25 +59,17 @@ class EncoderTask(Task):
         splits["train"] = train[: data.examples or None]
         return splits
 
+    misfits = "too long (more than {} tokens, --max-length)"
+
     @classmethod
-    def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
-        """The splits without examples of more than `max_length` tokens; a DataError if nothing is left."""
-        limit = data.max_length
-        kept = {}
-        for name, split in splits.items():
-            kept[name] = [example for example in split if cls.length(tokenizer, example) <= limit]
-            if not kept[name]:
-                raise DataError(
-                    f"{none_of(len(split), cls.unit)} of the {name} split has at most {limit} tokens.\n"
-                    f"Raise --max-length, or pass shorter ones."
-                )
-        return splits.keep(kept, f"too long (more than {limit} tokens, --max-length)")
+    def fits(cls, data: Any, tokenizer: Tokenizer, example: Any) -> bool:
+        return cls.length(tokenizer, example) <= data.max_length
 
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: Any) -> int:
         """The number of tokens of an example's row."""
         texts = cls.texts(example)
-        return sum(len(tokenizer.encode(text)) for text in texts) + 1 + len(texts)
+        return sum(len(marked_ids(tokenizer, text, cls.marks)) for text in texts) + 1 + len(texts)
 
     def __init__(self, *settings: Any, **named: Any) -> None:
         super().__init__(*settings, **named)
@@ -138,22 +120,9 @@ class EncoderTask(Task):
     # ------------------------------------------------------------ scores and predictions
 
     @classmethod
-    def within_limit(cls, run: Trained, examples: Any) -> Any:
-        """The examples of at most `max_length` tokens; warns of others, and a UserError if none is left."""
-        limit = run.recipe.data.max_length
-        kept = [example for example in examples if cls.length(run.tokenizer, example) <= limit]
-        if not kept:
-            raise UserError(
-                f"{none_of(len(examples), cls.unit)} has at most {limit} tokens, the limit of this run.\n"
-                f"Pass shorter ones."
-            )
-        warn_left_out(len(examples) - len(kept), cls.unit, f"more than {limit} tokens")
-        return kept
-
-    @classmethod
-    def read(cls, run: Trained, texts: Sequence[str]) -> Any:
+    def read(cls, run: Trained, texts: Sequence[str], names: Sequence[str] = ()) -> Any:
         """An example of the user's texts, with any target; a UserError if the run cannot read them."""
-        check_texts(run, texts, cls.inputs)
+        check_texts(run, texts, names or cls.inputs)
         example = cls.unlabelled(run, [text.strip() if isinstance(text, str) else text for text in texts])
         length = cls.length(run.tokenizer, example)
         check_length(length, run.recipe.data.max_length, texts[-1], run.model.max_length)

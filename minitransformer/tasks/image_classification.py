@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..base_config import Config
 from ..data.batching import IGNORE, Batch
 from ..data.digits import (
     DIGITS,
@@ -33,13 +32,13 @@ from .base import VALIDATION, Task, Trained, register_task
 from .inputs import check_texts
 from .predictions import Prediction, unique_names
 from .scores import accuracy, macro_f1
-from .settings import check_dataset
+from .settings import DataSettings
 
 Example = tuple[np.ndarray, int]
 
 
 @dataclass(frozen=True)
-class ImageData(Config):
+class ImageData(DataSettings):
     """Labelled images: their source, batching and augmentation."""
 
     dataset: str = "digits"  # scikit-learn's, 8 x 8 pixels; or "file" (--data FILE.npz)
@@ -48,8 +47,10 @@ class ImageData(Config):
     rotation: float = 12.0  # rotated by up to this many degrees,
     scale: float = 0.1  # and scaled by a factor of up to 1 + scale or 1 / (1 + scale)
 
+    datasets: ClassVar[tuple[str, ...]] = ("digits", "file")
+
     def __post_init__(self) -> None:
-        check_dataset(self.dataset, ("digits", "file"))
+        super().__post_init__()
         check_range(self, "batch_size", 1)
         check_range(self, "shift rotation scale", 0)
 
@@ -169,7 +170,40 @@ class ImageClassification(Task):
     @classmethod
     def read(cls, run: Trained, texts: Sequence[str]) -> Example:
         """An image with its class, IGNORE if that is unknown; `test:3` is image 3 of the run's test split."""
-        return read_input(run, texts)
+        check_texts(run, texts, cls.inputs)
+        name = texts[0].strip()
+        processor = own_processor(run.reading)  # of an imported run
+        if held_out := re.fullmatch(r"test:(\d{1,18})", name):
+            if processor:
+                raise UserError(
+                    f"{run.folder} is an imported run, which has no data set.\n"
+                    f"Pass an image file, such as cat.png."
+                )
+            examples = test_images(run)
+            number = int(held_out[1])
+            if number >= len(examples):
+                raise UserError(
+                    f"{name}: the test split has {counted(len(examples), 'image')}.\n"
+                    + (
+                        f"Choose one from test:0 to test:{len(examples) - 1}."
+                        if len(examples) > 1
+                        else "Choose test:0."
+                    )
+                )
+            return examples[number]
+        if not Path(name).exists():
+            or_test = "" if processor else ", or test:0, the first image of the test split"
+            raise UserError(f"there is no image {name[:60]!r}.\nPass a .png, .jpg or .npy file{or_test}.")
+        if processor:
+            image = processor.read_image(name)
+        else:
+            image = read_image(name, getattr(run.recipe.model, "num_channels", 1), trained_pixels(run))
+        if image.shape != (expected := expected_shape(run.recipe.model, image.shape)):
+            raise UserError(
+                f"{name} has shape {image.shape}, but this run reads {expected}: channels, height, width.\n"
+                f"Convert the image to {size_text(expected)}."
+            )
+        return image, IGNORE
 
     def with_answer(self, example: Example, answer: str) -> Example:
         image, label = example
@@ -216,44 +250,6 @@ def size_text(shape: tuple[int, ...]) -> str:
 def test_images(run: Any) -> list[Example]:
     """The images of a run's test split."""
     return run.splits()["test"]
-
-
-def read_input(run: Any, texts: Sequence[str]) -> Example:
-    """Read an image file, of unknown class; `test:3` is image 3 of the run's test split."""
-    check_texts(run, texts, ImageClassification.inputs)
-    name = texts[0].strip()
-    processor = own_processor(run.reading)  # of an imported run
-    if held_out := re.fullmatch(r"test:(\d{1,18})", name):
-        if processor:
-            raise UserError(
-                f"{run.folder} is an imported run, which has no data set.\n"
-                f"Pass an image file, such as cat.png."
-            )
-        examples = test_images(run)
-        number = int(held_out[1])
-        if number >= len(examples):
-            raise UserError(
-                f"{name}: the test split has {counted(len(examples), 'image')}.\n"
-                + (
-                    f"Choose one from test:0 to test:{len(examples) - 1}."
-                    if len(examples) > 1
-                    else "Choose test:0."
-                )
-            )
-        return examples[number]
-    if not Path(name).exists():
-        or_test = "" if processor else ", or test:0, the first image of the test split"
-        raise UserError(f"there is no image {name[:60]!r}.\nPass a .png, .jpg or .npy file{or_test}.")
-    if processor:
-        image = processor.read_image(name)
-    else:
-        image = read_image(name, getattr(run.recipe.model, "num_channels", 1), trained_pixels(run))
-    if image.shape != (expected := expected_shape(run.recipe.model, image.shape)):
-        raise UserError(
-            f"{name} has shape {image.shape}, but this run reads {expected}: channels, height, width.\n"
-            f"Convert the image to {size_text(expected)}."
-        )
-    return image, IGNORE
 
 
 def trained_pixels(run: Trained) -> PixelRange | None:

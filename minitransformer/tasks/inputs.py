@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..errors import UserError, counted, counted_units, truncated_repr
+from ..errors import UserError, counted, truncated_repr
 from ..files import printable
 from ..text.tokenizer import Tokenizer, unused_letter
 
@@ -53,12 +53,6 @@ def split_at_marks(text: str, marks: Sequence[str]) -> list[str]:
 def marked_ids(tokenizer: Any, text: str, marks: Sequence[str]) -> list[int]:
     """The ids of a text in which these marks are special tokens, not words."""
     return tokenizer.encode_marked(split_at_marks(text, marks))
-
-
-def warn_left_out(count: int, unit: str, why: str) -> None:
-    """Warn that examples are not scored."""
-    if count:
-        print(f"warning: left out {counted_units(count, unit)} of {why}", file=sys.stderr)
 
 
 def with_mark(text: str, mark: str) -> str:

@@ -16,10 +16,9 @@ import numpy as np
 from minigrad import no_grad
 from minigrad.core import random
 
-from ..base_config import Config
 from ..data.batching import IGNORE, Batch, BlockBatches, all_blocks, sliding_blocks
 from ..data.datasets import tinyshakespeare
-from ..data.rows import FileFormat, read_long_text
+from ..data.rows import read_long_text
 from ..data.splits import Sources, Splits, user_text_splits
 from ..errors import UserError, check_integer, check_range, counted
 from ..generation import TextStreamer, generate, stream
@@ -29,29 +28,26 @@ from .base import Rows, Task, Trained, needed_options, register_task
 from .inputs import MAX_SHORT, inputs_of_run, marked_ids, pick_input, split_at_marks, warn_of_unknown
 from .losses import target_scores, target_statistics
 from .scores import Score, perplexity
-from .settings import check_dataset, check_positions, text_tokenizer
+from .settings import TextSettings, check_positions, text_tokenizer
 
 SEARCHED = 20_000  # characters of a text in which short inputs are searched
 STRETCH = 100  # consecutive tokens that count as one example, since neighbors are not independent
 
 
 @dataclass(frozen=True)
-class TextData(Config):
+class TextData(TextSettings):
     """A long text: its source and batching."""
 
     dataset: str = "tinyshakespeare"  # "tinyshakespeare" or "file" (--data FILE)
     tokenizer: str = "char"  # "char", "word", "bpe" or "unigram"
     batch_size: int = 12  # blocks per batch
     block_size: int = 64  # tokens per block
-    format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
-    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
-    columns: str = ""  # of --data that are read, by name or number, such as "text"
-    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
+
+    datasets: ClassVar[tuple[str, ...]] = ("tinyshakespeare", "file")
 
     def __post_init__(self) -> None:
-        check_dataset(self.dataset, ("tinyshakespeare", "file"))
+        super().__post_init__()
         check_range(self, "batch_size block_size", 1)
-        FileFormat.of(self)
 
 
 @register_task
@@ -69,11 +65,11 @@ class LanguageModelling(Task):
     def splits(cls, data: Any, sources: Sources) -> Splits:
         if sources.data is None:
             return Splits(tinyshakespeare(sources.data_dir))
-        return user_text_splits(sources, FileFormat.of(data))
+        return user_text_splits(sources, data)
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> str:
-        return read_long_text(path, FileFormat.of(data))
+        return read_long_text(path, data)
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
@@ -179,19 +175,14 @@ class LanguageModelling(Task):
 
     @classmethod
     def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Self, str]:
-        """A text, by default the start of the validation text. Each token but the first is a target."""
+        """A text, by default a short input. Each token but the first is a target."""
         if len(texts) > 1:
             raise UserError(
                 f"{run.folder} is a language model, which takes no translation.\nPass one text, in quotes."
             )
         max_length = run.model.max_length
         if not texts:
-            length = min(MAX_SHORT, max_length or MAX_SHORT)
-            text = validation()[: 100 * MAX_SHORT]
-            next_word = re.sub(r"^\S*\s+", "", text)  # the text may begin within a word, or with a space
-            starts = [run.tokenizer.decode(run.tokenizer.encode(each)[:length]) for each in (text, next_word)]
-            found = pick_input(run.tokenizer, [[start] for start in starts], length, is_argument=False)
-            texts = found[0] if found else starts[:1]
+            *_, texts = cls.short_inputs(run.recipe.data, run.tokenizer, {"validation": validation()})
         (text,) = texts
         tokens = len(run.tokenizer.encode(text))
         limit = math.inf if max_length is None else max_length + 1

@@ -54,14 +54,14 @@ def squared_errors(predictions: Tensor, target: Any) -> Tensor:
     return ((predictions - target) ** 2).reshape(len(target), -1).mean(1)
 
 
-def target_statistics(logits: Tensor, target: np.ndarray) -> Float[np.ndarray, "*target 3"]:
+def target_statistics(logits: Tensor, target: np.ndarray) -> Float[np.ndarray, "*target sums"]:
     """For each target: its loss, whether the prediction is correct, and 1 (0 if ignored). Logits (..., V).
 
-    The numbers of an example are one target, which is never correct.
+    The numbers of an example are one target, of which there are the loss and 1.
     """
     if not is_classes(target):
         errors = squared_errors(logits, target).numpy()
-        return np.stack([errors, np.zeros_like(errors), np.ones_like(errors)], -1, dtype=np.float64)
+        return np.stack([errors, np.ones_like(errors)], -1, dtype=np.float64)
     losses = F.cross_entropy(
         logits.reshape(-1, logits.shape[-1]), target.reshape(-1), ignore_index=IGNORE, reduction="none"
     )
@@ -70,12 +70,13 @@ def target_statistics(logits: Tensor, target: np.ndarray) -> Float[np.ndarray, "
 
 
 def target_scores(
-    statistics: Float[np.ndarray, "examples 3"], accuracy: str = "accuracy"
+    statistics: Float[np.ndarray, "examples sums"], accuracy: str = "accuracy"
 ) -> dict[str, Score]:
-    """The mean loss and accuracy, from the sums of `target_statistics` over each example."""
-    if not statistics[:, 2].any():
+    """The mean loss and, of classes, accuracy, from the sums of `target_statistics` over each example."""
+    if not statistics[:, -1].any():
         raise UserError(
-            "there is nothing to score: no example has a known label.\n"
-            "Pass examples with labels of the training data."
+            "there is nothing to score: no target is in the training data.\n"
+            "Pass examples with targets of the training data."
         )
-    return {"loss": Score(statistics[:, [0, 2]]), accuracy: Score(statistics[:, [1, 2]])}
+    scores = {"loss": Score(statistics[:, [0, -1]])}
+    return scores if statistics.shape[1] == 2 else scores | {accuracy: Score(statistics[:, 1:])}

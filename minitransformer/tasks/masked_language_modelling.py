@@ -13,32 +13,28 @@ import numpy as np
 
 from minigrad import Tensor, no_grad
 
-from ..base_config import Config
 from ..data.batching import IGNORE, Batch, pad
 from ..data.labels import documents, of_sentences, read_documents
 from ..data.masking import MASKING, PAIRING, mask_tokens, next_or_other, row_generator
-from ..data.rows import Examples, FileFormat
+from ..data.rows import Examples
 from ..data.splits import Sources, Splits, user_splits
 from ..errors import UserError, check_range
 from ..text.tokenizer_presets import MASK
 from .base import VALIDATION, Rows, Trained, register_task
 from .encoder import EncoderTask
 from .inputs import (
-    check_length,
-    check_texts,
     marked_ids,
-    warn_of_unknown,
     with_mark,
 )
 from .losses import loss_sum, target_scores, target_statistics
 from .metrics import Metric
 from .predictions import Prediction, likeliest, percentages, softmax
 from .scores import Score, perplexity
-from .settings import check_dataset
+from .settings import TextSettings
 
 
 @dataclass(frozen=True)
-class MaskedData(Config):
+class MaskedData(TextSettings):
     """Sentences, or documents of sentences: their source and batching."""
 
     dataset: str = "phrasebook"  # its English side; or "file" (--data FILE)
@@ -46,16 +42,11 @@ class MaskedData(Config):
     batch_size: int = 128  # rows per batch
     max_length: int = 64  # tokens per row, [CLS] and [SEP] included
     next_sentence: bool = False  # also predict whether the second sentence of a row follows the first
-    format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
-    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
-    columns: str = ""  # of --data that are read, by name or number, such as "text"
-    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
 
     def __post_init__(self) -> None:
-        check_dataset(self.dataset, ("phrasebook", "file"))
+        super().__post_init__()
         check_range(self, "batch_size", 1)
         check_range(self, "max_length", 4)
-        FileFormat.of(self)
 
 
 Document = tuple[str, ...]
@@ -75,10 +66,6 @@ class MaskedLanguageModelling(EncoderTask):
     Data = MaskedData
     unit = "rows"
     marks = (MASK,)
-    without_targets = (
-        "no token of the validation data is masked: each is with a probability of 15%.\n"
-        "Pass --validation-data with more tokens."
-    )
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
@@ -95,7 +82,7 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def read_whole_documents(cls, data: Any, path: Path) -> Examples:
-        found = read_documents(path, FileFormat.of(data))
+        found = read_documents(path, data)
         return Examples(map(tuple, found), found.notes)
 
     @classmethod
@@ -111,7 +98,7 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Document]:
-        found = read_documents(path, FileFormat.of(data))
+        found = read_documents(path, data)
         return Examples(cls.rows_of(data, found), found.notes)
 
     @classmethod
@@ -134,8 +121,8 @@ class MaskedLanguageModelling(EncoderTask):
 
     @cached_property
     def token_ids(self) -> Callable[[str], list[int]]:
-        """The tokenizer's `encode`, cached by text: pairs of texts change in each step."""
-        return cache(self.tokenizer.encode)
+        """The ids of a text, cached by text: pairs of texts change in each step."""
+        return cache(lambda text: marked_ids(self.tokenizer, text, self.marks))
 
     stream = MASKING
 
@@ -163,7 +150,7 @@ class MaskedLanguageModelling(EncoderTask):
 
         "follows" is 0 if the second text follows the first.
         """
-        if not self.data.next_sentence:
+        if not self.data.next_sentence or len(examples[0]) == 1:  # a user's text
             return super().collate(examples, step)
         others = self.train if others is None else others
         drawn = (row_generator(self.seed, PAIRING, step, r) for r in range(len(examples)))
@@ -193,7 +180,9 @@ class MaskedLanguageModelling(EncoderTask):
         """The sum of the losses of masked words and sentence pairs; each prediction has the same weight."""
         words, follows = self.outputs(model, batch)
         total = loss_sum(words, batch["target"], label_smoothing)
-        return total if follows is None else total + loss_sum(follows, batch["follows"], label_smoothing)
+        if follows is None or "follows" not in batch:
+            return total
+        return total + loss_sum(follows, batch["follows"], label_smoothing)
 
     # ------------------------------------------------------------ the scores
 
@@ -213,13 +202,7 @@ class MaskedLanguageModelling(EncoderTask):
             rows.append(target_statistics(words, batch["target"]).sum(1))
             if follows is not None:
                 pairs.append(target_statistics(follows, batch["follows"]))
-        statistics = np.concatenate(rows)
-        if not statistics[:, 2].any():
-            raise UserError(
-                "there is nothing to score: no token is masked (each is with a probability of 15%).\n"
-                "Pass more or longer texts."
-            )
-        scores = target_scores(statistics, "token_accuracy")
+        scores = target_scores(np.concatenate(rows), "token_accuracy")
         if pairs:
             found = target_scores(np.concatenate(pairs))
             scores |= {f"next_sentence_{name}": score for name, score in found.items()}
@@ -233,52 +216,48 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        """Sentences with the second to last word masked, and the most likely words for it."""
-        lines = []
-        for document in splits["test"][:5]:
-            words = document[0].split()
-            words[-2 % len(words)] = MASK
-            text = " ".join(words)
-            lines.append(f"{text} -> {cls.predictions(run, [[text]], 3)[0].text}")
-        return lines
+        """Sentences whose middle word is masked, and the most likely words for it."""
+        texts = [with_mark(document[0], MASK) for document in splits["test"][:5]]
+        found = cls.predictions(run, [[text] for text in texts], 3)
+        return [f"{text} -> {prediction.text}" for text, prediction in zip(texts, found, strict=True)]
 
     # ------------------------------------------------------------ predicting
 
     @classmethod
-    def read(cls, run: Trained, texts: Sequence[str]) -> Any:
-        check_texts(run, texts, NEXT_SENTENCE_INPUTS if run.recipe.data.next_sentence else cls.inputs)
-        texts = [text.strip() for text in texts]  # like the lines of training data
-        return (*texts, "0")[: len(texts) + run.recipe.data.next_sentence]
+    def read(cls, run: Trained, texts: Sequence[str], names: Sequence[str] = ()) -> Document:
+        """A text; or if the run was trained on pairs, maybe two."""
+        is_pair = run.recipe.data.next_sentence and len(texts) > 1
+        return super().read(run, texts, NEXT_SENTENCE_INPUTS if is_pair else cls.inputs)
 
     @classmethod
-    @no_grad()
-    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
-        """The most likely words for each [MASK]; for two texts, also whether the second follows the first."""
-        task = cls.of_run(run, [])
-        rows = [task.marked_row(run, texts) for texts in inputs]
-        warn_of_unknown(run, [text for texts in inputs for text in texts])
-        size = run.recipe.data.batch_size
-        found = []
-        for start in range(0, len(rows), size):
-            part = rows[start : start + size]
-            words, follows = task.outputs(run.model, pad(part, run.tokenizer.pad_id))
-            for i, row in enumerate(part):
-                pair = follows.numpy()[i] if follows is not None and row["token_types"][-1] else None
-                found.append(task.fill_in(row, words.numpy()[i], pair, top))
-        return found
+    def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Document:
+        return (*texts, "0")[: 2 * len(texts) - 1]  # a pair has a document
 
-    def marked_row(self, run: Trained, texts: Sequence[str]) -> dict[str, Any]:
-        """The row of a user's texts; a UserError for a single text without a mask."""
-        pair = self.data.next_sentence and len(texts) > 1
-        check_texts(run, texts, NEXT_SENTENCE_INPUTS if pair else self.inputs)
-        if not pair and MASK not in texts[0]:
+    @classmethod
+    def read_input(cls, run: Trained, texts: Sequence[str]) -> Document:
+        example = cls.read(run, texts)
+        if len(example) == 1 and MASK not in example[0]:
             raise UserError(
                 f"there is no {MASK} in {texts[0][:60]!r}.\nWrite {MASK} for each word to fill in."
             )
-        parts = (marked_ids(self.tokenizer, text.strip(), self.marks) for text in texts)
-        row = self.join_texts(*parts)
-        check_length(len(row["input"]), self.data.max_length, texts[-1], run.model.max_length)
-        return row
+        return example
+
+    @classmethod
+    @no_grad()
+    def predict(
+        cls, run: Trained, examples: Sequence[Document], top: int = 5, **decoding: Any
+    ) -> list[Prediction]:
+        """The most likely words for each [MASK]; for two texts, also whether the second follows the first."""
+        task = cls.of_run(run, [])
+        size = run.recipe.data.batch_size
+        found = []
+        for start in range(0, len(examples), size):
+            rows = [task.encode(example) for example in examples[start : start + size]]
+            words, follows = task.outputs(run.model, pad(rows, run.tokenizer.pad_id))
+            for i, row in enumerate(rows):
+                pair = follows.numpy()[i] if follows is not None and row["token_types"][-1] else None
+                found.append(task.fill_in(row, words.numpy()[i], pair, top))
+        return found
 
     def fill_in(
         self, row: dict[str, Any], words: np.ndarray, follows: np.ndarray | None, top: int

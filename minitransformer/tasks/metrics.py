@@ -56,6 +56,7 @@ METRICS = {  # common ones; a task's `descriptions` add to these, or override th
     "f1": Metric("F1 of answers' words", True, "%"),
     "mrr": Metric("mean reciprocal rank", True),
     "rmse": Metric("root mean squared error", False),
+    "mse": Metric("mean squared error", False),
 }
 
 

@@ -49,3 +49,8 @@ def class_prediction(logits: Float[np.ndarray, " n"], names: Sequence[str], top:
     return Prediction(
         percentages(chances), {"prediction": name, "probability": chance, "candidates": chances}
     )
+
+
+def text_prediction(text: str) -> Prediction:
+    """A text that the model generated."""
+    return Prediction(text, {"prediction": text})

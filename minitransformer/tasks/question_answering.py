@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,9 +29,9 @@ from ..data.labels import (
     read_answered,
     right_answers,
 )
-from ..data.rows import DataError, Examples, FileFormat
+from ..data.rows import DataError
 from ..data.splits import Splits
-from ..errors import UserError, check_range
+from ..errors import check_range
 from ..text.tokenizer import Tokenizer
 from .base import Trained, loss_sum, register_task
 from .encoder import EncoderTask, LabelledData
@@ -77,13 +77,7 @@ class QuestionAnswering(EncoderTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Question]:
-        return read_answered(path, FileFormat.of(data))
-
-    @classmethod
-    def read_test_file(cls, run: Trained, path: Path) -> list[Question]:
-        examples = super().read_test_file(run, path)
-        warnings = answer_warnings(run.recipe.data, run.tokenizer, {str(path): examples})
-        return Examples(examples, [*warnings, *getattr(examples, "notes", ())])
+        return read_answered(path, data)
 
     @classmethod
     def texts(cls, example: Question) -> list[str]:
@@ -107,8 +101,21 @@ class QuestionAnswering(EncoderTask):
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
-        titled = {f"the {name} split": split for name, split in splits.items()}
-        return answer_warnings(data, tokenizer, titled)
+        """A line for each split with answers that no model can give exactly."""
+        lines = []
+        limit = data.max_answer_length
+        for name, examples in splits.items():
+            spans = [answer_span(tokenizer, example) for example in examples]
+            long = sum(span is not None and span[1] - span[0] >= limit for span in spans)
+            of = f"of {len(examples):,} questions"
+            if inside := spans.count(None):
+                lines.append(f"warning: {name}: {inside:,} {of} {INSIDE}; they count as wrong")
+            if long:
+                lines.append(
+                    f"warning: {name}: {long:,} {of} whose answer has more than {limit} tokens, the limit of "
+                    f"predictions (--max-answer-length)"
+                )
+        return lines
 
     def encode(self, example: Question) -> dict[str, Any]:
         question = self.tokenizer.encode(example.question)
@@ -173,8 +180,6 @@ class QuestionAnswering(EncoderTask):
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> AnsweredQuestion:
-        if not context_tokens(run.tokenizer, texts[1]):
-            raise UserError("the context has no words.\nPass a text that answers the question.")
         return AnsweredQuestion(texts[0], texts[1], texts[1])
 
     def with_answer(self, example: Question, answer: str) -> Question:
@@ -182,26 +187,6 @@ class QuestionAnswering(EncoderTask):
 
 
 INSIDE = "whose answer begins or ends inside a token"
-
-
-def answer_warnings(data: Any, tokenizer: Tokenizer, splits: Mapping[str, Sequence[Question]]) -> list[str]:
-    """A warning for each split with answers that no model can give exactly."""
-    lines = []
-    for name, examples in splits.items():
-        spans = [answer_span(tokenizer, example) for example in examples]
-        inside = spans.count(None)
-        limit = data.max_answer_length
-        long = sum(span is not None and span[1] - span[0] >= limit for span in spans)
-        if inside:
-            lines.append(
-                f"warning: {name} has {inside:,} of {len(examples):,} questions {INSIDE}; they count as wrong"
-            )
-        if long:
-            lines.append(
-                f"warning: {name} has {long:,} of {len(examples):,} questions whose answer has more than "
-                f"{limit} tokens, the limit of predictions (--max-answer-length)"
-            )
-    return lines
 
 
 def answer_span(tokenizer: Tokenizer, example: Question) -> tuple[int, int] | None:

@@ -130,6 +130,11 @@ def accuracy(predicted: Sequence[object], expected: Sequence[object]) -> Score:
     return Score([(p == e, 1) for p, e in zip(predicted, expected, strict=True)])
 
 
+def exact_match(predicted: Sequence[object], expected: Sequence[object]) -> Score:
+    """The accuracy of texts."""
+    return accuracy(predicted, expected)
+
+
 def f1(hits: int, predicted: int, expected: int) -> float:
     """F1 from counts."""
     return float(f1_of(np.array([hits, predicted, expected])))

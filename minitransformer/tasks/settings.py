@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from ..errors import UserError, did_you_mean
+from ..base_config import Config
+from ..data.rows import FileFormat
+from ..errors import UserError, check_choice, did_you_mean
 from ..text.tokenizer import Tokenizer
+
+KINDS = ("word", "bpe", "wordpiece", "unigram", "char")
 
 
 def text_tokenizer(
@@ -23,6 +28,7 @@ def text_tokenizer(
     The `held_out` texts must round-trip too: how spaces and unknown characters are encoded depends on them.
     `added` are special tokens of the task.
     """
+    check_choice("tokenizer", kind, KINDS)
     if kind == "word":
         return Tokenizer.train_word(texts, vocab_size=vocab_size or None, held_out=held_out, added=added)
     if kind == "bpe":
@@ -31,24 +37,32 @@ def text_tokenizer(
         return Tokenizer.train_wordpiece(texts, vocab_size or 8000, added=added)
     if kind == "unigram":
         return Tokenizer.train_unigram(texts, vocab_size or 8000, added)
-    if kind == "char":
-        return Tokenizer.train_char(texts if special_tokens else [*texts, *held_out], special_tokens, added)
-    raise UserError(
-        f"unknown tokenizer {kind!r}.{did_you_mean(kind, KINDS)}\nChoose one of {', '.join(KINDS)}."
-    )
+    return Tokenizer.train_char(texts if special_tokens else [*texts, *held_out], special_tokens, added)
 
 
-KINDS = ("word", "bpe", "wordpiece", "unigram", "char")
+@dataclass(frozen=True)
+class DataSettings(Config):
+    """The [data] section of every task of the package: a data set of the package, or the user's file."""
+
+    dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE)
+
+    datasets: ClassVar[tuple[str, ...]] = ("phrasebook", "file")
+
+    def __post_init__(self) -> None:
+        if self.dataset not in self.datasets:
+            raise UserError(
+                f"unknown dataset {self.dataset!r}.{did_you_mean(self.dataset, self.datasets)}\n"
+                f"Choose one of {', '.join(self.datasets)} (with --data FILE)."
+            )
 
 
-def check_dataset(dataset: str, known: Sequence[str]) -> None:
-    """Raise a UserError for an unknown data set."""
-    if dataset not in known:
-        own = " (with --data FILE)" if "file" in known else ""
-        raise UserError(
-            f"unknown dataset {dataset!r}.{did_you_mean(dataset, known)}\n"
-            f"Choose one of {', '.join(known)}{own}."
-        )
+@dataclass(frozen=True)
+class TextSettings(FileFormat, DataSettings):
+    """The [data] section of a task on texts, which also says how the user's file is read."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        DataSettings.__post_init__(self)
 
 
 def check_positions(length: str, n: int, model: Any) -> None:
@@ -60,12 +74,3 @@ def check_positions(length: str, n: int, model: Any) -> None:
             raise UserError(
                 f"{length} = {n} is more than {name} = {limit}.\nLower {length}, or raise {name}."
             )
-
-
-def check_one_vocabulary(task: str, model: Any) -> None:
-    """Raise a UserError for a model with a separate target vocabulary: only one tokenizer is trained."""
-    if (size := getattr(model, "target_vocab_size", None)) is not None:
-        raise UserError(
-            f"target_vocab_size = {size}, but the task {task} has one tokenizer for source and target.\n"
-            f"Leave target_vocab_size out: vocab_size is the size of both."
-        )

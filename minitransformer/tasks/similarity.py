@@ -7,7 +7,6 @@ text's partner among all second texts of the batch, with the cosines, times 20, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,23 +16,17 @@ from minigrad import Tensor, no_grad
 
 from ..data.batching import Batch, pad_rows
 from ..data.labels import sentence_splits
-from ..data.rows import FileFormat, read_pairs
+from ..data.rows import read_pairs
 from ..data.splits import Splits
 from ..text.tokenizer import Tokenizer
 from .base import Rows, Trained, register_task
 from .encoder import EncoderTask, LabelledData
-from .inputs import warn_of_unknown
 from .metrics import Metric
 from .predictions import Prediction
 from .scores import Score
 
 SCALE = 20.0
 Pair = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class SimilarityData(LabelledData):
-    """Pairs of texts with the same meaning: sentences and their translations, or the pairs of a file."""
 
 
 @register_task
@@ -43,7 +36,7 @@ class Similarity(EncoderTask):
     # ------------------------------------------------------------ the data
 
     name = "similarity"
-    Data = SimilarityData
+    Data = LabelledData
     unit = "pairs"
 
     @classmethod
@@ -52,7 +45,7 @@ class Similarity(EncoderTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Pair]:
-        return read_pairs(path, FileFormat.of(data), same_meaning=True)
+        return read_pairs(path, data, same_meaning=True)
 
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: Sequence[str]) -> int:
@@ -150,12 +143,10 @@ class Similarity(EncoderTask):
         return texts[0], texts[1]
 
     @classmethod
-    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
+    def predict(
+        cls, run: Trained, examples: Sequence[Pair], top: int = 5, **decoding: Any
+    ) -> list[Prediction]:
         """The cosine similarity of each pair of texts."""
-        if not inputs:
-            return []
-        pairs = [cls.read(run, texts) for texts in inputs]
-        warn_of_unknown(run, [text for pair in pairs for text in pair])
-        first, second = (cls.vectors(run, side) for side in zip(*pairs, strict=True))
+        first, second = (cls.vectors(run, side) for side in zip(*examples, strict=True))
         cosines = (first * second).sum(-1).tolist()
         return [Prediction(f"cosine {cosine:.3f}", {"prediction": cosine}) for cosine in cosines]

@@ -7,7 +7,6 @@ in the training data: `U.S.` is one word if it is a word there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import numpy as np
 
 from ..data.batching import IGNORE
 from ..data.labels import TaggedSentence, are_entities, of_sentences, read_tagged, tag_sentences
-from ..data.rows import Examples, FileFormat
 from ..data.splits import Splits
 from ..errors import UserError
 from ..text.tokenizer import Tokenizer
@@ -27,11 +25,6 @@ from .predictions import Prediction, softmax
 from .scores import tag_scores
 
 
-@dataclass(frozen=True)
-class TaggingData(LabelledData):
-    """Sentences with a tag for each word: their source and batching."""
-
-
 @register_task
 class Tagging(EncoderTask):
     """A tag for each word."""
@@ -39,7 +32,7 @@ class Tagging(EncoderTask):
     # ------------------------------------------------------------ the data
 
     name = "tagging"
-    Data = TaggingData
+    Data = LabelledData
     unit = "sentences"
 
     @classmethod
@@ -48,7 +41,7 @@ class Tagging(EncoderTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[TaggedSentence]:
-        return read_tagged(path, how=FileFormat.of(data))
+        return read_tagged(path, data)
 
     @classmethod
     def texts(cls, example: TaggedSentence) -> list[str]:
@@ -69,14 +62,13 @@ class Tagging(EncoderTask):
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
-        """A line if the scores have no entity F1."""
-        return without_entities(cls.labels_in(splits["train"]))
-
-    @classmethod
-    def read_test_file(cls, run: Trained, path: Path) -> list[TaggedSentence]:
-        examples = super().read_test_file(run, path)
-        lines = without_entities(cls.labels_in(examples))
-        return Examples(examples, [*getattr(examples, "notes", ()), *lines])
+        """A line that the scores have no entity F1, unless the tags mark entities."""
+        tags = cls.labels_in(next(iter(splits.values())))
+        if are_entities(tags):
+            return []
+        found = ", ".join(sorted(set(tags))[:5])
+        needed = "it needs the tags O, B-type and I-type, or O, B and I"
+        return [f"scores have no entity F1: {needed}; found {found}"]
 
     @classmethod
     def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,10 +121,10 @@ class Tagging(EncoderTask):
         return Prediction("".join(lines), values)
 
     @classmethod
-    def read(cls, run: Trained, texts: Sequence[Any]) -> TaggedSentence:
+    def read(cls, run: Trained, texts: Sequence[Any], names: Sequence[str] = ()) -> TaggedSentence:
         if len(texts) == 1 and not isinstance(texts[0], str):
             texts = [check_word_list(texts[0])]
-        return super().read(run, texts)
+        return super().read(run, texts, names)
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:
@@ -144,20 +136,11 @@ class Tagging(EncoderTask):
         """A sentence, split into words as in the training data; or a list of words."""
         (text,) = texts
         if isinstance(text, str):
-            text = cls.as_read(run, text).split() if text.strip() else ()
-        if not text:
-            raise UserError("the text has no words to tag.\nPass a sentence, in quotes.")
+            text = cls.as_read(run, text).split()
         return TaggedSentence(tuple(text), (run.labels[0],) * len(text))
 
-    def with_answer(self, example: TaggedSentence, answer: str) -> TaggedSentence:
-        return example._replace(tags=tuple(answer.split()))
-
-
-def without_entities(tags: Sequence[str]) -> list[str]:
-    """A line that the scores have no entity F1, unless the tags mark entities."""
-    found = ", ".join(sorted(set(tags))[:5])
-    needed = "it needs the tags O, B-type and I-type, or O, B and I"
-    return [] if are_entities(tags) else [f"scores have no entity F1: {needed}; found {found}"]
+    def with_answer(self, example: TaggedSentence, answer: list[str]) -> TaggedSentence:
+        return example._replace(tags=tuple(answer))
 
 
 def check_word_list(words: Sequence[Any]) -> list[str]:

@@ -6,22 +6,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..base_config import Config
 from ..data.batching import generator
 from ..data.prefixes import phrasebook_tasks
-from ..data.rows import FileFormat, read_prefixed
+from ..data.rows import read_prefixed
 from ..data.splits import Pair, Sources, Splits, user_splits
 from ..errors import check_range
 from .base import Rows, Trained, register_task
 from .scores import Score
-from .settings import check_dataset
+from .settings import TextSettings
 from .translation import Translation, check_lengths
 
 FEW = 15  # random stream
 
 
 @dataclass(frozen=True)
-class PrefixedData(Config):
+class PrefixedData(TextSettings):
     """Pairs of a text with a task prefix, and a target: their source and batching."""
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE); the prefix is part of the source
@@ -29,16 +28,11 @@ class PrefixedData(Config):
     max_tokens: int = 2048  # tokens per batch, of the longer side, including padding
     max_length: int = 64  # tokens per side; longer pairs are left out, longer inputs are errors
     examples: int = 0  # number of pairs to train on; 0: all
-    format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
-    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
-    columns: str = ""  # of --data that are read, by name or number, such as "2,1"
-    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
 
     def __post_init__(self) -> None:
-        check_dataset(self.dataset, ("phrasebook", "file"))
+        super().__post_init__()
         check_range(self, "examples", 0)
         check_lengths(self)
-        FileFormat.of(self)
 
 
 @register_task
@@ -59,11 +53,13 @@ class TextToText(Translation):
         train = splits["train"]
         # in random order, so that a few examples have every prefix
         rows = generator(0, FEW, len(train)).permutation(len(train))[: data.examples or None]
-        return Splits({**splits, "train": [train[i] for i in rows]}, splits.dropped, splits.notes)
+        shown = {source.partition(":")[0]: (source, target) for source, target in splits["test"]}
+        found = {**splits, "train": [train[i] for i in rows]}
+        return Splits(found, splits.dropped, splits.notes, samples=[*shown.values()][:8])
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Pair]:
-        return read_prefixed(path, FileFormat.of(data))
+        return read_prefixed(path, data)
 
     @classmethod
     def own_data(cls, data: Any) -> Any:
@@ -84,10 +80,3 @@ class TextToText(Translation):
             selected = [(row, name == prefix) for row, name in zip(rows[1:], prefixes, strict=True)]
             scores[f"exact_match, {prefix}"] = Score([(e == p and of, of) for (_, e, p), of in selected])
         return scores, rows
-
-    @classmethod
-    def samples(cls, run: Trained, splits: Any) -> list[str]:
-        """One example of each task."""
-        sources = {source.partition(":")[0]: source for source, _ in splits["test"]}
-        texts = list(sources.values())[:8]
-        return [f"{s} -> {t}" for s, t in zip(texts, cls.translate(run, texts), strict=True)]

@@ -6,29 +6,28 @@ translation with a trained model.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..base_config import Config
 from ..data.batching import Batch, TokenBatches, pair_row
 from ..data.conversations import dialogues, summaries
 from ..data.datasets import check_language, multi30k
 from ..data.generated import addition, reverse
-from ..data.rows import FileFormat, read_pairs
-from ..data.splits import Sources, Splits, filter_by_length, phrasebook_splits
+from ..data.rows import read_pairs
+from ..data.splits import Sources, Splits, phrasebook_splits
 from ..errors import UserError, check_range, counted
-from ..generation import generate
 from ..text.tokenizer import Tokenizer
-from .base import VALIDATION, Rows, Task, Trained, needed_options, register_task
-from .inputs import MAX_CANDIDATES, MAX_SHORT, pick_input, warn_of_unknown
+from .base import VALIDATION, Trained, register_task
+from .encoder_decoder import EncoderDecoderTask, generate_targets
+from .inputs import MAX_CANDIDATES, MAX_SHORT, check_length, check_texts, pick_input
 from .metrics import translation_scores
-from .scores import Score, perplexity
-from .settings import check_dataset, check_one_vocabulary, check_positions
+from .predictions import Prediction, text_prediction
+from .scores import Score
+from .settings import TextSettings
 
 Pair = tuple[str, str]
 
@@ -39,7 +38,7 @@ GENERATED: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @dataclass(frozen=True)
-class PairData(Config):
+class PairData(TextSettings):
     """Sentence pairs: their source and batching."""
 
     # "phrasebook", "multi30k", "reverse", "addition", "summaries", "dialogues", or "file" (--data FILE)
@@ -49,18 +48,15 @@ class PairData(Config):
     tokenizer: str = "word"  # "word", "bpe", "unigram", "wordpiece" or "char"
     max_tokens: int = 2048  # tokens per batch, of the longer side, including padding
     max_length: int = 128  # tokens per side; longer pairs are left out, longer inputs are errors
-    format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
-    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
-    columns: str = ""  # of --data that are read, by name or number, such as "2,1"
-    skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
+
+    datasets: ClassVar[tuple[str, ...]] = ("phrasebook", "multi30k", *GENERATED, "file")
 
     def __post_init__(self) -> None:
-        check_dataset(self.dataset, ("phrasebook", "multi30k", *GENERATED, "file"))
+        super().__post_init__()
         for language in (self.source_language, self.target_language):
             if language or self.dataset != "file":  # the languages of a file may be unknown
                 check_language(language)
         check_lengths(self)
-        FileFormat.of(self)
 
 
 def check_lengths(data: Any) -> None:
@@ -74,7 +70,7 @@ def check_lengths(data: Any) -> None:
 
 
 @register_task
-class Translation(Task):
+class Translation(EncoderDecoderTask):
     """Pairs of texts, batched by length. The decoder's input is the target, shifted right."""
 
     # ------------------------------------------------------------ the data
@@ -95,17 +91,18 @@ class Translation(Task):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Pair]:
-        return read_pairs(path, FileFormat.of(data))
+        return read_pairs(path, data)
 
     @classmethod
     def own_data(cls, data: Any) -> Any:
         return replace(data, dataset="file", source_language="", target_language="")
 
+    misfits = "too long ({} tokens or more, --max-length)"
+
     @classmethod
-    def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
-        """The splits without pairs of `max_length` tokens or more; a DataError if a split is left empty."""
-        kept = {name: filter_by_length(pairs, tokenizer, data.max_length) for name, pairs in splits.items()}
-        return splits.keep(kept, f"too long ({data.max_length} tokens or more, --max-length)")
+    def fits(cls, data: Any, tokenizer: Tokenizer, example: Pair) -> bool:
+        """Whether both sides are shorter than `max_length` tokens, which leaves one for <END>."""
+        return all(len(tokenizer.encode(side)) < data.max_length for side in example)
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> list[str]:
@@ -156,17 +153,8 @@ class Translation(Task):
     # ------------------------------------------------------------ the objective
 
     model_types: ClassVar[tuple[str, ...]] = ("transformer", "t5", "bart", "seq2seq")
-    requires: ClassVar[tuple[str, ...]] = ("encode", "decode", "logits", "new_cache")
-    is_encoder_decoder = True
-
-    @classmethod
-    def check(cls, data: Any, model: Any) -> None:
-        check_positions("max_length", data.max_length, model)
-        check_one_vocabulary(cls.name, model)
-
     # ------------------------------------------------------------ the scores
 
-    accuracy = "token_accuracy"
     metrics = (translation_scores,)
 
     def score(self, model: Any, examples: Sequence[Any]) -> dict[str, Score]:
@@ -175,91 +163,39 @@ class Translation(Task):
         return {name: score.of(in_order) for name, score in scores.items()}
 
     @classmethod
-    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        """Scores of the model's translations, and scores with teacher forcing."""
-        data = run.recipe.data
-        pairs = filter_by_length(examples, run.tokenizer, data.max_length)
-        if left_out := len(examples) - len(pairs):
-            pairs_left = counted(left_out, "pair")
-            print(f"warning: left out {pairs_left} of {data.max_length} tokens or more", file=sys.stderr)
-        sources = [s for s, _ in pairs]
-        references = [t for _, t in pairs]
-        hypotheses = cls.translate(run, sources, **decoding)
-        task = cls(data, pairs, [], run.tokenizer, seed=run.recipe.training.seed)
-        scores = {**cls.compute_metrics(hypotheses, references), **task.score(run.model, task.train)}
-        scores |= {"perplexity": perplexity(scores["loss"]), "n": len(pairs)}
-        rows = zip(sources, references, hypotheses, strict=True)
-        return scores, [("source", "reference", "prediction"), *rows]
+    def title(cls, example: Pair, number: int) -> str:
+        return " → ".join(example)
 
     @classmethod
-    def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        pairs = getattr(splits, "samples", None) or splits["test"][:5]
-        sources = [source for source, _ in pairs]
-        return [f"{s} -> {t}" for s, t in zip(sources, cls.translate(run, sources), strict=True)]
-
-    @classmethod
-    def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Self, str]:
-        """A sentence and its translation, by default the model's own."""
-        data = run.recipe.data
-        if not texts:
-            short = filter_by_length(validation(), run.tokenizer, min(MAX_SHORT, data.max_length))
-            texts = (pick_input(run.tokenizer, short[:MAX_CANDIDATES], data.max_length) or short)[0]
-        texts = [text.strip() for text in texts]  # like the training pairs
-        for text in texts:
-            cls.source_ids(run, text)
-        warn_of_unknown(run, texts)
-        source, target = texts if len(texts) == 2 else (*texts, *cls.translate(run, texts))
-        return cls(data, [(source, target)], [], run.tokenizer), f"{source} → {target}"
+    def default_example(cls, run: Trained, examples: Sequence[Pair]) -> Pair:
+        fits = lambda pair: all(len(run.tokenizer.encode(side)) < MAX_SHORT for side in pair)
+        short = list(filter(fits, examples)) or examples
+        source, target = (pick_input(run.tokenizer, short[:MAX_CANDIDATES], 2 * MAX_SHORT) or short)[0]
+        return source, target
 
     # ------------------------------------------------------------ translating
 
     @classmethod
-    def translate(
-        cls, run: Trained, texts: Sequence[str], batch_size: int = 64, **decoding: Any
-    ) -> list[str]:
-        """The model's translations. `decoding` are arguments of `generate`; the default is greedy.
+    def read(cls, run: Trained, texts: Sequence[str]) -> Pair:
+        """A text, and its translation if there is another text."""
+        check_texts(run, texts, (*cls.inputs, "its translation")[: max(len(texts), 1)])
+        source, target = [text.strip() for text in (*texts, "")[:2]]  # like the training pairs
+        for side in (source, target):
+            length = len(run.tokenizer.encode(side)) + 1  # with <END>
+            check_length(length, run.recipe.data.max_length, side, run.model.max_length)
+        return source, target
 
-        With `num_return_sequences`, all translations of the first text come first, then those of the second.
-        """
-        before, end = run.tokenizer.prefix, run.tokenizer.end_id
-        sources = [[*before, *cls.source_ids(run, text), end] for text in texts]
-        limits = [_target_limit(run, source) for source in sources]
-        targets = generate_targets(run, sources, limits, batch_size, **decoding)
-        return [run.tokenizer.decode(ids) for results in targets for ids in results]
+    def with_answer(self, example: Pair, answer: str) -> Pair:
+        return example[0], answer
 
     @classmethod
-    def source_ids(cls, run: Trained, text: str) -> list[int]:
-        """The ids of a text; a UserError if it is empty or too long for the run."""
-        ids = run.tokenizer.encode(text.strip())  # like the training pairs
-        limit = run.recipe.data.max_length
-        if not ids:
-            raise UserError("an empty sentence has no translation.\nPass at least one word.")
-        if len(ids) >= limit:
-            raise UserError(
-                f"the sentence has {counted(len(ids), 'token')}, but this run takes at most {limit - 1}: "
-                f"{text[:60]!r}.\n"
-                f"Split the sentence."
-            )
-        return ids
-
-
-def generate_targets(
-    run: Trained, sources: Sequence[list[int]], limits: Sequence[int], batch_size: int = 64, **decoding: Any
-) -> list[list[list[int]]]:
-    """For each source, the ids of its `num_return_sequences` targets, of at most its limit of tokens."""
-    decoding = {**needed_options(run), **decoding}
-    count = decoding.get("num_return_sequences", 1)
-    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
-    results: list[list[list[int]]] = [[]] * len(sources)
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
-        longest = max(limits[i] for i in rows)
-        targets = generate(run.model, [sources[i] for i in rows], longest, **decoding)
-        for k, i in enumerate(rows):
-            results[i] = [ids[: limits[i]] for ids in targets[k * count : (k + 1) * count]]
-    return results
-
-
-def _target_limit(run: Trained, source: Sequence[int]) -> int:
-    """The maximum length of a translation, since an undertrained model may never end it."""
-    return min(run.recipe.data.max_length, 10 * len(source) + 100)
+    def predict(
+        cls, run: Trained, examples: Sequence[Pair], top: int = 5, **decoding: Any
+    ) -> list[Prediction]:
+        """The translation of each pair's source."""
+        before, end = run.tokenizer.prefix, run.tokenizer.end_id
+        sources = [[*before, *run.tokenizer.encode(source), end] for source, _ in examples]
+        # an undertrained model may never end a translation
+        limits = [min(run.recipe.data.max_length, 10 * len(source) + 100) for source in sources]
+        targets = generate_targets(run, sources, limits, **decoding)
+        return [text_prediction(run.tokenizer.decode(ids)) for results in targets for ids in results]

@@ -90,7 +90,7 @@ OF_GRAPHS = [
         ("train phrasebook --vocab-size -1", ["vocab_size = -1"]),
         ("train phrasebook --max-tokens 8", ["max_tokens = 8", "max_length = 32"]),
         ("train phrasebook --max-length 1", ["max_length = 1", ">= 2"]),
-        ("train phrasebook --max-length 2 --data pairs.tsv", ["shorter than 2 tokens", "--max-length"]),
+        ("train phrasebook --max-length 2 --data pairs.tsv", ["too long (2 tokens or more", "--max-length"]),
         ("train phrasebook --micro-batches 0", ["micro_batches = 0"]),
         ("train phrasebook --schedule stepwise", ["schedule", "stepwise", "cosine"]),
         ("train phrasebook --optimizer adam", ["unknown optimizer 'adam'", "adamw"]),
@@ -162,8 +162,8 @@ def test_a_mistake_is_explained(refused, here, monkeypatch, argv, words):
 
 @pytest.mark.parametrize("sentence", ["", "   "])
 def test_an_empty_sentence_is_a_mistake(refused, sentence):
-    refused("translate", "mine", sentence, sentence, words=["an empty sentence", "at least one word"])
-    refused("graph", "mine", sentence, words=["an empty sentence", "at least one word"])
+    refused("translate", "mine", sentence, sentence, words=["an empty text", "at least one word"])
+    refused("graph", "mine", sentence, words=["an empty text", "at least one word"])
 
 
 @pytest.mark.parametrize("copies", [1, 2])
@@ -199,10 +199,8 @@ def test_a_compressed_file_is_named_as_such(refused, here):
 
 def test_a_sentence_that_is_too_long_is_a_mistake(refused):
     for verb in ("translate", "graph"):
-        refused(verb, "mine", "love " * 32, words=["32 tokens", "at most 31", "Split the sentence"])
-    refused(
-        "graph", "mine", "I love you", "aime " * 32, words=["32 tokens", "at most 31", "Split the sentence"]
-    )
+        refused(verb, "mine", "love " * 32, words=["33 tokens", "at most 32", "Shorten it"])
+    refused("graph", "mine", "I love you", "aime " * 32, words=["33 tokens", "at most 32", "Shorten it"])
 
 
 def test_bytes_that_are_not_text_are_a_mistake(refused):

@@ -153,8 +153,9 @@ def test_validation_and_test_score_the_same_examples_alike(runs, run):
 def test_texts_that_denoising_cannot_train_on_are_not_scored_and_counted(runs, capsys):
     run = Run(runs / "denoise")
     assert run.task.evaluate(run, ["the cat is red", "the", "the " * 40])[0]["n"] == 1
-    assert capsys.readouterr().err == "warning: left out 2 texts of fewer than 2 or more than 24 tokens\n"
-    with pytest.raises(UserError, match="none of 1 texts has 2 to 24 tokens"):
+    why = "too short or too long (fewer than 2 or more than 24 tokens, --max-length)"
+    assert capsys.readouterr().err == f"warning: left out 2 texts: {why}\n"
+    with pytest.raises(UserError, match="not even the only text can be used: too short or too long"):
         run.task.evaluate(run, ["the"])
 
 
@@ -565,6 +566,12 @@ def test_a_file_with_negative_pixels_that_training_had_not_or_the_reverse_gets_a
     assert main(command) == 0
     said = f"other.npz has pixels from {-1 - low:g} to 1, the model was trained on pixels from {low:g} to 1"
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("run", ["classify", "tag", "masked", "denoise", "language"])
+def test_a_users_text_is_drawn_with_an_answer(cli, runs, run):
+    code, out, err = cli("graph", run, "the cat is red", "-o", "text.dot", "--overwrite", "--depth", 0)
+    assert (code, err, out.splitlines()[0]) == (0, "", "the cat is red")
 
 
 # ---------------------------------------------------------------- standard input

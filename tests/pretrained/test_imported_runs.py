@@ -26,6 +26,7 @@ from minitransformer.data.batching import collate
 from minitransformer.files import printable
 from minitransformer.pretrained import load_pretrained, load_tokenizer
 from minitransformer.runs.run import Run
+from minitransformer.tasks.inputs import marked_ids
 
 TEXTS = ["the cat sat on the mat", "a man eats food", "someone is having a meal", "you don't say"]
 
@@ -475,7 +476,7 @@ def test_a_fine_tuned_bart_fills_gaps_with_the_options_and_the_first_token_of_th
     assert main([*train, "--max-length", "20", "--steps", "1", "--run-dir", str(tmp_path / "tuned")]) == 0
     tuned = Run(tmp_path / "tuned")
     texts = ["the <MASK> sat", "<MASK> a meal", "someone <MASK> is <MASK>"]
-    rows = [[3, *tuned.task.source_ids(tuned, text), 1] for text in texts]
+    rows = [[3, *marked_ids(tuned.tokenizer, text, ["<MASK>"]), 1] for text in texts]
     answers = generate(tuned.model, rows, 23, **tuned.generation)
     assert all(ids[0] == 3 for ids in answers)
     assert tuned.task.translate(tuned, texts) == [tuned.tokenizer.decode(ids) for ids in answers]

@@ -331,7 +331,7 @@ def test_numbers_have_squared_errors_and_the_metrics_that_the_task_names():
     assert task.validate(model) == pytest.approx({"loss": errors.mean()})
     run = SimpleNamespace(recipe=SimpleNamespace(data=SumData()), tokenizer=None, labels=[], model=model)
     scores, rows = Heights.evaluate(run, IDS)
-    expected = {"rmse": errors.mean() ** 0.5, "far_off": 0.0, "loss": errors.mean(), "n": 20}
+    expected = {"rmse": errors.mean() ** 0.5, "far_off": 0.0, "mse": errors.mean(), "n": 20}
     assert list(scores) == list(expected)
     assert scores == pytest.approx(expected)
     assert scores["rmse"].of([0, 2]) == pytest.approx(1.0)  # by example, so that it has an interval

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from minitransformer.cli.wording import WORDINGS, command, predicts, unsupported_error, verb_of, wording_of
+from minitransformer.cli.wording import WORDINGS, command, unsupported_error, verb_of, wording_of
 from minitransformer.recipes import load_recipe
 from minitransformer.tasks import TASKS, ArrayTask, PairTask, Task, Translation, task_class
 
@@ -21,7 +21,7 @@ def test_a_task_of_the_package_has_words_and_a_verb(name):
     assert name in WORDINGS
     assert verb_of(task) == VERBS.get(name, "predict")
     assert hasattr(task, "read_file")
-    assert predicts(task) == (name not in ("translation", "text-to-text", "language-modelling"))
+    assert hasattr(task, "read") == (name != "language-modelling")
 
 
 def test_a_task_of_ones_own_has_the_words_of_the_one_that_it_is_derived_from():
@@ -36,17 +36,15 @@ def test_a_task_of_ones_own_has_the_words_of_the_one_that_it_is_derived_from():
         name = "scored"
         verb = "evaluate"
 
+    class Reads(Task):
+        read = classmethod(lambda cls, run, texts: texts)
+
     assert wording_of(Loud) == WORDINGS["translation"]
     assert wording_of(Named).noun == "eager model"
     assert verb_of(Named) == "translate"
     assert (wording_of(Scored).noun, verb_of(Scored)) == ("model", "evaluate")
     assert [verb_of(task) for task in (Task, ArrayTask, PairTask)] == ["evaluate", "evaluate", "translate"]
-
-
-def test_a_task_predicts_if_it_reads_a_text_or_has_predictions_of_its_own():
-    reads = type("Reads", (Task,), {"read": classmethod(lambda cls, run, texts: texts)})
-    own = type("Own", (Task,), {"predictions": classmethod(lambda cls, run, inputs, top=5: [])})
-    assert [predicts(task) for task in (Task, reads, own)] == [False, True, True]
+    assert verb_of(Reads) == "predict"
 
 
 def test_what_a_run_does_not_do_is_an_error_that_names_what_it_does():

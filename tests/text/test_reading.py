@@ -133,7 +133,7 @@ def test_sources_are_read_as_those_of_training_pairs(kind, task):
         trained = task.__new__(task)
         trained.tokenizer = tokenizer
         ((source, _),) = trained.ids([(text, text)])
-        assert task.source_ids(run, f" {text}\n") == source
+        assert tokenizer.encode(task.read(run, [f" {text}\n"])[0]) == source
         assert explained(run, f" {text}\n") == [*source, tokenizer.end_id]
 
 
@@ -175,12 +175,13 @@ def test_a_gap_is_read_the_same_by_predict_translate_and_explain(kind):
     tokenizer = TOKENIZERS[kind]
     text = " The [MASK]'s [MASK]-old cat?\n"
     run = a_run(MaskedLanguageModelling, tokenizer)
-    row = MaskedLanguageModelling.of_run(run, []).marked_row(run, [text])
+    row = MaskedLanguageModelling.of_run(run, []).encode(MaskedLanguageModelling.read_input(run, [text]))
     assert row["input"] == explained(run, text)
     assert row["input"][1:-1] == marked_ids(tokenizer, text.strip(), ["[MASK]"])
     run = a_run(Denoising, tokenizer, "t5")
     text = " The <extra_id_0>'s <extra_id_1>.\n"
-    assert [*Denoising.source_ids(run, text), tokenizer.end_id] == explained(run, text)
+    ids = marked_ids(tokenizer, Denoising.read_input(run, [text]), Denoising.marks)
+    assert [*ids, tokenizer.end_id] == explained(run, text)
 
 
 def test_a_mark_after_a_gap_is_not_named_as_unknown(capsys):

@@ -7,14 +7,15 @@ from types import SimpleNamespace
 import pytest
 
 from minitransformer.cli import main
-from minitransformer.cli.lines import read_lines
-from minitransformer.cli.translate import translate_lines
+from minitransformer.cli.lines import numbered_lines, read_lines
+from minitransformer.cli.translate import translations
 from minitransformer.errors import UserError
 from minitransformer.files import one_line
 from minitransformer.recipes import load_recipe
 from minitransformer.runs.run import Run
-from minitransformer.tasks import translation
+from minitransformer.tasks import encoder_decoder
 from minitransformer.tasks.inputs import warn_of_unknown
+from minitransformer.tasks.predictions import text_prediction
 from minitransformer.tasks.translation import Translation
 from minitransformer.text.tokenizer import Tokenizer
 from tests.tiny import PAIRS
@@ -91,15 +92,17 @@ def test_an_empty_line_stays_empty(cli, stdin):
 
 def test_spaces_around_a_sentence_are_no_part_of_it():
     run = SimpleNamespace(tokenizer=Tokenizer.train_word(["two  words"]), recipe=load_recipe("phrasebook"))
-    assert Translation.source_ids(run, " two\t") == Translation.source_ids(run, "two")
-    with pytest.raises(UserError, match="an empty sentence"):
-        Translation.source_ids(run, " \t")
+    run.folder = "run"
+    run.model = SimpleNamespace(max_length=None)
+    assert Translation.read(run, [" two\t"]) == ("two", "")
+    with pytest.raises(UserError, match="got an empty text"):
+        Translation.read(run, [" \t"])
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"love " * 32, "32 tokens"),
+        (b"love " * 32, "33 tokens"),  # with <END>
         (b"caf\xe9", "not UTF-8 (byte 3)"),
     ],
     ids=["tokens", "encoding"],
@@ -115,9 +118,9 @@ def test_a_line_that_cannot_be_translated_gives_an_empty_line_and_a_warning(cli,
     assert len(err.splitlines()) == 1
 
 
-def test_lines_are_numbered_through_all_blocks(here, capsys):
-    blocks = [[b"I love you", b"\xff"], [b""], [b"\xff"]]
-    results = list(translate_lines(Run("mine"), blocks))
+def test_lines_are_numbered_through_all_blocks(here, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", Blocks([b"I love you\n\xff\n", b"\n", b"\xff\n"]))
+    results = list(translations(Run("mine"), numbered_lines("translate", lambda line: [line])))
     assert [len(lines) for lines in results] == [2, 1, 1]
     warnings = capsys.readouterr().err.splitlines()
     assert [line.split(":")[1] for line in warnings] == [
@@ -128,7 +131,7 @@ def test_lines_are_numbered_through_all_blocks(here, capsys):
 
 def test_endless_input_is_translated_as_it_arrives(here, monkeypatch):
     monkeypatch.setattr("sys.stdin", Blocks(itertools.repeat(b"I love you\nI love")))
-    results = translate_lines(Run("mine"), read_lines("translate"))
+    results = translations(Run("mine"), numbered_lines("translate", lambda line: [line]))
     assert [len(lines) for lines in itertools.islice(results, 3)] == [1, 1, 1]
 
 
@@ -142,7 +145,7 @@ def test_a_translation_that_never_ends_is_cut_off(here, monkeypatch):
     object.__setattr__(run.recipe.data, "max_length", 10**9)
     (token,) = run.tokenizer.encode("Je")
     endless = lambda model, sources, limit: [[token] * limit] * len(sources)
-    monkeypatch.setattr(translation, "generate", endless)
+    monkeypatch.setattr(encoder_decoder, "generate", endless)
     short, long = Translation.translate(run, ["I", "I love you"])
     assert [len(short.split()), len(long.split())] == [120, 140]  # with <END>, 2 and 4 tokens
 
@@ -160,8 +163,8 @@ RED = "\x1b[31m"
 
 
 def test_a_translation_is_one_line_without_escapes(here, cli, monkeypatch):
-    escapes = lambda run, texts: [f"{RED}a\nb\u2028\tc"] * len(texts)
-    monkeypatch.setattr(Translation, "translate", escapes)
+    escapes = lambda run, examples: [text_prediction(f"{RED}a\nb\u2028\tc")] * len(examples)
+    monkeypatch.setattr(Translation, "predict", escapes)
     assert cli("translate", "mine", "I love you", SECOND)[1] == "\\x1b[31ma\\nb\\u2028\tc\n" * 2
     assert one_line("Je t'aime, «\u00a0ça\u00a0» 😀") == "Je t'aime, «\u00a0ça\u00a0» 😀"
 
@@ -190,7 +193,7 @@ def test_memory_that_is_not_there_is_an_error_with_exit_code_2(cli, monkeypatch,
     def fail(*arguments, **decoding):
         raise MemoryError(message) if message else MemoryError
 
-    monkeypatch.setattr(Translation, "translate", fail)
+    monkeypatch.setattr(Translation, "predict", fail)
     code, _, err = cli("translate", "mine", "I love you")
     assert code == 2
     assert err.startswith("error: out of memory: ")
