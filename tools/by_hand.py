@@ -53,6 +53,7 @@ def fit() -> tuple[dict[str, np.ndarray], float]:
     norm = layer.residual3.norm
     norm.weight.array[...], norm.bias.array[...] = GAIN, SHIFT
     printed = {name: np.array(rows, float) for name, rows in example("decoder")["printed"].items()}
+    assert model.output is not None
     model.output.weight.array[...] = np.linalg.solve(printed["states"], scores(printed)).T
     fixed = [*given, norm.weight, norm.bias, model.output.weight]
     optimizer = optim.Adam([p for p in model.parameters() if all(p is not q for q in fixed)], LR)

@@ -77,7 +77,8 @@ def documents_model() -> tuple[Transformer, list[str]]:
     """The model, and its ten words."""
     model, _ = given_model()
     model.load_state_dict(load_file(WEIGHTS), strict=False)
-    return model.eval(), example("i-love-you")["inputs"]["vocabulary"]
+    model.eval()
+    return model, example("i-love-you")["inputs"]["vocabulary"]
 
 
 def given_model() -> tuple[Transformer, list[mg.Tensor]]:
