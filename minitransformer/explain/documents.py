@@ -1,21 +1,22 @@
 """Worked examples of three texts on the Transformer: their numbers, and ours from the same inputs.
 
 The model of "Transformer Network" is small enough for paper: ten words, vectors of width 4, one head. It
-gives the embedding and the three projections, and no other weights, so the others are trained on the pair
-of sentences that it translates.
+gives the embedding and the encoder's projections. The others are fitted to what it prints of its decoder, by
+`python -m tools.by_hand`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from importlib.resources import files
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import minigrad as mg
-from minigrad import optim
+from minigrad.io import load_file
 from minigrad.nn import functional as F
 
 from ..layers.positions import positional_encoding
@@ -26,30 +27,44 @@ from .picture import draw
 from .record import record
 
 SENTENCE = "I love you"
-TRANSLATION = "Je t'aime"
-PATH = "encoder.layers.0.self_attention"
-BESIDE = {"scores": "scores", "weights": "weights", "heads": "output"}  # array of the page -> its name there
+SOURCE, TARGET, ANSWER = [1, 2, 3], [0, 4, 5, 6], [4, 5, 6, 9]  # <START> Je t' aime gives Je t' aime <END>
+WEIGHTS = Path(__file__).with_name("documents.safetensors")
 Computed = dict[str, np.ndarray]
+ENCODER, DECODER = "encoder.layers.0.self_attention", "decoder.layers.0"
+# arrays of the page that are printed: example, and name there
+BESIDE = {
+    f"{ENCODER}.scores": ("i-love-you", "scores"),
+    f"{ENCODER}.weights": ("i-love-you", "weights"),
+    f"{ENCODER}.heads": ("i-love-you", "output"),
+    f"{DECODER}.self_attention.weights": ("decoder", "self-attention"),
+    f"{DECODER}.cross_attention.weights": ("decoder", "cross-attention"),
+    "decoder.output": ("decoder", "states"),
+    "logits": ("decoder", "scores"),
+    "probabilities": ("decoder", "probabilities"),
+}
 
 
+@cache
 def examples() -> list[dict[str, Any]]:
     """The worked examples: inputs, and the results that are printed in the text that each is from."""
-    return json.loads((files(__package__) / "documents.json").read_text(encoding="utf-8"))
+    return json.loads(Path(__file__).with_name("documents.json").read_text(encoding="utf-8"))
+
+
+def example(name: str) -> dict[str, Any]:
+    return next(each for each in examples() if each["id"] == name)
 
 
 def explain_documents() -> Explanation:
     """The walk-through of the model of "Transformer Network" on its sentence."""
     model, tokens = documents_model()
-    source = [1, 2, 3]
-    labels = [4, 5, 6, 9]
     tokenizer = {
         "layout": "word", "tokens": tokens, "merges": [], "special": [0, 9],
         "pad_id": None, "unk_id": None, "start_id": 0, "end_id": 9,
     }  # fmt: skip
-    arrays = record(model, source, [0, *labels[:-1]]).arrays
-    weights = arrays["decoder.layers.0.cross_attention.weights"].mean(0)
-    shares = arrays["probabilities"][np.arange(4), labels]
-    picture = draw(weights, shares, [tokens[i] for i in source], [tokens[i] for i in labels])
+    arrays = record(model, SOURCE, TARGET).arrays
+    weights = arrays[f"{DECODER}.cross_attention.weights"].mean(0)
+    shares = arrays["probabilities"][np.arange(4), ANSWER]
+    picture = draw(weights, shares, [tokens[i] for i in SOURCE], [tokens[i] for i in ANSWER])
     title = "Ten words, by hand"
     page = to_html(
         model, tokenizer, SENTENCE, title=title, max_length=12, picture=picture, documents=comparison(),
@@ -60,38 +75,41 @@ def explain_documents() -> Explanation:
 
 def documents_model() -> tuple[Transformer, list[str]]:
     """The model, and its ten words."""
-    given = examples()[0]["inputs"]
+    model, _ = given_model()
+    model.load_state_dict(load_file(WEIGHTS), strict=False)
+    model.eval()
+    return model, example("i-love-you")["inputs"]["vocabulary"]
+
+
+def given_model() -> tuple[Transformer, list[mg.Tensor]]:
+    """The model with the weights that the text gives, and these parameters."""
+    given = example("i-love-you")["inputs"]
     state = mg.get_rng_state()
-    mg.manual_seed(0)
-    try:
-        return _train(given), given["vocabulary"]
-    finally:
-        mg.set_rng_state(state)  # the caller's random draws are not affected
-
-
-def _train(given: Any) -> Transformer:
-    """A model with their embedding and projections, and other weights trained on their pair of sentences."""
     model = Transformer(preset("toy"))
+    mg.set_rng_state(state)  # the caller's random draws are not affected
     attention = model.encoder.layers[0].self_attention
-    stacked = np.concatenate([np.array(given[w]).T for w in ("W_q", "W_k", "W_v")])
-    stated = {
+    values = {
         model.embedding.weight: given["embedding"],
-        attention.in_proj_weight: stacked,
+        attention.in_proj_weight: np.concatenate([np.array(given[w]).T for w in ("W_q", "W_k", "W_v")]),
         attention.in_proj_bias: np.zeros(12),
         attention.out_proj.weight: np.eye(4),
         attention.out_proj.bias: np.zeros(4),
     }
-    for parameter, values in stated.items():
-        parameter.array[...] = values
-    learned = [p for p in model.parameters() if all(p is not q for q in stated)]
-    optimizer = optim.Adam(learned, lr=0.03)
-    for _ in range(150):
-        optimizer.zero_grad()
-        logits = model([[1, 2, 3]], [[0, 4, 5, 6]])
-        F.cross_entropy(logits[0], mg.tensor(np.array([4, 5, 6, 9]))).backward()
-        optimizer.step()
-    model.eval()
-    return model
+    for parameter, array in values.items():
+        parameter.array[...] = array
+    return model, [*values]
+
+
+def printed_arrays(model: Transformer) -> Computed:
+    """What the text prints of its decoder, by the names in its example."""
+    arrays = record(model, SOURCE, TARGET).arrays
+    return {
+        "self-attention": arrays[f"{DECODER}.self_attention.weights"][0],
+        "cross-attention": arrays[f"{DECODER}.cross_attention.weights"][0],
+        "states": arrays["decoder.output"],
+        "scores": arrays["logits"],
+        "probabilities": arrays["probabilities"],
+    }
 
 
 # ---------------------------------------------------------------- their numbers beside ours
@@ -100,27 +118,28 @@ def _train(given: Any) -> Transformer:
 def comparison() -> dict[str, Any]:
     """Each example with its numbers, and the numbers shown beside the arrays of the page."""
     found = []
-    for example in examples():
-        ours = RECOMPUTED[example["id"]](example["inputs"])
+    for each in examples():
+        ours = RECOMPUTED[each["id"]](each["inputs"])
         pairs = [
             {"name": name.replace("_", " "), "theirs": _rows(printed), "ours": _rows(ours[name])}
-            for name, printed in example["printed"].items()
+            for name, printed in each["printed"].items()
             if name in ours
         ]
-        about = {key: example[key] for key in ("id", "about", "document", "note")}
+        about = {key: each[key] for key in ("id", "about", "document", "note")}
         found.append(about | {"compared": pairs})
-    printed = examples()[0]["printed"]
-    beside = {f"{PATH}.{name}": printed[theirs] for name, theirs in BESIDE.items()}
     return {
         "examples": found,
-        "beside": beside,
-        "note": "On the other stages, the first example runs through a whole model. “Transformer Network” "
-        "gives its embedding and projections; the others were trained until the model says “Je t'aime”.",
+        "beside": {array: example(of)["printed"][name] for array, (of, name) in BESIDE.items()},
+        "note": "On the other stages, the first two examples are one model. “Transformer Network” gives its "
+        "embedding and the encoder's projections. The weights of its decoder were fitted to the numbers that "
+        "it prints: both tables of attention, the states, and the words' scores and probabilities.",
     }
 
 
-def _rows(values: Any) -> list[list[float]]:
-    return np.atleast_2d(np.asarray(values, dtype=float)).tolist()
+def _rows(values: Any) -> list[list[float | None]]:
+    """A matrix for JSON; None where nothing is printed."""
+    rows = np.atleast_2d(np.asarray(values, dtype=float))
+    return [[None if np.isnan(x) else x for x in row] for row in rows.tolist()]
 
 
 def _attend(q: Any, k: Any, v: Any) -> Computed:
@@ -165,6 +184,7 @@ def _parameters(given: Any) -> Computed:
 
 RECOMPUTED: dict[str, Callable[[Any], Computed]] = {
     "i-love-you": _i_love_you,
+    "decoder": lambda given: printed_arrays(documents_model()[0]),
     "causal-mask": _causal_mask,
     "next-word": lambda given: {"probabilities": _softmax(given["logits"])},
     "three-tokens": lambda given: _attend(given["q"], given["k"], given["v"]),

@@ -1,6 +1,16 @@
 """The worked examples of other texts: what they print beside what follows from their numbers."""
 
-from minitransformer.explain.documents import comparison
+import numpy as np
+
+from minitransformer import generate
+from minitransformer.explain.documents import (
+    ANSWER,
+    SOURCE,
+    comparison,
+    documents_model,
+    examples,
+    printed_arrays,
+)
 
 
 def is_off(printed, ours):
@@ -10,7 +20,7 @@ def is_off(printed, ours):
 
 def test_where_a_text_is_off_the_note_says_that_its_own_numbers_give_another_result():
     found = comparison()["examples"]
-    assert len(found) == 10
+    assert len(found) == 11
     for example in found:
         off = any(
             is_off(printed, value)
@@ -26,3 +36,14 @@ def test_where_a_text_is_off_the_note_says_that_its_own_numbers_give_another_res
             assert ("own numbers" in note or "own scores" in note) == off, example["id"]
         if not off:
             assert note.startswith(("Printed as computed", "It is 63.08"))
+
+
+def test_one_model_has_all_numbers_of_the_decoder():
+    model, words = documents_model()
+    arrays = printed_arrays(model)
+    for name, rows in examples()[1]["printed"].items():
+        printed = np.array(rows, float)
+        known = ~np.isnan(printed)
+        np.testing.assert_allclose(arrays[name][known], printed[known], atol=0.001, err_msg=name)
+    (answer,) = generate(model, [SOURCE], max_new_tokens=8)
+    assert [words[i] for i in [*answer, ANSWER[-1]]] == ["Je", "t'", "aime", "<END>"]

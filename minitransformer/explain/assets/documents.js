@@ -96,6 +96,7 @@ function printedNumber(e, { name, index, gradient }, x) {
   if (!beside || e.textRead !== e.data.text || !e.options.positions || !e.options.scale) return null;
   const [t, j] = index.slice(-2);
   const theirs = beside[t][j];
+  if (theirs === null) return null;
   return h(
     "span",
     { class: "printed" },

@@ -7,8 +7,9 @@ from minitransformer import (
     generate,
 )  # fmt: skip
 from minitransformer.explain import Switches, explain_documents, record
-from minitransformer.explain.documents import PATH
+from minitransformer.explain.documents import ENCODER
 from tests.explain.test_page import STAGE, check_against, page_of, scaled, shown, sizes, transformer, words
+from tools.by_hand import fit
 
 
 def test_a_language_model_writes_as_long_as_its_positions_last(open_page):
@@ -28,14 +29,14 @@ def test_a_language_model_writes_as_long_as_its_positions_last(open_page):
 def test_the_documents_numbers_stand_beside_ours(open_page):
     before = mg.get_rng_state().numpy()
     page = open_page(explain_documents().page, "#documents")
-    assert (mg.get_rng_state().numpy() == before).all()  # its model was trained without the caller's draws
+    assert (mg.get_rng_state().numpy() == before).all()  # its model is made without the caller's draws
     sections = page.texts("#screen .example")
-    assert len(sections) == 10
-    titles = ["“Transformer Network”. "] * 3 + ["“Transformers - Attention Is All You Need”. "]
+    assert len(sections) == 11
+    titles = ["“Transformer Network”. "] * 4 + ["“Transformers - Attention Is All You Need”. "]
     assert all(title in text for title, text in zip(titles, sections, strict=False))
     assert "Document 0" not in " ".join(sections)
     differ = [text.count("; computed: ") for text in sections]
-    assert differ == [16, 6, 0, 16, 10, 2, 0, 5, 0, 1]
+    assert differ == [16, 0, 6, 0, 16, 10, 2, 0, 5, 0, 1]
     assert "the text prints 3.21; computed: 4.148" in sections[0]
     everything = page.text("main")
     assert "✗" not in everything
@@ -44,7 +45,7 @@ def test_the_documents_numbers_stand_beside_ours(open_page):
     page.page.locator("h2#scores").wait_for()
     page.page.locator('[data-key="numbers"]').click()
     assert page.page.locator("#screen .printed").count() == 0  # nobody has asked
-    page.page.locator(f'[data-key="check:compare {PATH}.scores"]').click()
+    page.page.locator(f'[data-key="check:compare {ENCODER}.scores"]').click()
     off = "the text prints 3.21; computed: 4.148"
     assert page.texts("#screen .printed")[:4] == ["printed: 0.96", "printed: 4.15", "printed: 2.46", off]
     assert page.text("#toolbar .answer") == "→ Je t'aime"
@@ -65,3 +66,7 @@ def test_switches_change_the_numbers_as_the_engines(open_page):
     expected = record(model, source, [tokenizer.start_id, *labels[:-1]], off).arrays
     stages = ["#positions", "#scale", "#mask", "#heads"]
     assert check_against(shown(page, stages), expected, "av") > 100
+
+
+def test_the_command_finds_weights_with_all_printed_numbers():
+    assert fit()[1] < 0.001
