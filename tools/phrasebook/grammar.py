@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from minitransformer.data.phrasebook import NEGATION, QUESTION, STATEMENT, Pair, Reference, Sense, tokens_of
+
 from .lexicon import (
     ADJECTIVES,
     AVAIT,
@@ -30,13 +32,6 @@ from .lexicon import (
     french_plural,
     words,
 )
-
-Pair = tuple[str, str]  # English, French
-
-
-def tokens_of(text: str) -> list[str]:
-    """Words and punctuation marks, as the word tokenizer splits them: L'IA. -> L' IA ."""
-    return re.findall(r"[\w-]+'?|[^\w\s]", text)
 
 
 def places_of(pair: Pair, english: str, french: str) -> tuple[int, int]:
@@ -64,27 +59,8 @@ class Phrase:
 
 
 @dataclass(frozen=True)
-class Reference:
-    """What a pronoun refers to: places of words in English and in French, as `tokens_of` counts them."""
-
-    pronoun: tuple[int, int]  # it, he or she; il or elle
-    noun: tuple[int, int]  # the one that it stands for
-    other: tuple[int, int]  # the one that it could be mistaken for
-
-
-@dataclass(frozen=True)
-class Sense:
-    """A word with two meanings, and which of them it has: "bank" of money or of a river."""
-
-    word: str
-    meaning: str
-    place: tuple[int, int]  # in English and in French, as `tokens_of` counts
-    clue: tuple[int, int] | None = None  # of the word that decides, if it is another
-
-
-@dataclass(frozen=True)
 class Parts:
-    """The parts of a sentence, from which `data/labels.py` takes labels."""
+    """The parts of a sentence, from which its columns are made."""
 
     mode: str  # STATEMENT, NEGATION or QUESTION
     subject: Phrase
@@ -191,10 +167,6 @@ def after(preposition: str, phrase: Phrase) -> Phrase:
 
 
 # --- Phrases to sentences ---------------------------------------------------------------------------------
-
-STATEMENT = "statement"
-NEGATION = "negation"
-QUESTION = "question"
 
 
 def third_person(verb: str) -> str:

@@ -1,19 +1,13 @@
-"""The sentences that documents about the Transformer take as examples."""
+"""The sentences that documents about the Transformer take as examples, and give without a translation."""
 
 from __future__ import annotations
 
-from .grammar import NEGATION, STATEMENT, SUBJECTS, Pair, Phrase, Sentence, after, clause, noun_phrase
+from minitransformer.data.phrasebook import NEGATION, STATEMENT
+
+from .grammar import SUBJECTS, Phrase, Sentence, after, clause, noun_phrase
 from .order import headline
 from .reasons import with_reason
 from .senses import SENSES, with_sense
-
-DOCUMENT_SENTENCES: tuple[Pair, ...] = (  # always in the training split
-    ("I love you", "Je t'aime"),
-    ("I love AI", "J'aime l'IA"),
-    ("I love cats.", "J'aime les chats."),
-    ("The cat sat on the mat", "Le chat s'est assis sur le tapis"),
-    ("The dog chased the cat", "Le chien a poursuivi le chat"),
-)
 
 
 def the(name: str, adjective: str = "") -> tuple[str, Phrase]:
