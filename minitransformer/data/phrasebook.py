@@ -5,7 +5,8 @@ sentence has exactly one French translation, so that a model can get all of them
 more information than English gives, the choice is fixed: "you" is `tu`; "I", "you", "we", "they" and "them"
 are masculine; the past is the passé composé, and only "was" and "were" are the imperfect; "big" is `grand`; a
 question starts with `est-ce que`; a headline's nouns ("Dog bites man") have `un` or `une`. Words with an
-ambiguous tense or number ("read", "sheep") are left out. Nothing is contracted ("do not", "cannot").
+ambiguous tense or number ("read", "sheep") are left out. Half of the negations are contracted ("did not",
+"didn't"), and nothing else.
 
 "it" occurs in reasons only ("because it was too wide"), and is `il` or `elle` by the gender of the noun that
 it stands for; the adjective says which of two nouns that is, and `Sentence.reference` where they are. A word

@@ -1,5 +1,8 @@
 """What the rows of the phrasebook say beside their two texts."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from minitransformer.data.phrasebook import DOCUMENT_SENTENCES, phrasebook, sentence_splits
@@ -30,7 +33,7 @@ def test_a_statement_has_tags_a_negation_and_questions(rows):
 
 
 def test_it_and_words_of_two_senses_are_explained(rows):
-    reference = rows["The animal did not cross the street because it was too tired."]["reference"]
+    reference = rows["The animal didn't cross the street because it was too tired."]["reference"]
     assert reference == ((8, 10), (1, 1), (6, 7))
     assert reference.noun == (1, 1)
     sense = rows["The princes are singing near the bank under the bridge."]["sense"]
@@ -42,3 +45,14 @@ def test_the_documents_sentences_are_for_training_and_have_only_texts(rows):
     assert {*DOCUMENT_SENTENCES} <= {*phrasebook().train}
     assert all(rows[english] == {} for english, _ in DOCUMENT_SENTENCES)
     assert not {*DOCUMENT_SENTENCES} & {*sentence_splits()["train"]}
+
+
+def test_the_rows_of_the_page_are_those_of_the_file(rows):
+    page = (Path(__file__).parents[2] / "docs" / "your-data.md").read_text(encoding="utf-8")
+    table = page.split("| english | french |")[1].split("\n\n")[0]
+    shown = [re.split(r" ?\| ?", line)[1:-1] for line in table.splitlines()[2:]]
+    pairs = {pair[0]: pair for pair in phrasebook().train + phrasebook().test}
+    assert len(shown) == 20
+    for english, *others in shown:
+        pair = pairs[english]
+        assert others == [pair[1], pair.mode, pair.object, pair.tags]

@@ -78,6 +78,7 @@ def test_the_document_sentences_are_in_training():
 
 def test_the_documents_other_sentences_are_in_the_test_split():
     held_out = documents.held_out_sentences()
+    assert held_out[0][0] == "The animal didn't cross the street because it was too tired."
     assert [french for _, french in held_out] == [
         "L'animal n'a pas traversé la rue parce qu'il était trop fatigué.",
         "L'animal n'a pas traversé la rue parce qu'elle était trop large.",
@@ -105,7 +106,9 @@ def test_the_documents_other_sentences_are_in_the_test_split():
         "The cat sat on the mat,",
         "The cat sat on the mat because it was tired",
         "The dog chased the cat",
-        "The animal did not cross the street because it was too tired.",
+        "The animal didn't cross the street because it was too tired.",
+        "The animal did not cross the street because it was too wide.",
+        "He isn't, they aren't, she wasn't, we weren't, I don't, she doesn't, you can't, we mustn't",
         "The cat ate the fish, it was delicious,",
         "I went to the bank.",
         "bank river money",
@@ -123,7 +126,15 @@ def test_the_vocabulary_has_the_documents_words(text):
 
 def test_held_out_sentences_are_of_all_kinds():
     held_out = [english for english, _ in book().test]
-    kinds = r"\?$", " not |cannot", "^There ", "^(This|These) (is|are)", " (me|him|us|them)\\b", "going to"
+    kinds = (
+        r"\?$",
+        " not |cannot",
+        "n't ",
+        "^There ",
+        "^(This|These) (is|are)",
+        " (me|him|us|them)\\b",
+        "going to",
+    )
     assert all(any(re.search(kind, english) for english in held_out) for kind in kinds)
 
 
@@ -292,15 +303,21 @@ def test_french_is_spelled_correctly(wrong):
         r"^(I|You|We|They) (does|has|is|goes|wants|sees|loves)\b",
         r"\b(two|three|these) \w+ (is|was|has|does)\b",
         r"\b(mans|womans|childs|mouses|heros|tomatos)\b",
-        r"\b(do|does|did) not (?!cross\b)\w+(s|ed)\b",
+        r"\b(do|does|did)( not|n't) (?!cross\b)\w+(s|ed)\b",
         r"crosss|crosses the \w+ed\b|carrys|\ba (animal|uncle|aunt|owl|apple|egg)\b",
-        r"hidding|writeing|siting|\bto to\b|can not|'",
+        r"hidding|writeing|siting|\bto to\b|can not|[^n]'|'[^t]|'t\w|\bamn't|cann't",
         r"\s{2}|^\s|\s$| [.?]",
         r"^[a-z]",
     ],
 )
 def test_english_is_spelled_correctly(wrong):
     assert [english for english, _ in pairs() if re.search(wrong, english)] == []
+
+
+def test_an_stands_before_vowels_in_all_that_is_known_of_a_sentence():
+    for pair in sentences():
+        texts = pair.subject, pair.negation, pair.question, pair.short, *sum(pair.asked or (), ())
+        assert not [text for text in texts if re.search(r"\b[Aa] [aeiou]|\b[Aa]n [^aeiou]", text)]
 
 
 def test_both_sides_end_alike():
@@ -310,7 +327,7 @@ def test_both_sides_end_alike():
 
 def test_every_negation_has_both_its_halves():
     for english, french in pairs():
-        negated = re.search(r"\bnot\b|cannot", english) is not None
+        negated = re.search(r"\bnot\b|cannot|n't\b", english) is not None
         assert negated == (" pas" in french) == bool(re.search(r"\bn(e |')", french))
 
 
@@ -470,6 +487,27 @@ def test_sentences_come_out_right(pair, english, french):
 )
 def test_noun_phrases_come_out_right(phrase, english, french):
     assert (grammar.join_english(phrase.english), grammar.join_french(phrase.french)) == (english, french)
+
+
+@pytest.mark.parametrize(
+    ("tense", "subject", "english"),
+    [
+        ("past", SHE, "She didn't see the bat"),
+        ("present", SHE, "She doesn't see the bat"),
+        ("progressive", WE, "We aren't seeing the bat"),
+        ("progressive", JE, "I am not seeing the bat"),
+        ("must", WE, "We mustn't see the bat"),
+        ("can", WE, "We can't see the bat"),
+    ],
+)
+def test_a_contracted_negation_has_its_places_and_tags(tense, subject, english):
+    bat = noun("the", senses.SENSES["bat", "animal"])
+    plain = senses.with_sense(grammar.clause(NEGATION, tense, subject, "see", bat), "bat", "animal")
+    made = grammar.contracted(plain)
+    assert made == (english, plain[1])
+    assert tokens_of(english)[made.parts.sense.place[0]] == "bat"
+    tags = tool.columns_of(made)["tags"].split()
+    assert tags == ["O"] * (len(english.split()) - 2) + ["B-animal", "I-animal"]
 
 
 def test_an_unknown_tense_is_refused():

@@ -10,13 +10,13 @@ Every English sentence has exactly one French translation, so that a model can g
 Where French needs more information than English gives, the choice is fixed: "you" is `tu`; "I", "you",
 "we", "they" and "them" are masculine; the past is the passé composé, and only "was" and "were" are the
 imperfect; "big" is `grand`; a question starts with `est-ce que`; a headline's nouns ("Dog bites man") have
-`un` or `une`. Words with an ambiguous tense or number ("read", "sheep") are left out. Nothing is contracted
-("do not", "cannot").
+`un` or `une`. Words with an ambiguous tense or number ("read", "sheep") are left out. Half of the negations
+are contracted ("did not", "didn't"), and nothing else.
 
 "it" occurs in reasons only ("because it was too wide"), and is `il` or `elle` by the gender of the noun that
-it stands for; the adjective says which of two nouns that is, and `Sentence.parts.reference` where they are. A
+it stands for; the adjective says which of two nouns that is, and `Sentence.reference` where they are. A
 word with two senses ("bank", "bat", "light") is translated by the rest of its sentence, and
-`Sentence.parts.sense` has its meaning.
+`Sentence.sense` has its meaning.
 """
 
 import gzip
@@ -28,11 +28,11 @@ from typing import Any
 
 from minitransformer.claims.experiments import attention_of_it
 from minitransformer.data import phrasebook as package
-from minitransformer.data.phrasebook import DOCUMENT_SENTENCES, Pair, tokens_of, word_forms
+from minitransformer.data.phrasebook import DOCUMENT_SENTENCES, NEGATION, Pair, tokens_of, word_forms
 
 from .columns import columns_of
 from .documents import crossing, held_out_sentences
-from .grammar import Sentence
+from .grammar import Sentence, contracted
 from .order import groups_by_words
 from .patterns import PATTERNS, BalancedSampler
 from .reasons import giving_a_reason
@@ -53,13 +53,17 @@ def forms_of(pair: Pair) -> list[tuple[int, str]]:
 
 def draw_pairs(draw: BalancedSampler) -> list[Pair]:
     """The documents' sentences and samples of all patterns, without duplicates; each sample is a `Sentence`.
-    Three more passes add only sentences with a rare word."""
+    Three more passes add only sentences with a rare word. Every second negation is contracted: "didn't"."""
     pairs: list[Pair] = [*DOCUMENT_SENTENCES, *held_out_sentences()]
     seen = {bare(text) for pair in pairs for text in pair}
     counts = Counter(form for pair in pairs for form in forms_of(pair))
+    negations = 0
     draws = [pattern for pattern, count in PATTERNS.items() for _ in range(count)]
     for number, pattern in enumerate(draws * 4):
         sentence = pattern(draw)
+        if sentence.parts.mode == NEGATION:
+            negations += 1
+            sentence = contracted(sentence) if negations % 2 else sentence
         english, french = sentence
         keys = {bare(english), bare(french)}
         if keys & seen:

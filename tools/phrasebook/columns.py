@@ -7,7 +7,7 @@ from typing import Any
 
 from minitransformer.data.phrasebook import NEGATION, QUESTION, STATEMENT
 
-from .grammar import Parts, Phrase, Sentence, join_english
+from .grammar import Parts, Phrase, Sentence, join_english, negative
 from .lexicon import ADJECTIVES, IL, words
 
 _TYPES = {
@@ -25,7 +25,11 @@ ENTITY_TYPES = {kind: entity for entity, kinds in _TYPES.items() for kind in kin
 def columns_of(sentence: Sentence) -> dict[str, Any]:
     """What the row of a sentence says beside its two texts."""
     parts = sentence.parts
-    columns: dict[str, Any] = {"mode": parts.mode, "subject": parts.subject.english, "verb": parts.verb}
+    columns: dict[str, Any] = {
+        "mode": parts.mode,
+        "subject": join_english(parts.subject.english),
+        "verb": parts.verb,
+    }
     if kind := object_type(parts):
         columns["object"] = kind
     if parts.subject.english not in ("there", "this", "these"):
@@ -60,7 +64,7 @@ def tags_of(sentence: Sentence) -> list[str]:
     auxiliary, main, finite = parts.verb
     verbs = {
         QUESTION: ([(auxiliary, "")], [(main, "")]),
-        NEGATION: ([], [("cannot" if auxiliary == "can" else f"{auxiliary} not", ""), (main, "")]),
+        NEGATION: ([], [(negative(auxiliary, parts.is_contracted), ""), (main, "")]),
         STATEMENT: ([], [(finite, "")]),
     }
     before, after = verbs[parts.mode]
@@ -84,7 +88,7 @@ def in_mode(parts: Parts, mode: str) -> str:
     rest = [phrase.english for phrase in parts.rest]
     if mode == NEGATION:
         rest = [re.sub(r"\bsome\b", "any", text) for text in rest]
-        text = join_english(parts.subject.english, auxiliary, "not", main, *rest)
+        text = join_english(parts.subject.english, negative(auxiliary), main, *rest)
     else:
         text = join_english(auxiliary, parts.subject.english, main, *rest)
     return text[0].upper() + text[1:] + ("?" if mode == QUESTION else "")

@@ -67,6 +67,7 @@ class Parts:
     verb: tuple[str, str, str]  # as returned by `english_verb`: auxiliary, main, finite
     rest: tuple[Phrase, ...]  # objects, places, times
     is_clause: bool = False  # made by `clause`: the verb is not a form of "be"
+    is_contracted: bool = False  # "didn't", not "did not"
     reference: Reference | None = None  # of the pronoun in a reason
     sense: Sense | None = None  # of a word that has two
 
@@ -123,8 +124,7 @@ def join_french(*parts: str) -> str:
 
 
 def join_english(*parts: str) -> str:
-    text = re.sub(r"\ba (?=[aeiou])", "an ", words(*parts))
-    return text.replace("can not", "cannot").replace(" ,", ",")
+    return re.sub(r"\ba (?=[aeiou])", "an ", words(*parts)).replace(" ,", ",")
 
 
 def agree(masculine: str, feminine: str, phrase: Phrase) -> str:
@@ -185,6 +185,13 @@ def ing(verb: str) -> str:
     return words(re.sub(r"(?<!e)e$", "", stem) + "ing", *particle)
 
 
+def negative(auxiliary: str, is_contracted: bool = False) -> str:
+    """did not, or didn't; cannot, or can't; am not"""
+    if is_contracted and auxiliary != "am":
+        return f"{auxiliary}n't".replace("nn", "n")
+    return "cannot" if auxiliary == "can" else f"{auxiliary} not"
+
+
 def english_verb(verb: Verb, tense: str, person: int) -> tuple[str, str, str]:
     """Auxiliary and main verb of questions and negations (does, see), and the statement's verb (sees)."""
     do, conjugate = ("does", third_person) if person == IL else ("do", str)
@@ -229,7 +236,7 @@ def sentence(
         source = [auxiliary, subject.english, main]
         target = ["est-ce que", subject.french, head, tail]
     elif mode == NEGATION:
-        source = [subject.english, auxiliary, "not", main]
+        source = [subject.english, negative(auxiliary), main]
         target = [subject.french, "ne", head, "pas", tail]
     else:
         source = [subject.english, finite]
@@ -278,6 +285,18 @@ def reason(past: bool, subject: Phrase, adjective: str, too: bool = False, link:
         kind="reason",
         preposition=link,
     )
+
+
+def contracted(made: Sentence) -> Sentence:
+    """She did not see them -> She didn't see them"""
+    auxiliary = made.parts.verb[0]
+    english = made[0].replace(f" {negative(auxiliary)} ", f" {negative(auxiliary, True)} ", 1)
+    sense = made.parts.sense
+    if sense and auxiliary == "can":  # "cannot" is one token, "can't" two
+        english_place, french_place = sense.place
+        clue = sense.clue and (sense.clue[0] + 1, sense.clue[1])
+        sense = sense._replace(place=(english_place + 1, french_place), clue=clue)
+    return Sentence(english, made[1], replace(made.parts, sense=sense, is_contracted=english != made[0]))
 
 
 def presentation(mode: str, subject: Phrase, verb: tuple[str, ...], thing: Phrase, *rest: Phrase) -> Sentence:
