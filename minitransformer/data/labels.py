@@ -297,12 +297,6 @@ def answer_problem(example: Question) -> str:
     return "" if answer_places(example) else missing
 
 
-def check_answer(where: str, example: Question) -> None:
-    """Raise a DataError for an answer that cannot be learned."""
-    if problem := answer_problem(example):
-        raise DataError(f"{where}: {problem}.\nWrite it as the context has it, or remove the question.")
-
-
 def answer_places(example: Question) -> list[tuple[int, int]]:
     """Where an answer may start and end in its context: at its `start`, if the data has one; else wherever it
     occurs, and if it does not, wherever it occurs with other capitals, spaces or accents."""
