@@ -44,7 +44,7 @@ def draw_it(maps, pairs, path):
     figure = Figure(figsize=(10, 6), layout="constrained")
     for number, (panel, pair) in enumerate(zip(figure.subplots(2, 1), pairs, strict=False)):
         tokens = tokens_of(pair[0])
-        places = pair.parts.reference.pronoun
+        places = pair.reference.pronoun
         rows = {}
         for name, weights in maps.items():
             if name.startswith("encoder") or "cross" in name:

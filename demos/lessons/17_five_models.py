@@ -39,9 +39,9 @@ from minitransformer.data.denoising import (
     text_infilling,
 )
 from minitransformer.data.digits import digits
-from minitransformer.data.labels import make_questions, sentence_splits
+from minitransformer.data.labels import make_questions
 from minitransformer.data.masking import mask_tokens
-from minitransformer.data.phrasebook import phrasebook
+from minitransformer.data.phrasebook import phrasebook, sentence_splits
 from minitransformer.data.prefixes import make_prefixed_pairs
 from minitransformer.layers.config import LayerConfig
 from minitransformer.layers.encoder_decoder import Encoder

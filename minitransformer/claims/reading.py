@@ -12,8 +12,9 @@ import minigrad as mg
 from minigrad.nn import functional as F
 
 from ..data.batching import IGNORE, pad_rows
-from ..data.labels import object_type, sentence_splits, tag_sentences
+from ..data.labels import tag_sentences
 from ..data.masking import mask_tokens
+from ..data.phrasebook import sentence_splits
 from ..models.bert import BERT, BERTConfig
 from ..text.tokenizer import Tokenizer
 from .translating import minimize
@@ -62,13 +63,11 @@ def texts(seed: int, longest: int = 10, count: int = 4000) -> Texts:
 
 @cache
 def pool(longest: int) -> tuple[list[Read], Tokenizer, list[str], list[str]]:
-    known = [
-        s for s in sentence_splits()["train"] if s.parts.subject.english not in ("there", "this", "these")
-    ]
+    known = [sentence for sentence in sentence_splits()["train"] if sentence.tags]
     tagged = list(zip(known, tag_sentences(known), strict=True))
     short = [(sentence, tags) for sentence, (words, tags) in tagged if len(words) <= longest]
     tokenizer = Tokenizer.train_word([sentence[0] for sentence, _ in short], added=["<MASK>"])
-    kinds = [object_type(sentence) for sentence, _ in short]
+    kinds = [sentence.object for sentence, _ in short]
     objects = sorted({kind for kind in kinds if kind})
     names = sorted({tag for _, tags in short for tag in tags})
     found = [

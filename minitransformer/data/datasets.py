@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
 import os
 import re
+import sys
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from http.client import HTTPException
 from pathlib import Path
+from urllib.request import urlopen
 
 from minigrad.io import write_atomically
 
 from ..errors import counted
-from ..files import read_bytes, sha256
-from . import downloads
+from ..files import printable, read_bytes, sha256
 from .rows import DataError
+
+LIMIT = 2**26  # bytes of a file, decompressed
+TIMEOUT = 30.0  # seconds without a byte after which a connection has failed
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare"
@@ -103,42 +109,27 @@ def _text(name: str, base_url: str, data_dir: Path | None) -> str:
     if data_dir is not None:
         return _from_folder(Path(data_dir), name)
     cached = cache_folder() / name
-    if (content := _verified_content(cached)) is None:
-        with _writable(cached.parent), downloads.downloading(cached):
-            if (
-                content := _verified_content(cached)
-            ) is None:  # another process may have downloaded it meanwhile
-                content = _download(name, base_url)
-                write_atomically(cached, content)
+    content = read_bytes(cached, LIMIT) if cached.is_file() else b""
+    if sha256(content) != SHA256[name]:
+        try:
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            content = _download(name, base_url)
+            write_atomically(cached, content)
+        except OSError as error:
+            raise DataError(
+                f"cannot store downloaded data in {cached.parent}: {error.strerror}.\n"
+                f"Name another folder in the environment variable MINITRANSFORMER_CACHE."
+            ) from None
     return content.decode("utf-8")
-
-
-@contextmanager
-def _writable(folder: Path) -> Iterator[None]:
-    """A context in which the cache is written; a DataError if that fails."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield
-    except OSError as error:
-        raise DataError(
-            f"cannot store downloaded data in {folder}: {error.strerror}.\n"
-            f"Name another folder in the environment variable MINITRANSFORMER_CACHE."
-        ) from None
-
-
-def _verified_content(cached: Path) -> bytes | None:
-    """The content of a file of the cache, or None if there is none or its checksum is wrong."""
-    content = read_bytes(cached, downloads.LIMIT) if cached.is_file() else b""
-    return content if sha256(content) == SHA256.get(cached.name) else None
 
 
 def _from_folder(folder: Path, name: str) -> str:
     for path in (folder / f"{name}.gz", folder / name):
         if os.path.exists(path):
-            content = read_bytes(path, downloads.LIMIT)
+            content = read_bytes(path, LIMIT)
             try:
                 if path.suffix == ".gz":
-                    content = downloads.decompress(content, downloads.LIMIT)
+                    content = _decompress(content)
                 return content.decode("utf-8")
             except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
                 raise DataError(f"{path} is damaged: {error}.\nDownload it again.") from None
@@ -149,15 +140,34 @@ def _from_folder(folder: Path, name: str) -> str:
 
 def _download(name: str, base_url: str) -> bytes:
     """Download a file and check its checksum."""
-    if name not in SHA256:
-        raise DataError(f"unknown public file {name}.\nPass a folder that contains it with --data-dir DIR.")
     compressed = base_url == MULTI30K
     url = f"{base_url}/{name}.gz" if compressed else f"{base_url}/{name}"
-    content = downloads.download(url, name, compressed)
+    print(f"downloading {url}", file=sys.stderr)
+    try:
+        with urlopen(url, timeout=TIMEOUT) as response:
+            content = response.read(LIMIT)
+            size = int(response.headers.get("Content-Length") or 0)
+        if len(content) < min(size, LIMIT):
+            raise ConnectionError(f"the connection ended after {len(content):,} of {size:,} bytes")
+        content = _decompress(content) if compressed else content
+    except (OSError, HTTPException, EOFError, ValueError, zlib.error) as error:
+        raise DataError(
+            f"could not download {url}: {printable(error)}.\n"
+            f"Connect to a network and try again, or pass a folder that contains {name} with --data-dir DIR."
+        ) from None
     checksum = sha256(content)
     if checksum != SHA256[name]:
         raise DataError(
             f"{url} has changed: expected sha256 {SHA256[name]}, got {checksum}.\n"
             f"Pass the folder of an original copy with --data-dir DIR."
         )
+    return content
+
+
+def _decompress(content: bytes) -> bytes:
+    """The content of a gzip file; more than LIMIT bytes are an OSError, like other damage."""
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        content = file.read(LIMIT + 1)
+    if len(content) > LIMIT:
+        raise OSError(f"it has more than {LIMIT:,} bytes")
     return content

@@ -54,17 +54,6 @@ class PixelRange(NamedTuple):
         """
         return self if LEVELS < self.largest_pixel <= 255 else PixelRange(True, 255.0)
 
-    def white(self) -> float:
-        """The brightest pixel that integers of 8 bits can have; the largest pixel of a smaller range."""
-        return 255.0 if self.largest_pixel > LEVELS else self.largest_pixel
-
-    def scale(self, trained: PixelRange) -> str:
-        """How larger integers than the training images' become floats scaled like those."""
-        white, divisor = self.white(), trained.divisor()
-        if white == trained.white() or self.largest_pixel <= 2 * trained.largest_pixel:
-            return f"pixels / {divisor:g}"
-        return f"pixels / {divisor * white / trained.white():g} if white is {white:g}"
-
     def problem(self, trained: PixelRange) -> str:
         """How these pixels disagree with those of the training images; "" if they agree."""
         if self.integer_pixels and self.largest_pixel > trained.largest_pixel:
@@ -274,8 +263,8 @@ def check_range(where: str, found: PixelRange, trained: PixelRange, is_refused: 
     problem = found.problem(trained)
     sign_problem = found.sign_problem(trained)
     if problem and is_refused:
-        scale = f", {found.scale(trained)}" if trained.integer_pixels else ""
-        raise DataError(f"{where} {problem}.\nSave floats scaled like the training images{scale}.")
+        divided = f", whose pixels are divided by {trained.divisor():g}" if trained.integer_pixels else ""
+        raise DataError(f"{where} {problem}.\nSave floats scaled like the training images{divided}.")
     for line in filter(None, (problem, sign_problem)):
         print(f"warning: {where} {line}", file=sys.stderr)
 

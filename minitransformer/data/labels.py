@@ -1,7 +1,7 @@
 """Labelled sentences of the phrasebook: kinds of sentences, entities, questions with answers.
 
-The grammar knows what it composes (`Sentence.parts`), so every label is correct by construction. The splits
-are those of the phrasebook, so test sentences are never trained on, whatever the objective.
+The grammar that drew the sentences knows what it composed, so every label is correct by construction. The
+splits are those of the phrasebook, so test sentences are never trained on, whatever the objective.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import did_you_mean
 from .batching import generator
-from .phrasebook import Pair, Sentence, phrasebook
-from .phrasebook.grammar import NEGATION, QUESTION, STATEMENT, Parts
-from .phrasebook.lexicon import IL
+from .phrasebook import Sentence, sentence_splits
 from .rows import (
     AUTO,
     ROLES,
@@ -38,16 +35,6 @@ from .rows import (
 from .splits import Splits
 
 ANSWERS = 4  # random stream
-_TYPES = {
-    "person": "people family friends",
-    "animal": "animals cattle",
-    "food": "food dishes drinks",
-    "place": "places",
-    "thing": "things clothes openings furniture others",
-    "topic": "subjects",
-    "time": "time",
-}
-ENTITY_TYPES = {kind: entity for entity, kinds in _TYPES.items() for kind in kinds.split()}
 
 
 class LabelledText(NamedTuple):
@@ -94,15 +81,6 @@ class SeveralAnswers(NamedTuple):
 Question = AnsweredQuestion | LocatedAnswer | SeveralAnswers
 
 
-@cache
-def sentence_splits() -> dict[str, list[Sentence]]:
-    """The sentences of the phrasebook whose parts are known, by split; 500 of them are for validation."""
-    book = phrasebook()
-    known = [pair for pair in book.train if isinstance(pair, Sentence)]
-    test = [pair for pair in book.test if isinstance(pair, Sentence)]
-    return {"train": known[500:], "validation": known[:500], "test": test}
-
-
 # ---------------------------------------------------------------- classes
 
 
@@ -116,23 +94,10 @@ def of_sentences(examples: Callable[[list[Sentence], str], list[Any]]) -> Splits
     return Splits(found, tokenizer_texts=[english for english, _ in splits["train"]])
 
 
-def sentence_kind(sentence: Sentence) -> str:
-    """statement, negation or question."""
-    return sentence.parts.mode
-
-
-def object_type(sentence: Sentence) -> str | None:
-    """The type of the direct object: a person, an animal, food, a place or a thing. None without one."""
-    for phrase in sentence.parts.rest:
-        if phrase.kind and phrase.kind != "time" and not phrase.preposition and sentence.parts.is_clause:
-            return ENTITY_TYPES[phrase.kind]
-    return None
-
-
 def label_sentences(sentences: Iterable[Sentence], target: str = "object") -> list[LabelledText]:
-    """English sentences with their kind ("kind"), or the type of their object ("object")."""
-    classify = {"kind": sentence_kind, "object": object_type}[target]
-    return [LabelledText(pair[0], label) for pair in sentences if (label := classify(pair)) is not None]
+    """English sentences with their kind ("kind"), or the type of the object ("object") of those with one."""
+    labels = {"kind": lambda pair: pair.mode, "object": lambda pair: pair.object}[target]
+    return [LabelledText(pair[0], label) for pair in sentences if (label := labels(pair))]
 
 
 # ---------------------------------------------------------------- entities
@@ -141,83 +106,30 @@ def label_sentences(sentences: Iterable[Sentence], target: str = "object") -> li
 def tag_sentences(sentences: Iterable[Sentence]) -> list[TaggedSentence]:
     """English words with entities as BIO tags: B-animal is an entity's first word, I-animal any other."""
     return [
-        _tag_sentence(pair)
+        TaggedSentence(tuple(re.findall(r"[\w']+|[^\w\s]", pair[0])), tuple(pair.tags.split()))
         for pair in sentences
-        if pair.parts.subject.english not in ("there", "this", "these")
+        if pair.tags
     ]
-
-
-def _tag_sentence(sentence: Sentence) -> TaggedSentence:
-    parts = sentence.parts
-    auxiliary, main, finite = parts.verb
-    verbs = {
-        QUESTION: ([(auxiliary, "")], [(main, "")]),
-        NEGATION: ([], [("cannot" if auxiliary == "can" else f"{auxiliary} not", ""), (main, "")]),
-        STATEMENT: ([], [(finite, "")]),
-    }
-    before, after = verbs[parts.mode]
-    rest = [
-        (phrase.english.removeprefix(phrase.preposition).strip(), phrase.kind, phrase.preposition)
-        for phrase in parts.rest
-    ]
-    pieces = [*before, (parts.subject.english, parts.subject.kind), *after]
-    for english, kind, preposition in rest:
-        pieces += [(preposition, ""), (english, kind)]
-    tags: list[str] = []
-    for english, kind in pieces:
-        length = len(english.split())
-        entity = ENTITY_TYPES.get(kind, "")
-        tags += (
-            [f"B-{entity}"] * min(length, 1) + [f"I-{entity}"] * (length - 1) if entity else ["O"] * length
-        )
-    words = re.findall(r"[\w']+|[^\w\s]", sentence[0])
-    return TaggedSentence(tuple(words), tuple(tags + ["O"] * (len(words) - len(tags))))
 
 
 # ---------------------------------------------------------------- questions
 
 
-def question_of(parts: Parts, number: int) -> tuple[str, str] | None:
-    """A question about one part of a statement, and its answer: "What did the dog chase?", "the cat"."""
-    auxiliary, main, finite = parts.verb
-    subject = parts.subject
-    asked: list[tuple[str, str]] = []
-    phrases = [phrase for phrase in parts.rest if phrase.kind != "reason"]
-    rest = [phrase.english for phrase in phrases]
-    if subject.person == IL and subject.kind:
-        word = "Who" if ENTITY_TYPES[subject.kind] == "person" else "What"
-        asked.append((" ".join([word, finite, *rest]), subject.english))
-    for i, phrase in enumerate(phrases):
-        others = " ".join([auxiliary, subject.english, main, *rest[:i], *rest[i + 1 :]])
-        entity = ENTITY_TYPES.get(phrase.kind)
-        if entity is None:  # a pronoun
-            continue
-        if entity == "time":
-            asked.append((f"When {others}", phrase.english))
-        elif not phrase.preposition:
-            asked.append((f"{'Who' if entity == 'person' else 'What'} {others}", phrase.english))
-        elif phrase.preposition not in ("to", "with"):
-            asked.append((f"Where {others}", phrase.english))
-    if not asked:
-        return None
-    question, answer = asked[number % len(asked)]
-    return re.sub(r"\ba (?=[aeiou])", "an ", question) + "?", re.sub(r"\ba (?=[aeiou])", "an ", answer)
-
-
 def make_questions(sentences: Sequence[Sentence], rounds: int = 1, others: int = 2) -> list[AnsweredQuestion]:
     """Questions about statements, each among `others` statements of the same split; `rounds` for each."""
-    statements = [pair for pair in sentences if pair.parts.mode == STATEMENT and pair.parts.is_clause]
+    statements = [pair for pair in sentences if pair.asked is not None]
     draw = generator(0, ANSWERS, len(statements))
     examples = []
     for pair in statements * rounds:
-        found = question_of(pair.parts, int(draw.integers(0, 4)))
-        if found is None:
+        number = int(draw.integers(0, 4))
+        if not pair.asked:
             continue
-        question, answer = found
+        question, answer = pair.asked[number % len(pair.asked)]
         chosen = [pair]
         while len(chosen) <= others:
             other = statements[int(draw.integers(0, len(statements)))]
-            if all(_differ(other.parts, one.parts) for one in chosen):
+            # a question must fit one statement only
+            if all(other.subject != one.subject and other.verb[2] != one.verb[2] for one in chosen):
                 chosen.append(other)
         texts = [_with_stop(chosen[i][0]) for i in draw.permutation(len(chosen))]
         context = " ".join(texts)
@@ -225,11 +137,6 @@ def make_questions(sentences: Sequence[Sentence], rounds: int = 1, others: int =
         if context.lower().find(answer.lower()) == place:
             examples.append(AnsweredQuestion(question, context, context[place : place + len(answer)]))
     return examples
-
-
-def _differ(one: Parts, other: Parts) -> bool:
-    """Whether two statements differ in subject and verb, so that a question fits only one of them."""
-    return one.subject.english != other.subject.english and one.verb[2] != other.verb[2]
 
 
 def _with_stop(text: str) -> str:
@@ -390,12 +297,6 @@ def answer_problem(example: Question) -> str:
     return "" if answer_places(example) else missing
 
 
-def check_answer(where: str, example: Question) -> None:
-    """Raise a DataError for an answer that cannot be learned."""
-    if problem := answer_problem(example):
-        raise DataError(f"{where}: {problem}.\nWrite it as the context has it, or remove the question.")
-
-
 def answer_places(example: Question) -> list[tuple[int, int]]:
     """Where an answer may start and end in its context: at its `start`, if the data has one; else wherever it
     occurs, and if it does not, wherever it occurs with other capitals, spaces or accents."""
@@ -450,10 +351,9 @@ def read_documents(path: str | Path, how: FileFormat = AUTO) -> Examples:
 # ---------------------------------------------------------------- documents
 
 
-def documents(sentences: Iterable[Pair], language: int = 0) -> list[list[str]]:
+def documents(sentences: Iterable[Sentence], language: int = 0) -> list[list[str]]:
     """Sentences grouped into documents by their subject: each is about the subject of the one before."""
     groups: dict[str, list[str]] = {}
     for pair in sentences:
-        key = pair.parts.subject.english if isinstance(pair, Sentence) else pair[0].split()[0]
-        groups.setdefault(key, []).append(pair[language])
+        groups.setdefault(pair.subject, []).append(pair[language])
     return list(groups.values())

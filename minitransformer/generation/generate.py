@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from minigrad import no_grad
 
 from ..errors import UserError, counted
-from .attentions import compute_attentions
 from .beams import beam_search
 from .decoding_state import DecodingState
 from .request import (
@@ -77,16 +75,11 @@ def generate(
         if getattr(config, name) and not return_dict:
             raise UserError(f"{name}=True needs return_dict=True.\nPass return_dict=True.")
     found: list[list[Hypothesis]] = []
-    attentions: list[dict[str, np.ndarray]] | None = [] if config.output_attentions else None
     if inputs:
         with evaluation_mode(model):
             found = search_texts(model, inputs, config, steps)
-            if attentions is not None:
-                prefixes = check_prefix(model, config.prefix, len(inputs))
-                for ids, prefix, texts in zip(inputs, prefixes, found, strict=True):
-                    attentions += [compute_attentions(model, ids, prefix, text.ids) for text in texts]
     if steps is not None:
-        return replace(make_result(found, steps, config, target_vocab_size(model)), attentions=attentions)
+        return make_result(found, steps, config, target_vocab_size(model))
     return [text.ids for group in found for text in group]
 
 

@@ -34,7 +34,7 @@ BEAMS = (
     "early_stopping",
     "output_beams",
 )  # without effect elsewhere
-OUTPUTS = ("output_probabilities", "output_attentions", "output_beams")  # parts of a GenerationResult
+OUTPUTS = ("output_probabilities", "output_beams")  # parts of a GenerationResult
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,6 @@ class GenerationConfig(Config):
     seed: int | None = None  # of sampling; None: the streams of minigrad.random
     use_cache: bool = True
     output_probabilities: bool = False  # keep the distribution at each step
-    output_attentions: bool = False
     output_beams: bool = False  # keep the tree of the beam search
 
     def __post_init__(self) -> None:

@@ -53,7 +53,6 @@ class GenerationResult:
     logprobs: list[list[float]]  # the model's log-probability of each token, the end token included
     finish_reasons: list[str]  # "eos", "stop" (stopping_criteria) or "length"
     probabilities: list[Float[np.ndarray, "_ V"]] | None = None  # the model's, before options change them
-    attentions: list[dict[str, np.ndarray]] | None = None
     beams: list[list[BeamStep]] | None = None  # of each input
 
 
@@ -76,7 +75,7 @@ def make_result(
     logprobs = [[float(step.logprobs[i]) for step, i in path] for path in paths]
     return GenerationResult(
         [text.ids for text in texts], [text.score for text in texts], logprobs,
-        [text.finish_reason for text in texts], probabilities, None, beams,
+        [text.finish_reason for text in texts], probabilities, beams,
     )  # fmt: skip
 
 

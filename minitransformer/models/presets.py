@@ -1,4 +1,7 @@
-"""Configurations by name, with sizes from papers: `preset = "gpt2"` in a recipe's [model]."""
+"""Configurations by name, with sizes from papers: `preset = "gpt2"` in a recipe's [model].
+
+These are for training; `load_pretrained` reads the sizes of a pretrained model from its own config.json.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,7 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what d
             "pad_token_id": -1, "bos_token_id": 0, "eos_token_id": 9,
         },
     ),
-    # Touvron et al. 2023, table 2; the smallest of nanoGPT's sizes
-    "llama-7b": ("llama", {}),
+    # the smallest of nanoGPT's sizes
     "llama-nano": (
         "llama",
         {
@@ -60,7 +62,6 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what d
     "bert-small": ("bert", _bert(4, 512)),
     "bert-medium": ("bert", _bert(8, 512)),
     "bert-base": ("bert", {}),
-    "bert-large": ("bert", _bert(24, 1024)),
     # Raffel et al. 2020, section 3.7; of version 1.1, which Adam trains faster (see docs/models.md): the last
     "t5-small": ("t5", {}),
     "t5-base": ("t5", {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}),
@@ -74,11 +75,9 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what d
     ),
     # Lewis et al. 2019, section 2.1; the last is ours
     "bart-base": ("bart", _bart(6, 768)),
-    "bart-large": ("bart", {}),
     "bart-tiny": ("bart", {**_bart(2, 128), "max_position_embeddings": 128, "init_std": 0.1}),
     # Dosovitskiy et al. 2021, table 1; the last for scikit-learn's digits of 8 x 8 pixels
     "vit-base": ("vit", {}),
-    "vit-large": ("vit", _bert(24, 1024)),
     "vit-digits": (
         "vit",
         {

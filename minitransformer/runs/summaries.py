@@ -84,7 +84,7 @@ def progress_of(folder: Path, settings: TrainConfig) -> str:
 
 
 def run_line(run: Any) -> str:
-    """`<Run runs/phrasebook: phrasebook, translation; Transformer, 1,053,056 parameters; step-...>`."""
+    """`<Run runs/phrasebook: phrasebook, translation; Transformer, 1,054,336 parameters; step-...>`."""
     return f"<Run {run.folder}: {'; '.join(value for _, value in run_facts(run)[:3])}>"
 
 

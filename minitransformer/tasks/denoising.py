@@ -21,8 +21,8 @@ from ..data.denoising import (
     span_corruption,
     text_infilling,
 )
-from ..data.labels import sentence_splits
 from ..data.masking import row_generator
+from ..data.phrasebook import sentence_splits
 from ..data.prefixes import phrasebook_tasks
 from ..data.rows import Examples, read_texts
 from ..data.splits import Splits

@@ -15,7 +15,7 @@ import numpy as np
 from minigrad import Tensor, no_grad
 
 from ..data.batching import Batch, pad_rows
-from ..data.labels import sentence_splits
+from ..data.phrasebook import sentence_splits
 from ..data.rows import read_pairs
 from ..data.splits import Splits
 from ..text.tokenizer import Tokenizer

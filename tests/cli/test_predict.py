@@ -15,7 +15,7 @@ import minigrad as mg
 from minigrad import nn
 from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
-from minitransformer.data.digits import PixelRange, read_image, read_images
+from minitransformer.data.digits import read_image, read_images
 from minitransformer.data.generated import space_characters
 from minitransformer.data.splits import Sources, Splits, checksums
 from minitransformer.errors import UserError
@@ -505,7 +505,7 @@ def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
     np.testing.assert_array_equal(read(bright[0]), bright[:1].astype(np.float32) / np.float32(100))
     said = "has integer pixels up to 120, but the training images have integers up to 100"
     assert f"one.npy {said}" in capsys.readouterr().err
-    with pytest.raises(UserError, match=r"pixels up to 250, .* up to 100.\nSave floats .* pixels / 100\."):
+    with pytest.raises(UserError, match=r"pixels up to 250, .* up to 100.\nSave floats .* divided by 100\."):
         read(other[0].astype(np.uint8))
     with pytest.raises(UserError, match=f"other.npz {said}"):
         splits_of(run, save_images(tmp_path / "other.npz", bright), None)
@@ -520,19 +520,6 @@ def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
     np.save(tmp_path / "one.npy", images[0])
     with pytest.raises(UserError, match="up to 100, but the training images have floats up to 1"):
         floats.task.read(floats, [str(tmp_path / "one.npy")])
-
-
-@pytest.mark.parametrize(
-    ("largest", "trained", "advice"),
-    [
-        (250, 100, "pixels / 100."), (200, 16, "pixels / 255 if white is 255."),
-        (20, 16, "pixels / 16."), (255, 200, "pixels / 200."),
-    ],
-)  # fmt: skip
-def test_the_divisor_of_another_unit_is_named(tmp_path, largest, trained, advice):
-    path = save_images(tmp_path / "other.npz", np.full((2, 8, 8), largest))
-    with pytest.raises(UserError, match=re.escape(f"Save floats scaled like the training images, {advice}")):
-        read_images(path, PixelRange(True, trained))
 
 
 def test_a_picture_has_no_negative_pixels_that_a_run_was_trained_on(tmp_path, capsys):

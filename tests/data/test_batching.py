@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitransformer.data import datasets, downloads
+from minitransformer.data import datasets
 from minitransformer.data.batching import (
     IGNORE,
     BlockBatches,
@@ -159,7 +159,7 @@ def test_a_damaged_file_is_named(captions):
 
 
 def test_a_file_that_unpacks_to_gigabytes_is_refused(captions, monkeypatch):
-    monkeypatch.setattr(downloads, "LIMIT", 1000)
+    monkeypatch.setattr(datasets, "LIMIT", 1000)
     (captions / "train.fr.gz").write_bytes(gzip.compress(b"un\n" * 300))
     assert len(datasets._from_folder(captions, "train.fr")) == 900
     (captions / "train.fr.gz").write_bytes(gzip.compress(b"un\n" * 400))
@@ -226,15 +226,14 @@ def home(monkeypatch, tmp_path):
         asked: list[str] = []  # noqa: RUF012
         answer: bytes | Exception = PLAYS
 
-    def open_url(url):
+    def urlopen(url, timeout):
         Home.asked.append(url)
         if isinstance(Home.answer, Exception):
             raise Home.answer
         return Response(Home.answer)
 
     Home.asked = []
-    monkeypatch.setattr(downloads, "WAIT", 0)
-    monkeypatch.setattr(downloads, "open_url", open_url)
+    monkeypatch.setattr(datasets, "urlopen", urlopen)
     monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(datasets.SHA256, "input.txt", hashlib.sha256(PLAYS).hexdigest())
     return Home
@@ -268,7 +267,7 @@ def test_a_language_that_cannot_be_downloaded_leaves_no_files(home, tmp_path):
 
 
 def test_a_download_that_does_not_end_is_cut(home, monkeypatch):
-    monkeypatch.setattr(downloads, "LIMIT", len(PLAYS))
+    monkeypatch.setattr(datasets, "LIMIT", len(PLAYS))
     home.answer = PLAYS * 3
     assert "".join(tinyshakespeare().values()) == PLAYS.decode()
 

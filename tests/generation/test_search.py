@@ -14,7 +14,6 @@ from minitransformer.cli.decoding import Decoding, Search
 from minitransformer.errors import UserError
 from minitransformer.generation import GenerationConfig, TextStreamer, scoring, stream
 from minitransformer.generation.beams import best_candidates
-from minitransformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 
 PROMPTS = [[1, 2, 3, 4], [5], [6, 2], [3, 3, 1]]
 SOURCES = [[4, 5, 6, 3], [7, 3], [8, 8, 4, 5, 6, 7, 3], [5, 3]]
@@ -397,17 +396,6 @@ def test_a_result_has_the_models_log_probability_of_each_token(gpt, options):
         assert found.scores[i] == pytest.approx(logprobs.sum() / length, abs=1e-4)
 
 
-@pytest.mark.parametrize("attention", ["additive", "dot"])
-def test_attentions_of_a_recurrent_network_are_those_of_its_whole_translation(attention):
-    model = Seq2Seq(Seq2SeqConfig(9, 4, 5, attention=attention, bidirectional=False)).eval()
-    found = generate(model, SOURCES, 3, return_dict=True, output_attentions=True)
-    for source, ids, weights in zip(SOURCES, found.ids, found.attentions, strict=True):
-        target = np.array([[2, *ids]])
-        expected = model.attention_weights(np.array([source]), target).detach().numpy()
-        assert weights["attention"].shape == (1, 1 + len(ids), len(source))
-        np.testing.assert_allclose(weights["attention"], expected, atol=1e-6)
-
-
 def test_the_beam_tree_leads_to_every_text(translator):
     found = generate(
         translator, SOURCES, 9, num_beams=3, num_return_sequences=3, return_dict=True, output_beams=True
@@ -424,25 +412,6 @@ def test_the_beam_tree_leads_to_every_text(translator):
                     at = int(above.parents[at])
                 texts.add(tuple(token for token in path[::-1] if token != 3))
         assert texts >= {tuple(ids) for ids in found.ids[3 * i : 3 * i + 3]}
-
-
-def test_attentions_are_those_of_the_whole_text(gpt, translator):
-    found = generate(gpt, PROMPTS, 4, return_dict=True, output_attentions=True)
-    for prompt, ids, weights in zip(PROMPTS, found.ids, found.attentions, strict=True):
-        length = len(prompt) + len(ids)
-        assert {a.shape for a in weights.values()} == {(2, length, length)}
-        assert len(weights) == 2
-        for a in weights.values():
-            np.testing.assert_allclose(a.sum(-1), 1, atol=1e-5)
-            assert not np.triu(a, 1).any()
-    found = generate(
-        translator, SOURCES, 4, num_beams=2, prefix=[8], return_dict=True, output_attentions=True
-    )
-    for source, ids, weights in zip(SOURCES, found.ids, found.attentions, strict=True):
-        assert weights["decoder.layers.0.cross_attention"].shape == (2, 2 + len(ids), len(source))
-        assert len(weights) == 3
-    with pytest.raises(UserError, match="output_attentions=True needs return_dict=True"):
-        generate(gpt, PROMPTS, output_attentions=True)
 
 
 def test_nothing_asked_for_is_nothing_found(gpt):
@@ -594,9 +563,8 @@ def test_a_stream_of_beams_is_refused(gpt):
 
 
 def test_a_stream_refuses_what_it_cannot_do_at_once(gpt, translator):
-    for name in ("output_attentions", "output_probabilities"):
-        with pytest.raises(UserError, match=f"{name} has no effect in stream"):
-            stream(gpt, [[1]], **{name: True})
+    with pytest.raises(UserError, match="output_probabilities has no effect in stream"):
+        stream(gpt, [[1]], output_probabilities=True)
     with pytest.raises(UserError, match="takes no prefix"):
         stream(gpt, [[1]], prefix=[1])
     with pytest.raises(UserError, match="prefix has the id 999"):

@@ -22,7 +22,7 @@ from minitransformer.data.labels import (
     LocatedAnswer,
     SeveralAnswers,
     TaggedSentence,
-    check_answer,
+    answer_problem,
 )
 from minitransformer.data.splits import Sources, Splits
 from minitransformer.errors import UserError
@@ -300,8 +300,8 @@ def test_an_answer_is_learned_where_it_has_whole_words(kind, context, answer, ex
 def test_an_answer_is_learned_where_the_data_says():
     assert learned(WORDS, "The dog. The dog.", "dog", 13) == ("dog", 13)
     assert learned(WORDS, "dogs and a dog", "dog", 0) is None  # inside a token
-    with pytest.raises(UserError, match="line 3: the answer 'dog' does not occur in its context at 5"):
-        check_answer("line 3", LocatedAnswer("Who?", "The dog.", "dog", 5))
+    problem = answer_problem(LocatedAnswer("Who?", "The dog.", "dog", 5))
+    assert problem == "the answer 'dog' does not occur in its context at 5"
 
 
 def test_of_several_right_answers_the_first_of_whole_tokens_is_learned():

@@ -9,31 +9,30 @@ phrasebook knows it; the model sees only sentences and their translations.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 import minigrad as mg
 
 from ...data.batching import collate
-from ...data.phrasebook.choices import BalancedSampler
-from ...data.phrasebook.documents import crossing
-from ...data.phrasebook.grammar import Sentence, tokens_of
-from ...data.phrasebook.reasons import giving_a_reason
+from ...data.phrasebook import Sentence, read_sentences, tokens_of
 from ...inspection.recording import record_attention
 from ...models.transformer import Transformer
 from ...text.tokenizer import Tokenizer
 from ..claim import Rule, Trial, claim
 from ..translating import Sentences, held_out_loss, size, train, translator
 
+FILE = Path(__file__).with_name("sentences_with_it.jsonl.gz")
 HELD_OUT = 400
 
 
-def reasons(seed: int, count: int = 6000) -> list[Sentence]:
-    """Different sentences with "it" (not he or she); the first two are the document's, the others drawn."""
-    draw = BalancedSampler(seed)
-    drawn = [crossing("actor", "tired"), crossing("thing", "wide")]
-    drawn += [giving_a_reason(draw) for _ in range(count)]
-    return list({each[0]: each for each in drawn if "it" in tokens_of(each[0])}.values())
+def reasons(seed: int) -> list[Sentence]:
+    """Different sentences with "it" (not he or she): the document's two, and others in an order drawn with
+    the seed."""
+    first, second, *others = (pair for _, pair in read_sentences(FILE))
+    order = np.random.default_rng(seed).permutation(len(others))
+    return [first, second, *(others[i] for i in order)]
 
 
 def data_of(pairs: Sequence[Sentence]) -> Sentences:
@@ -56,7 +55,7 @@ def look(model: Transformer, data: Sentences, pairs: Sequence[Sentence]) -> tupl
     with record_attention(model) as maps:
         said = model(batch["source"], batch["target_in"]).numpy().argmax(-1)
     model.train()
-    rows, places = np.arange(len(pairs)), [pair.parts.reference.pronoun[1] for pair in pairs]
+    rows, places = np.arange(len(pairs)), [pair.reference.pronoun[1] for pair in pairs]
     right = said[rows, places] == batch["target"][rows, places]
     return right, {name: np.asarray(weights) for name, weights in maps.items()}
 
@@ -68,7 +67,7 @@ def shares(maps: Mapping[str, np.ndarray], pairs: Sequence[Sentence], rows: slic
     for name, weights in maps.items():
         if name.startswith("encoder") or "cross" in name:
             side = int("cross" in name)
-            references = [pair.parts.reference for pair in pairs]
+            references = [pair.reference for pair in pairs]
             on = [
                 each[:, reference.pronoun[side], [reference.noun[0], reference.other[0]]]
                 for each, reference in zip(weights, references, strict=True)
@@ -141,7 +140,7 @@ def attention_of_it(trial: Trial) -> Mapping[str, float]:
     model = small_translator(data)
     train(model, data, trial.rate, trial.steps(400), trial.seed)
     right, maps = look(model, data, pairs)
-    written = [tokens_of(pair[1])[pair.parts.reference.pronoun[1]] for pair in pairs]
+    written = [tokens_of(pair[1])[pair.reference.pronoun[1]] for pair in pairs]
     in_encoder, in_decoder = (best_head(maps, pairs, stack) for stack in ("encoder", "decoder"))
     return {
         "loss": held_out_loss(model, data),

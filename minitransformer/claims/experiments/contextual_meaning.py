@@ -160,16 +160,14 @@ def encoded(model: Transformer, pairs: list[Sentence], tokenizer: Tokenizer) -> 
     model.eval()
     states = model.encode(batch["source"]).numpy()
     model.train()
-    return states[np.arange(len(pairs)), [pair.parts.sense.place[0] for pair in pairs]]
+    return states[np.arange(len(pairs)), [pair.sense.place[0] for pair in pairs]]
 
 
 def in_translation(trial: Trial) -> Mapping[str, float]:
     random = np.random.default_rng(trial.seed)
     pairs = phrasebook().train
     drawn = [pairs[i] for i in random.permutation(len(pairs))]
-    is_about = lambda pair: (
-        isinstance(pair, Sentence) and pair.parts.sense and pair.parts.sense.word == "bank"
-    )
+    is_about = lambda pair: pair.sense and pair.sense.word == "bank"
     about = [pair for pair in drawn if is_about(pair)]
     held_out, known = about[:100], about[100:]
     others = [pair for pair in drawn if not is_about(pair) and len(pair[0].split()) <= 8][:2000]
@@ -180,7 +178,7 @@ def in_translation(trial: Trial) -> Mapping[str, float]:
     data = Sentences(to_ids([*known, *others]), to_ids(held_out), [], tokenizer)
     model = translator(data)
     meanings, right = (
-        np.array([MEANINGS.index(pair.parts.sense.meaning) for pair in part]) for part in (known, held_out)
+        np.array([MEANINGS.index(pair.sense.meaning) for pair in part]) for part in (known, held_out)
     )
     use = np.ones((len(held_out), len(known)), bool)
     measure = lambda: separation(

@@ -10,8 +10,7 @@ from jaxtyping import Float
 import minigrad as mg
 
 from ...data.batching import collate
-from ...data.phrasebook import Sentence, phrasebook, tokens_of
-from ...data.phrasebook.grammar import NEGATION, QUESTION
+from ...data.phrasebook import NEGATION, QUESTION, Sentence, phrasebook, tokens_of
 from ...inspection.probes import held_out_accuracy
 from ...inspection.states import layer_states
 from ...models.transformer import Transformer
@@ -33,13 +32,13 @@ def word_before(sentence: Sentence) -> str:
 
 
 def is_past(sentence: Sentence) -> bool:
-    return sentence.parts.verb[0] in ("did", "was", "were")
+    return sentence.verb[0] in ("did", "was", "were")
 
 
 GLOBAL = {
     "past": is_past,
-    "negation": lambda sentence: sentence.parts.mode == NEGATION,
-    "question": lambda sentence: sentence.parts.mode == QUESTION,
+    "negation": lambda sentence: sentence.mode == NEGATION,
+    "question": lambda sentence: sentence.mode == QUESTION,
 }
 
 
@@ -49,7 +48,7 @@ def draw_sentences(seed: int) -> tuple[Sentences, list[Sentence]]:
     Those have five words or more, and the word before their last is one of the twenty most common there.
     """
     _, _, tokenizer = pool(8)
-    short = [pair for pair in phrasebook().train if isinstance(pair, Sentence) and len(pair[0].split()) <= 8]
+    short = [pair for pair in phrasebook().train if pair.mode and len(pair[0].split()) <= 8]
     drawn = [short[i] for i in np.random.default_rng(seed).permutation(len(short))]
     ids = [(tokenizer.encode(english), tokenizer.encode(french)) for english, french in drawn[:4300]]
     probed = [sentence for sentence in drawn[4300:] if last_place(sentence) >= 4]

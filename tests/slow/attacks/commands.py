@@ -20,7 +20,6 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from matplotlib.figure import Figure
 
 import minigrad as mg
 from minitransformer.cli import main
-from minitransformer.data.phrasebook.patterns import PATTERNS, BalancedSampler
+from minitransformer.data.phrasebook import phrasebook
 
 # what a command may take to end; tests, which run beside others, give it more time
 SECONDS = float(os.environ.get("ATTACK_SECONDS", 10.0))
@@ -183,10 +182,8 @@ def on_change(handle: Callable[[int, str, Any], object]) -> None:
 
 
 def write_pairs(folder: Path) -> None:
-    """The data of the runs: 60 pairs of the phrasebook's patterns, since to draw all of it takes seconds."""
-    draw = BalancedSampler(0)
-    pairs = dict.fromkeys(tuple(pattern(draw)) for pattern in islice(cycle(PATTERNS), 200))
-    lines = [f"{source}.\t{target}.\n" for source, target in islice(pairs, 60)]
+    """The data of the runs: 60 pairs of the phrasebook."""
+    lines = [f"{source}\t{target}\n" for source, target in phrasebook().train[:60]]
     (folder / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
 
 

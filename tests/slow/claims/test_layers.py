@@ -10,7 +10,7 @@ from minitransformer.claims.experiments import feed_forward_width, norms, probes
 from minitransformer.claims.experiments.gradient_flow import root_mean_square, states
 from minitransformer.claims.sublayers import WAYS, Around, put_around
 from minitransformer.claims.translating import Sentences, held_out_loss, size, translator
-from minitransformer.data.phrasebook.grammar import NEGATION, SUBJECTS, Phrase, clause
+from minitransformer.data.phrasebook import NEGATION, Sentence
 from minitransformer.layers import LayerConfig, Residual
 from minitransformer.models.transformer import Transformer
 from minitransformer.text.tokenizer import Tokenizer
@@ -136,9 +136,8 @@ def test_the_answer_is_two_looks_away():
 
 
 def test_labels_of_a_sentence():
-    animal = Phrase("the old cat", "le vieux chat", kind="animals")
-    sentence = clause(NEGATION, "past", SUBJECTS["I"], "see", animal)
-    assert sentence[0] == "I did not see the old cat"
+    verb = ("did", "see", "saw")
+    sentence = Sentence("I did not see the old cat", "Je n'ai pas vu le vieux chat", mode=NEGATION, verb=verb)
     assert probes.last_place(sentence) == 6
     assert probes.word_before(sentence) == "old"
     assert {name: label(sentence) for name, label in probes.GLOBAL.items()} == {

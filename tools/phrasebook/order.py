@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 
+from minitransformer.data.phrasebook import Pair, tokens_of
+
 from .choices import BalancedSampler
-from .grammar import STATEMENT, Pair, Sentence, clause, noun_phrase, tokens_of
+from .grammar import STATEMENT, Sentence, clause, noun_phrase
 
 CHASERS = ["cat", "dog", "bird", "mouse", "fox", "rabbit", "goat", "man", "boy", "girl"]
 HEADLINERS = ["dog", "man", "cat", "woman", "horse", "boy", "bird", "king"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from minitransformer.data.phrasebook import NEGATION, QUESTION, STATEMENT, Pair, Reference, Sense, tokens_of
+
 from .lexicon import (
     ADJECTIVES,
     AVAIT,
@@ -30,13 +32,6 @@ from .lexicon import (
     french_plural,
     words,
 )
-
-Pair = tuple[str, str]  # English, French
-
-
-def tokens_of(text: str) -> list[str]:
-    """Words and punctuation marks, as the word tokenizer splits them: L'IA. -> L' IA ."""
-    return re.findall(r"[\w-]+'?|[^\w\s]", text)
 
 
 def places_of(pair: Pair, english: str, french: str) -> tuple[int, int]:
@@ -64,33 +59,15 @@ class Phrase:
 
 
 @dataclass(frozen=True)
-class Reference:
-    """What a pronoun refers to: places of words in English and in French, as `tokens_of` counts them."""
-
-    pronoun: tuple[int, int]  # it, he or she; il or elle
-    noun: tuple[int, int]  # the one that it stands for
-    other: tuple[int, int]  # the one that it could be mistaken for
-
-
-@dataclass(frozen=True)
-class Sense:
-    """A word with two meanings, and which of them it has: "bank" of money or of a river."""
-
-    word: str
-    meaning: str
-    place: tuple[int, int]  # in English and in French, as `tokens_of` counts
-    clue: tuple[int, int] | None = None  # of the word that decides, if it is another
-
-
-@dataclass(frozen=True)
 class Parts:
-    """The parts of a sentence, from which `data/labels.py` takes labels."""
+    """The parts of a sentence, from which its columns are made."""
 
     mode: str  # STATEMENT, NEGATION or QUESTION
     subject: Phrase
     verb: tuple[str, str, str]  # as returned by `english_verb`: auxiliary, main, finite
     rest: tuple[Phrase, ...]  # objects, places, times
     is_clause: bool = False  # made by `clause`: the verb is not a form of "be"
+    is_contracted: bool = False  # "didn't", not "did not"
     reference: Reference | None = None  # of the pronoun in a reason
     sense: Sense | None = None  # of a word that has two
 
@@ -147,8 +124,7 @@ def join_french(*parts: str) -> str:
 
 
 def join_english(*parts: str) -> str:
-    text = re.sub(r"\ba (?=[aeiou])", "an ", words(*parts))
-    return text.replace("can not", "cannot").replace(" ,", ",")
+    return re.sub(r"\ba (?=[aeiou])", "an ", words(*parts)).replace(" ,", ",")
 
 
 def agree(masculine: str, feminine: str, phrase: Phrase) -> str:
@@ -192,10 +168,6 @@ def after(preposition: str, phrase: Phrase) -> Phrase:
 
 # --- Phrases to sentences ---------------------------------------------------------------------------------
 
-STATEMENT = "statement"
-NEGATION = "negation"
-QUESTION = "question"
-
 
 def third_person(verb: str) -> str:
     """look for -> looks for, watch -> watches, study -> studies, have -> has"""
@@ -211,6 +183,13 @@ def ing(verb: str) -> str:
     verb, *particle = verb.split()
     stem = re.sub(r"^([^aeiou]*[aeiou])([dgmnpt])$", r"\1\2\2", verb)
     return words(re.sub(r"(?<!e)e$", "", stem) + "ing", *particle)
+
+
+def negative(auxiliary: str, is_contracted: bool = False) -> str:
+    """did not, or didn't; cannot, or can't; am not"""
+    if is_contracted and auxiliary != "am":
+        return f"{auxiliary}n't".replace("nn", "n")
+    return "cannot" if auxiliary == "can" else f"{auxiliary} not"
 
 
 def english_verb(verb: Verb, tense: str, person: int) -> tuple[str, str, str]:
@@ -257,7 +236,7 @@ def sentence(
         source = [auxiliary, subject.english, main]
         target = ["est-ce que", subject.french, head, tail]
     elif mode == NEGATION:
-        source = [subject.english, auxiliary, "not", main]
+        source = [subject.english, negative(auxiliary), main]
         target = [subject.french, "ne", head, "pas", tail]
     else:
         source = [subject.english, finite]
@@ -306,6 +285,18 @@ def reason(past: bool, subject: Phrase, adjective: str, too: bool = False, link:
         kind="reason",
         preposition=link,
     )
+
+
+def contracted(made: Sentence) -> Sentence:
+    """She did not see them -> She didn't see them"""
+    auxiliary = made.parts.verb[0]
+    english = made[0].replace(f" {negative(auxiliary)} ", f" {negative(auxiliary, True)} ", 1)
+    sense = made.parts.sense
+    if sense and auxiliary == "can":  # "cannot" is one token, "can't" two
+        english_place, french_place = sense.place
+        clue = sense.clue and (sense.clue[0] + 1, sense.clue[1])
+        sense = sense._replace(place=(english_place + 1, french_place), clue=clue)
+    return Sentence(english, made[1], replace(made.parts, sense=sense, is_contracted=english != made[0]))
 
 
 def presentation(mode: str, subject: Phrase, verb: tuple[str, ...], thing: Phrase, *rest: Phrase) -> Sentence:

@@ -1,19 +1,13 @@
-"""The sentences that documents about the Transformer take as examples."""
+"""The sentences that documents about the Transformer take as examples, and give without a translation."""
 
 from __future__ import annotations
 
-from .grammar import NEGATION, STATEMENT, SUBJECTS, Pair, Phrase, Sentence, after, clause, noun_phrase
+from minitransformer.data.phrasebook import NEGATION, STATEMENT
+
+from .grammar import SUBJECTS, Phrase, Sentence, after, clause, contracted, noun_phrase
 from .order import headline
 from .reasons import with_reason
 from .senses import SENSES, with_sense
-
-DOCUMENT_SENTENCES: tuple[Pair, ...] = (  # always in the training split
-    ("I love you", "Je t'aime"),
-    ("I love AI", "J'aime l'IA"),
-    ("I love cats.", "J'aime les chats."),
-    ("The cat sat on the mat", "Le chat s'est assis sur le tapis"),
-    ("The dog chased the cat", "Le chien a poursuivi le chat"),
-)
 
 
 def the(name: str, adjective: str = "") -> tuple[str, Phrase]:
@@ -33,14 +27,13 @@ def with_stop(sentence: Sentence) -> Sentence:
 
 
 def held_out_sentences() -> list[Sentence]:
-    """Sentences that the documents give without a translation. They are in the test split. "didn't" is
-    written "did not"."""
+    """Sentences that the documents give without a translation. They are in the test split."""
     bank = noun_phrase("the", SENSES["bank", "money"])
     went = clause(STATEMENT, "past", SUBJECTS["I"], "go", after("to", bank))
     fox, dog = the("fox", "quick brown")[1], the("dog", "lazy")[1]
     return [
-        with_stop(crossing("actor", "tired")),
-        with_stop(crossing("thing", "wide")),
+        with_stop(contracted(crossing("actor", "tired"))),
+        with_stop(contracted(crossing("thing", "wide"))),
         with_reason(STATEMENT, True, the("cat"), "sit", on_the_mat(), "actor", "tired"),
         with_reason(STATEMENT, True, the("cat"), "eat", the("fish"), "thing", "delicious", link=","),
         with_stop(headline("bite", "dog", "man")),
