@@ -6,17 +6,7 @@ Four layers: tables of words, functions that combine words into phrases, functio
 sentences, and one function per kind of sentence that chooses its words. `draw_phrasebook` samples sentences
 of every kind, and holds out 500 pairs as the test split; `columns_of` adds to each what is known of it.
 
-Every English sentence has exactly one French translation, so that a model can get all of them right.
-Where French needs more information than English gives, the choice is fixed: "you" is `tu`; "I", "you",
-"we", "they" and "them" are masculine; the past is the passé composé, and only "was" and "were" are the
-imperfect; "big" is `grand`; a question starts with `est-ce que`; a headline's nouns ("Dog bites man") have
-`un` or `une`. Words with an ambiguous tense or number ("read", "sheep") are left out. Half of the negations
-are contracted ("did not", "didn't"), and nothing else.
-
-"it" occurs in reasons only ("because it was too wide"), and is `il` or `elle` by the gender of the noun that
-it stands for; the adjective says which of two nouns that is, and `Sentence.reference` where they are. A
-word with two senses ("bank", "bat", "light") is translated by the rest of its sentence, and
-`Sentence.sense` has its meaning.
+What is fixed where French needs more than English says, `minitransformer/data/phrasebook.py` tells.
 """
 
 import gzip
