@@ -92,7 +92,7 @@ def test_the_oldest_turns_are_left_out_if_all_are_too_long(cli, heard, monkeypat
     say(monkeypatch, "I love you " * 5, "We sing we sing", "love " * 40, "We sing")
     code, out, err = cli("chat", "mine")
     assert (code, out) == (0, "So 1.\nSo 2.\nSo 3.\n")
-    assert "warning: no reply: the sentence has" in err
+    assert "warning: no reply: the input has" in err
     assert heard[-1] == "user: We sing we sing bot: So 2. user: We sing"
 
 
