@@ -363,7 +363,7 @@ check(
 # vocabulary is fixed, 44.1 million, so 65 needs 40,700 words, where the paper says "about 37000". It
 # does not say how it counted. With three separate matrices, instead of one shared, the model would have
 # 101 million. The shared one gets the sum of the gradients of its three uses, as any value that is used
-# three times (lesson 2). What a translator loses by sharing, or gains: `minitransformer claims weight-tying`.
+# three times (lesson 3). What a translator loses by sharing, or gains: `minitransformer claims weight-tying`.
 
 # %%
 body = total - parts["embedding"]

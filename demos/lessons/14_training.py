@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 14. Training
 #
-# After this lesson you can train a translator with the engine of lesson 2, tell from the first loss
+# After this lesson you can train a translator with the engine of lesson 3, tell from the first loss
 # whether something is wrong, test a new model on one batch, and train a GPT on a text of your own from the
 # command line.
 #

@@ -1,9 +1,9 @@
 """What all lessons share: settings, predictions, controls, pictures and checks.
 
-    python demos/lessons/01_a_neuron.py --help
-    jupyter lab demos/lessons                # right-click a lesson, Open With, Notebook (extra `notebook`)
+    minitransformer lesson 1             # in a terminal
+    minitransformer lesson 1 --notebook
 
-In a terminal or notebook, a lesson asks for predictions before it shows numbers. Elsewhere they are options.
+In a terminal or notebook, a lesson asks for predictions before it shows numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ import minigrad as mg
 from minitransformer.cli.parsing import parse
 from minitransformer.errors import UserError
 
+sys.path.append(str(Path(__file__).parents[1]))  # lessons import demos/gpt.py and demos/transformer.py
+
 S = TypeVar("S", bound="Settings")
+
+SEED = 0
+"""Of the random numbers of a lesson; `minitransformer lesson 3 --seed 1` sets it."""
 
 
 @dataclass
@@ -136,7 +141,7 @@ def control(function: Callable[..., Any], settings: Settings, **ranges: tuple[fl
     interact(function, **sliders)
 
 
-def show(picture: Figure | mg.graph.Graph, name: str, settings: Settings) -> None:
+def show(picture: Figure | mg.graph.Graph, name: str, settings: Settings | None = None) -> None:
     """Show a figure or a graph: in a notebook itself, in a script as a file."""
     if in_notebook():
         from IPython.display import Image, display
@@ -147,8 +152,9 @@ def show(picture: Figure | mg.graph.Graph, name: str, settings: Settings) -> Non
             picture = Image(memory.getvalue())
         display(picture)
         return
-    settings.pictures.mkdir(parents=True, exist_ok=True)
-    path = settings.pictures / f"{name}{'.png' if isinstance(picture, Figure) else '.svg'}"
+    folder = (settings or Settings()).pictures
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}{'.png' if isinstance(picture, Figure) else '.svg'}"
     if isinstance(picture, Figure):
         picture.savefig(path, dpi=120)
     else:

@@ -18,12 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import jupytext
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError
 
 from minitransformer.claims.running import THREADS
+from minitransformer.cli.lesson import as_notebook
 
 from .pages import FILES, LESSONS, PAGES, ROOT
 
@@ -52,8 +52,8 @@ def build(stored: bool) -> None:
 
 
 def notebook(script: Path) -> nbformat.NotebookNode:
-    """A lesson as a notebook; its first cells write the files that it imports."""
-    made = jupytext.read(script, fmt="py:percent")
+    """A lesson as a notebook; the cells after its first one write the files that it imports."""
+    made = nbformat.from_dict(as_notebook(script))
     text = script.read_text(encoding="utf-8")
     files = [
         file for file in sorted(LESSONS.glob("[a-z]*.py")) if re.search(rf"(from|import) {file.stem}\b", text)
@@ -64,10 +64,9 @@ def notebook(script: Path) -> nbformat.NotebookNode:
     ]
     for cell in cells:
         cell.metadata = {"tags": ["remove-cell"], "jupyter": {"source_hidden": True}}
-    made.cells[1:1] = cells
+    made.cells[1:2] = cells  # instead of the folder of the lessons
     for i, cell in enumerate(made.cells):
         cell.id = f"cell-{i}"  # the same in each build
-    made.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     return made
 
 
