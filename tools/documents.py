@@ -85,7 +85,7 @@ def _concepts(rows: list[Entry]) -> Iterable[str]:
             first, *others = row["lessons"]
             yield f"- Run `{row['command']}`, see {_picture(row['picture'])}{_made_by(row)}"
             also = f"; also {_lessons(others)}" if others else ""
-            yield f"- {_lessons([first]).capitalize()} shows: {_escaped(row['shows'])}{also}"
+            yield f"- {_lessons([first]).capitalize()}, *{_escaped(row['section'])}*{also}"
             yield f"- Code {_link(row['code'])}, tested by {_link(row['test'])}"
 
 

@@ -130,6 +130,10 @@ assert love_hate > 0.3
 # "hate" are neighbours, too. Both stand between a person and a thing, and that is all that the training
 # sees.
 #
+# Vectors that others have trained come as files, word2vec's or GloVe's. `load_word_vectors` reads them, and
+# `fill_embedding` starts a model's table with them: so words that are rare in your own texts begin in a
+# good place.
+#
 # ## King - man + woman
 #
 # In our sentences a king has *his* palace and a queen *hers*, as a man has his hat. If "queen" differs from
@@ -145,9 +149,28 @@ for question in questions.split(", "):
     print(f"{a} - {b} + {c} = {', '.join(found[answer])}")
 assert sum(answer in near for answer, near in found.items()) >= 3
 
+royal = word_similarities(vectors, words, ["king", "queen", "apple"])[0]
+print("king and queen {:.2f}, king and apple {:.2f}".format(*royal[1:]))
+
 # %% [markdown]
 # One thing is rarely said: the words of the question are left out of the search, here as in the original
 # work. Otherwise "king" itself would often be nearest, because man and woman nearly cancel.
+#
+# ## Two languages in one table
+#
+# The paper uses a single table for both languages. Take as neighbours of a word all words of its sentence
+# *and* of the translation, and train again.
+
+# %%
+both = [lower(english) + lower(french) for english, french in phrasebook().train[:3000]]
+joint_words, joint_pairs, joint_frequency = pairs_of(both, window=20)
+joint = train(joint_pairs, joint_frequency, steps=800)
+aime = word_similarities(joint, joint_words, ["love", "aime", "chat"])[0]
+print("love and aime {:.2f}, love and chat (cat) {:.2f}".format(*aime[1:]))
+assert aime[1] > aime[2] + 0.3
+
+# %% [markdown]
+# Nobody said which word translates which. Sentences that mean the same were enough.
 #
 # ## One vector, two meanings
 #

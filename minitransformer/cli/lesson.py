@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -109,7 +110,8 @@ def read_and_run(file: Path, with_code: bool, seed: int) -> None:
                 console.print(Markdown(part))
                 print()
                 if not is_last and sys.stdin.isatty() and sys.stdout.isatty():
-                    input("[Enter] ")
+                    with suppress(EOFError):
+                        input("[Enter goes on] ")
             continue
         if with_code:
             console.print(Syntax(text.strip(), "python", background_color="default"))

@@ -18,6 +18,7 @@ def bars(
     panels: Mapping[str, Mapping[Any, float]],
     title: str = "",
     xlabel: str = "",
+    xlim: tuple[float, float] | None = None,
     path: str | Path | None = None,
 ) -> Figure:
     """A horizontal bar for each label of each panel, with its number."""
@@ -31,7 +32,7 @@ def bars(
             panel.invert_yaxis()
             panel.axvline(0, color="black", linewidth=0.6)
             panel.margins(x=0.2)
-            panel.set(title=name, xlabel=xlabel)
+            panel.set(title=name, xlabel=xlabel, xlim=xlim)
         return save(figure, path)
 
 

@@ -54,7 +54,7 @@ def test_each_graph_of_a_cell_has_a_page_of_its_own(tmp_path):
     picture = '<img alt="" src="data:image/svg+xml;base64,">'
     graphs = [f'{picture}<iframe title="" srcdoc="&lt;p&gt;{name}"></iframe>' for name in "ab"]
     outputs = [nbformat.v4.new_output("display_data", {"text/html": shown}) for shown in graphs]
-    shown = list(lessons.static(outputs, nbformat.v4.new_notebook(), "lesson", tmp_path))
+    shown = list(lessons.static(outputs, "lesson", tmp_path))
     pages = [re.search(r'<a href="\.\./live/(.*?)">', output.data["text/html"])[1] for output in shown]
     assert [(tmp_path / page).read_text() for page in pages] == ["<p>a", "<p>b"]
 

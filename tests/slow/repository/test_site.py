@@ -28,9 +28,9 @@ MOST_BYTES = 1_000_000  # of the front page, with all that it loads
 SEARCHES = {  # a word, and a page that must be among those found
     "softmax": "documents", "mask": "sharp-bits", "padding": "questions", "beam": "generation",
     "warm-up": "documents", "checkpoint": "training", "tokenizer": "your-data", "gradcheck": "your-own-op",
-    "CuPy": "speed", "BLEU": "results", "dropout": "lessons/14_training", "calibration": "documents",
+    "CuPy": "speed", "BLEU": "results", "dropout": "training", "calibration": "documents",
     "NaN": "how-to/find-a-nan", "fine-tune": "how-to/fine-tune", "CSV": "questions", "LayerNorm": "models",
-    "sinusoidal": "lessons/07_where_a_word_stands", "Adam": "lessons/14_training", "vmap": "pytorch",
+    "sinusoidal": "lessons/07_where_a_word_stands", "Adam": "lessons/12_training", "vmap": "pytorch",
     "MPI": "glossary", "derivative of layer norm": "ops/networks", "clip_grad_norm_": "api/minigrad.nn.utils",
 }  # fmt: skip
 FIRST = {  # what is searched, and the first result
