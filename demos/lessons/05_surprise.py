@@ -108,10 +108,11 @@ print("p - t:   ", (p - target).round(3))
 assert np.allclose(s.grad.numpy()[0], p - target)
 
 # %% [markdown]
-# Inside attention, softmax stands without a logarithm, and needs a gradient of its own. Raising one score
-# raises its share and lowers all others, so each gradient contains all: `y (g - sum(g y))`, where y are the
-# shares and g is what arrives at them. A common slip is to write `g y`, as if the sum below the line were a
-# constant. The check of lesson 4 sees it.
+# Inside attention, softmax stands without a logarithm, and needs a gradient of its own. Let y be the shares
+# and g what arrives at them. Raising score j by 1 raises share j by yⱼ (1 - yⱼ), and lowers every other
+# share i by yᵢ yⱼ, because all share one sum. Weighted with g and added up, that is `yⱼ gⱼ - yⱼ Σ gᵢ yᵢ`,
+# or `y (g - sum(g y))`. A common slip is to write `g y`, as if the sum below the line were a constant. The
+# check of lesson 4 sees it.
 
 
 # %%

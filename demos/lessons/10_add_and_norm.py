@@ -61,6 +61,18 @@ for factor in (1, 10):
     )
 
 # %% [markdown]
+# What the norm ignores, its gradient cannot ask for. The norm ignores a shift of all numbers, so the
+# gradient has no part along a shift: minus its mean. It ignores the size, so there is no part along the
+# normed row h: minus h times the mean of g h. What is left is divided by s:
+# `(g - mean(g) - h mean(g h)) / s`.
+
+# %%
+s, h, g = scaled.std(correction=0), normed.detach(), wanted
+by_hand = (g - g.mean() - h * (g * h).mean()) / s
+print("by hand and by tape differ by", f"{abs(by_hand - scaled.grad).max().item():.0e}")
+assert mg.allclose(by_hand, scaled.grad, atol=1e-4)
+
+# %% [markdown]
 # ## The plus
 #
 # Without it, a word's vector is replaced by what a sub-layer returns. With it, the sub-layer only *adds* to

@@ -169,8 +169,8 @@ assert 62e6 < total < 65e6
 #
 # <details><summary>Answer</summary>
 #
-# Something wrong: it never met "love", so the word's vector is still random. It can combine what it knows,
-# but not invent a word.
+# In our run "je t' entends", *I hear you*: a French sentence with another verb. It never met "love", so the
+# word's vector is still random. It can combine what it knows, but not invent a word.
 #
 # </details>
 #

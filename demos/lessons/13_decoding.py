@@ -77,12 +77,11 @@ with mg.no_grad():
 # In training all words are known, and one pass predicts all of them. When it writes, each word must be
 # there before the next pass begins. (A *cache* keeps the keys and values of the words before, which makes
 # each pass shorter.)
-
-# %% [markdown]
+#
 # ## One step in close-up: temperature and top p
 #
-# *Sampling* draws each word with its probability. For a story that is what you want, since the likeliest
-# word is always the dullest. Two settings tame it:
+# *Sampling* draws each word with its probability. For a story that is what you want, since likely words
+# alone make dull texts. Two settings tame it:
 #
 # - *temperature* T divides all scores by T before softmax (lesson 5): below 1 sharpens, above 1 flattens;
 # - *top p* keeps the fewest words whose probabilities reach p together, and drops the tail.

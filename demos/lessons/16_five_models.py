@@ -131,7 +131,7 @@ for before, after in (("", "are happy."), ("", "am happy."), ("She", "happy.")):
 # It knows from "are", on the *right*, who it was. To label whole texts, a small layer is put on the state
 # of `[CLS]` and trained with labels: *fine-tuning* (`minitransformer train bert-classify`). In the same way
 # BERT names entities (`bert-tag`), marks answers in a text (`bert-answers`) and compares sentences
-# (`bert-similar`).
+# (`bert-similar`). It was also trained to say whether one sentence follows another.
 #
 # ## What if nothing is hidden?
 #
@@ -168,6 +168,9 @@ assert found["without"] < found["trained with masks"] / 2
 # answer. BERT sees both sides, so something must be hidden from it.
 #
 # ## GPT, and T5
+#
+# GPT is asked for the next word at each position at once: its target is its input, shifted by one. T5 reads
+# a text with gaps, and is asked for what was in them.
 
 
 # %%
