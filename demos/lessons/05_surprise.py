@@ -56,7 +56,8 @@ show(figure, "05-surprise")
 # ## What a guesser pays
 #
 # A model that knows nothing gives each of V words the probability 1/V. Its loss is -log(1/V) = log V,
-# whatever the right word. So you know where training must start. The paper's vocabulary has 37,000 words.
+# whatever the right word. So you know where training must start. The paper's vocabulary has about 37,000
+# entries.
 
 # %%
 guess = predict("the loss of a guesser among 6 words is log 6 = 1.79. Among 37,000 it is?")

@@ -125,10 +125,10 @@ show(plots.embeddings(unit, [word for word, _ in shown], [group for _, group in 
 assert love_hate > 0.3
 
 # %% [markdown]
-# The picture shows 60 words in the plane in which they differ most (32 numbers cannot be drawn). Look for
-# the groups: words of a kind lie together, though nothing told the model which kinds there are. "Love" and
-# "hate" are neighbours, too. Both stand between a person and a thing, and that is all that the training
-# sees.
+# The picture shows 60 words in the plane in which they differ most (32 numbers cannot be drawn; where names
+# would overlap, some are left out). Look for the groups: words of a kind lie together, though nothing told
+# the model which kinds there are. "Love" and "hate" are neighbours, too. Both stand between a person and a
+# thing, and that is all that the training sees.
 #
 # Vectors that others have trained come as files, word2vec's or GloVe's. `load_word_vectors` reads them, and
 # `fill_embedding` starts a model's table with them: so words that are rare in your own texts begin in a

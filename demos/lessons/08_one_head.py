@@ -144,7 +144,8 @@ assert two < 0.1 < math.log(2) < one
 
 # %% [markdown]
 # One matrix stays above log 2, the loss of a choice between two: at best, the neighbour and the word itself
-# share the weight. (The same in a translator: `minitransformer claims three-matrices`.)
+# share the weight. It matters where the two sides of a look differ. In a translator one matrix does as well
+# (`minitransformer claims three-matrices`).
 #
 # ## Change one line
 #

@@ -140,8 +140,9 @@ for way, depth in (("pre-norm", 1), ("pre-norm", 2), ("pre-norm", 6), ("bare", 6
 # ## Post-norm or pre-norm?
 #
 # The paper's norm stands *on* the free way, and divides what comes along it at each layer. Pre-norm leaves
-# the way free. It trains without warm-up more easily (lesson 12), and needs one more norm after the last
-# layer, because the sum has grown.
+# the way free, and needs one more norm after the last layer, because the sum has grown. In a small
+# translator with four layers on each side, pre-norm reaches a loss of 2.0 where post-norm reaches 3.5, each
+# at its best rate (`minitransformer claims warm-up`). Both of them need the warm-up of lesson 12.
 #
 # ## Change one line
 #
