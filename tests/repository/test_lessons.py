@@ -6,8 +6,10 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import minigrad as mg
 from minitransformer.cli.lesson import cells, lessons, minutes
 from minitransformer.learn import exercises, find
 
@@ -102,3 +104,27 @@ def test_a_prediction_is_a_finite_number(monkeypatch):
     lesson = importlib.import_module("lesson")
     assert lesson._parse("0.5", None) == 0.5
     assert lesson._parse("nan", None) is None
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / y, lambda x, y: -x,
+        lambda x, y: 1 - x, lambda x, y: 1 / x, lambda x, y: x**3, lambda x, y: x.exp(),
+        lambda x, y: x.log(), lambda x, y: (x - 1).relu(), lambda x, y: x @ y, lambda x, y: x.sum(0),
+        lambda x, y: x.mean(-1, keepdims=True), lambda x, y: x.reshape((9,)),
+        lambda x, y: x.permute((1, 0)), lambda x, y: x[[0, 2, 0]], lambda x, y: x + y[0] * x[:, :1],
+    ],
+)  # fmt: skip
+def test_the_engine_of_lesson_3_has_the_gradients_of_minigrad(operation, monkeypatch):
+    monkeypatch.syspath_prepend(LESSONS[0].parent)
+    engine = importlib.import_module("engine")
+    arrays = np.random.default_rng(0).uniform(0.5, 2, size=(2, 3, 3))
+    ours = [engine.Tensor(array) for array in arrays]
+    theirs = [mg.tensor(array, requires_grad=True) for array in arrays]
+    for x, y in (ours, theirs):
+        (operation(x, y) ** 2).sum().backward()
+    for mine, other in zip(ours, theirs, strict=True):
+        assert (mine.grad is None) == (other.grad is None)
+        if mine.grad is not None:
+            np.testing.assert_allclose(mine.grad, other.grad)
