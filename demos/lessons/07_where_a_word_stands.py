@@ -156,8 +156,9 @@ assert known - new > 20
 #
 # <details><summary>Answer</summary>
 #
-# The slowest clock then turns once in about 60 words. In the picture the right side has stripes, too, and
-# positions 60 words apart become hard to tell from each other.
+# All clocks are fast then. The cosine of two encodings is 0.89 for neighbours, but about 0 five words apart
+# and about 0 fifty words apart: near and far look the same. With 10000 it falls slowly, 0.97 for
+# neighbours, 0.73 five words apart, 0.59 twenty.
 #
 # </details>
 #

@@ -174,9 +174,9 @@ for title, model in {"hard targets": models["with the mask"], "smoothed": smooth
     )
 
 # %% [markdown]
-# Both are surer than they are right: they have learned 300 sentences by heart. Smoothing takes a part of
-# that away. The paper says that it hurts perplexity and helps the translations; where data are few, it need
-# not even hurt (`minitransformer claims smoothing`).
+# With hard targets it is surer than it is right: it has learned 300 sentences by heart. With smoothing it
+# is about as sure as it is right. The paper says that smoothing hurts perplexity and helps the
+# translations; where data are few, it need not even hurt (`minitransformer claims smoothing`).
 #
 # ## Change one line
 #

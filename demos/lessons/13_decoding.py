@@ -114,8 +114,8 @@ assert shares[0.5].max() > shares[1.0].max() > shares[2.0].max()
 
 # %% [markdown]
 # The same scores three times, and the six likeliest words. At 0.5 the first bar takes nearly everything. At
-# 2, six bars together are small: the rest of the vocabulary, 900 unlikely words, shares what is missing to
-# 1. One of these words is then drawn most of the time, which is why hot texts make no sense.
+# 2, six bars together are small: 900 unlikely words share the rest. One of these is then drawn most of the
+# time, which is why hot texts make no sense.
 #
 # ## Greedy can miss the best text
 #
