@@ -125,6 +125,7 @@ def loss_of(model, ids):
 
 
 def train(model, ids, held_out, steps):
+    losses = []
     optimizer = mg.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.99), weight_decay=0.1)
     for step in range(1, steps + 1):
         optimizer.param_groups[0]["lr"] = RATE * min(step / 50, 1 - 0.9 * step / steps)  # warm-up, then decay
@@ -133,11 +134,12 @@ def train(model, ids, held_out, steps):
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        losses.append(loss.item())
         if step % 100 == 0 or step == steps:
             with mg.no_grad():
                 unseen = sum(loss_of(model, held_out).item() for _ in range(8)) / 8
-            print(f"step {step}: loss {loss.item():.4f}, on text that was held out {unseen:.4f}")
-    return loss.item()
+            print(f"step {step}: loss {losses[-1]:.4f}, on text that was held out {unseen:.4f}")
+    return losses
 
 
 def write(model, ids, length):
@@ -160,9 +162,9 @@ def main(text, steps=STEPS, length=300):
     weights = sum(p.numel() for p in model.parameters())
     print(f"{len(text):,} characters, {len(characters)} different; {weights:,} weights")
     print(f"guessing would have a loss of log {len(characters)} = {math.log(len(characters)):.4f}")
-    loss = train(model, ids[:cut], ids[cut:], steps)
+    losses = train(model, ids[:cut], ids[cut:], steps)
     print("".join(characters[i] for i in write(model, ids[:1].reshape(1, 1), length)[0].tolist()))
-    return loss
+    return losses[-1]
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def generate() -> str:
         *_table("question | stages of the page | lesson", map(_walkthrough, data["walkthrough"])),
         "\n## Slips\n",
         prose["slips"],
-        *_table("text | printed | right | shown in", map(_slip, data["slip"])),
+        *_table("text | printed | right", map(_slip, data["slip"])),
         "\n## Out of scope\n",
         prose["out_of_scope"],
     ]
@@ -85,7 +85,7 @@ def _concepts(rows: list[Entry]) -> Iterable[str]:
             first, *others = row["lessons"]
             yield f"- Run `{row['command']}`, see {_picture(row['picture'])}{_made_by(row)}"
             also = f"; also {_lessons(others)}" if others else ""
-            yield f"- {_lessons([first]).capitalize()} shows: {_escaped(row['shows'])}{also}"
+            yield f"- {_lessons([first]).capitalize()}, *{_escaped(row['section'])}*{also}"
             yield f"- Code {_link(row['code'])}, tested by {_link(row['test'])}"
 
 
@@ -149,7 +149,7 @@ def _walkthrough(each: Entry) -> list[str]:
 
 
 def _slip(each: Entry) -> list[str]:
-    return [each["title"], _escaped(each["printed"]), _escaped(each["right"]), _lessons(each["lessons"])]
+    return [each["title"], _escaped(each["printed"]), _escaped(each["right"])]
 
 
 # ---------------------------------------------------------------- three diagrams

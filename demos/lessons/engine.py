@@ -1,7 +1,7 @@
 """An engine in a hundred lines: arrays that remember how they were computed, and the walk back.
 
-Lesson 2 builds it and lays it beside minigrad/core; lesson 14 trains a small model with it. The names are
-minigrad's, the numbers are float64, and vectors in a matrix product are matrices of one row or column.
+Lesson 3 builds it for numbers, and trains a network with it. The names are minigrad's, the numbers are
+float64, and vectors in a matrix product are matrices of one row or column.
 """
 
 from itertools import count

@@ -1,64 +1,35 @@
-"""What all lessons share: settings, predictions, controls, pictures and checks.
+"""What all lessons share: predictions and pictures.
 
-    python demos/lessons/01_a_neuron.py --help
-    jupyter lab demos/lessons                # right-click a lesson, Open With, Notebook (extra `notebook`)
+    minitransformer lesson 1             # in a terminal
+    minitransformer lesson 1 --notebook
 
-In a terminal or notebook, a lesson asks for predictions before it shows numbers. Elsewhere they are options.
+In a terminal or notebook, a lesson asks for predictions before it shows numbers.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from matplotlib.figure import Figure
 
 import minigrad as mg
-from minitransformer.cli.parsing import parse
-from minitransformer.errors import UserError
 
-S = TypeVar("S", bound="Settings")
+sys.path.append(str(Path(__file__).parents[1]))  # lessons import demos/gpt.py and demos/transformer.py
 
-
-@dataclass
-class Settings:
-    """The settings of every lesson; each adds its own."""
-
-    seed: int = 0
-    """Of all random numbers."""
-    pictures: Path = Path("runs/lessons")
-    """Folder for the lesson's pictures."""
+PICTURES = Path("runs/lessons")
+SEED = 0
+"""Of the random numbers of a lesson; `minitransformer lesson 3 --seed 1` sets it."""
 
 
 def in_notebook() -> bool:
     """Whether this runs in a notebook, and not in a script."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
-
-
-def read_settings(kind: type[S]) -> S:
-    """The settings from the command line or, in a notebook, the defaults; seeds the random numbers."""
-    try:
-        settings = kind() if in_notebook() else parse(kind)
-    except UserError as error:
-        raise SystemExit(f"error: {error}") from None
-    for name, value in vars(settings).items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise SystemExit(f"error: --{name} {value} is not finite.\nChoose a number, such as 0.5.")
-    if settings.seed < 0:
-        raise SystemExit(f"error: --seed {settings.seed} is negative.\nChoose 0 or more.")
-    if settings.pictures.exists() and not settings.pictures.is_dir():
-        raise SystemExit(f"error: {settings.pictures} is not a folder.\nChoose a folder with --pictures DIR.")
-    mg.manual_seed(settings.seed)
-    return settings
-
-
-# ---------------------------------------------------------------- predict, then look
 
 
 class Prediction:
@@ -81,11 +52,10 @@ class Prediction:
             print(f"You predicted {self.answer:g}; it is {shown}: {abs(error):.2g} too {side}.")
 
 
-def predict(
-    question: str, answer: float | str | None = None, choices: Sequence[str] | None = None
-) -> Prediction:
-    """Ask for a number, or for one of the choices, unless an option has already answered."""
+def predict(question: str, choices: Sequence[str] | None = None) -> Prediction:
+    """Ask for a number, or for one of the choices."""
     print(f"Predict: {question}" + (f" ({' / '.join(choices)})" if choices else ""))
+    answer: float | str | None = None
     while answer is None:
         try:
             typed = input("> ").strip() if in_notebook() or sys.stdin.isatty() else ""
@@ -110,33 +80,7 @@ def _parse(typed: str, choices: Sequence[str] | None) -> float | str | None:
     return number if math.isfinite(number) else None
 
 
-# ---------------------------------------------------------------- controls, pictures, checks
-
-
-def control(function: Callable[..., Any], settings: Settings, **ranges: tuple[float, float]) -> None:
-    """Call `function` with settings: once in a script, at each move of a slider in a notebook.
-
-    `ranges` gives the lowest and highest value of each setting, such as rate=(0.01, 2.0).
-    """
-    values = {name: getattr(settings, name) for name in ranges}
-    if not in_notebook():
-        options = ", ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
-        print(f"(To change this: {options})")
-        function(**values)
-        return
-    from ipywidgets import FloatSlider, IntSlider, interact
-
-    sliders = {}
-    for name, (low, high) in ranges.items():
-        kind = IntSlider if isinstance(values[name], int) else FloatSlider
-        step = 1 if kind is IntSlider else (high - low) / 100
-        sliders[name] = kind(
-            value=values[name], min=low, max=high, step=step, continuous_update=False, description=name
-        )
-    interact(function, **sliders)
-
-
-def show(picture: Figure | mg.graph.Graph, name: str, settings: Settings) -> None:
+def show(picture: Figure | mg.graph.Graph, name: str) -> None:
     """Show a figure or a graph: in a notebook itself, in a script as a file."""
     if in_notebook():
         from IPython.display import Image, display
@@ -147,22 +91,10 @@ def show(picture: Figure | mg.graph.Graph, name: str, settings: Settings) -> Non
             picture = Image(memory.getvalue())
         display(picture)
         return
-    settings.pictures.mkdir(parents=True, exist_ok=True)
-    path = settings.pictures / f"{name}{'.png' if isinstance(picture, Figure) else '.svg'}"
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    path = PICTURES / f"{name}{'.png' if isinstance(picture, Figure) else '.svg'}"
     if isinstance(picture, Figure):
         picture.savefig(path, dpi=120)
     else:
         picture.save(path)
     print(f"[picture: {path}]")
-
-
-def check(statement: str, holds: Any) -> None:
-    """Print a statement that this run has confirmed; an AssertionError if it does not hold."""
-    if not holds:
-        raise AssertionError(f"this does not hold in this run: {statement}")
-    print(f"✓ {statement}")
-
-
-def check_time(statement: str, holds: Any) -> None:
-    """Like `check`, for measured times: other programs may have disturbed them, so the lesson goes on."""
-    print(f"✓ {statement}" if holds else f"✗ not in this run: {statement} (other programs may disturb it)")

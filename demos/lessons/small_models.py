@@ -1,4 +1,4 @@
-"""The five models of lesson 17: two layers each, 64 numbers for each token, no dropout."""
+"""The five models of lesson 16: two layers each, 64 numbers for each token, no dropout."""
 
 import numpy as np
 

@@ -32,6 +32,7 @@ FIRST_VERBS = {  # verb -> what it does, with an example
     "show": "show a run's settings, curves and predictions: show runs/phrasebook",
     "compare": "compare runs, with a significance test: compare runs/a runs/b",
     "explain": 'walk a sentence through a model: explain runs/phrasebook "I love you"',
+    "lesson": "read and run a lesson of the course: lesson 1",
     "learn": "exercises of the course, with a tutor: learn 1",
 }
 EXPERT_VERBS = {

@@ -15,10 +15,9 @@ from ..errors import UserError, did_you_mean
 
 NAMES = (  # in the order of the lessons
     "multiply", "walk_back", "unbroadcast", "linear", "finite_differences", "softmax", "cross_entropy",
-    "layer_norm", "embedding", "analogy", "bpe_merge", "positional_encoding", "shift_matrix", "attention",
-    "attention_gradient", "split_heads", "residual_norm",
-    "masks", "label_smoothing", "shift_right", "warm_up", "adam", "clip_norm",
-    "top_p", "beam_step", "lstm_cell", "masked_tokens", "patches",
+    "embedding", "analogy", "bpe_merge", "positional_encoding", "shift_matrix", "attention", "masks",
+    "attention_gradient", "split_heads", "layer_norm", "residual_norm", "shift_right", "label_smoothing",
+    "warm_up", "adam", "clip_norm", "top_p", "beam_step", "lstm_cell", "masked_tokens", "patches",
 )  # fmt: skip
 REASONING = {  # what an exercise may need, besides writing its formula
     "derivation": "You need a derivation: do it on paper first.",

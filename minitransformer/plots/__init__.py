@@ -12,9 +12,10 @@ from .attention import alignment, attention_arcs, attention_heads
 from .curves import training_curves
 from .heads import head_scores
 from .probabilities import next_token_probabilities
+from .simple import bars, curves, heat_map
 from .vectors import embeddings, positional_encoding
 
 __all__ = [
-    "alignment", "attention_arcs", "attention_heads", "embeddings", "head_scores",
-    "next_token_probabilities", "positional_encoding", "training_curves",
+    "alignment", "attention_arcs", "attention_heads", "bars", "curves", "embeddings", "head_scores",
+    "heat_map", "next_token_probabilities", "positional_encoding", "training_curves",
 ]  # fmt: skip

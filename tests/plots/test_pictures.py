@@ -304,3 +304,31 @@ def test_scores_of_heads_are_a_table_for_each_relation_with_layers_in_order():
     assert names(figure.axes[0].yaxis) == ["layer 4"]
     wide = score_heads({"layers.3.self_attention": attention(1, 16, 5, 5)}, [tokens])
     assert plots.head_scores(wide).axes[-1].get_ylabel() == "score"  # no room for numbers: a scale instead
+
+
+# ---------------------------------------------------------------- bars, heat maps and curves of any numbers
+
+
+def test_bars_have_a_panel_for_each_entry_and_their_numbers():
+    figure = plots.bars({"first": {"a": 0.5, "b": 2.25}, "second": {"c": -1}}, "title", "share")
+    assert {"first", "second", "a", "b", "c", "0.5", "2.25", "-1", "title", "share"} <= {*texts(figure)}
+    assert [[bar.get_width() for bar in panel.patches] for panel in figure.axes] == [[0.5, 2.25], [-1]]
+
+
+def test_a_heat_map_shows_its_matrices_with_labels():
+    figure = plots.heat_map({"one": np.eye(2), "two": -np.eye(2)}, "ab", "cd", ylabel="row")
+    first, second = (panel.images[0] for panel in figure.axes)
+    assert np.array_equal(first.get_array(), np.eye(2))
+    assert first.get_clim() == second.get_clim() == (-1, 1)
+    assert {"1.00", "-1.00", "a", "d", "row"} <= {*texts(figure)}
+
+
+def test_curves_are_drawn_over_x_or_over_steps(tmp_path):
+    figure = plots.curves(
+        {"loss": {"a": [3, 1], "b": [2, 2]}, "rate": {"a": [1, 0]}}, path=tmp_path / "a.png"
+    )
+    assert [len(panel.lines) for panel in figure.axes] == [2, 1]
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [0, 1]
+    figure = plots.curves({"error": {"a": mg.tensor([3.0, 1.0])}}, [1, 10], xscale="log")
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [1, 10]
+    assert figure.axes[0].get_xscale() == "log"

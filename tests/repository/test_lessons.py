@@ -1,164 +1,130 @@
-"""The lessons in demos/lessons: their order, their parts, and that what they send the reader to exists."""
+"""The lessons' form: a question, one picture, one experiment, an exercise, a summary, and little to read."""
 
 import ast
-import dataclasses
 import importlib
 import re
-import sys
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import minigrad as mg
+from minitransformer.cli.lesson import cells, lessons, minutes
 from minitransformer.learn import exercises, find
 
 ROOT = Path(__file__).parents[2]
-LESSONS = sorted((ROOT / "demos" / "lessons").glob("[0-9]*.py"))
-MOST_WORDS = 120  # between two cells of code
+LESSONS = [*lessons().values()]
+PAPER = '["Attention Is All You Need"](https://arxiv.org/abs/1706.03762)'
+SECTIONS = ["Change one line", "Exercise", "Summary"]
 
 
 def name_of(lesson):
     return lesson.stem
 
 
-lessons = pytest.mark.parametrize("lesson", LESSONS, ids=name_of)
+all_lessons = pytest.mark.parametrize("lesson", LESSONS, ids=name_of)
 
 
-def cells(lesson):
-    """Pairs (kind, text): "markdown" without its comment signs, or "code"."""
-    parts = re.split(r"^# %%(.*)\n", lesson.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert not parts[0].strip()
-    found = []
-    for kind, text in zip(parts[1::2], parts[2::2], strict=True):
-        if "[markdown]" in kind:
-            found.append(("markdown", re.sub(r"^# ?", "", text, flags=re.MULTILINE).strip()))
-        else:
-            found.append(("code", text.strip()))
-    return found
+def number_of(lesson):
+    return int(lesson.stem[:2])
 
 
 def prose(lesson):
-    return "\n\n".join(text for kind, text in cells(lesson) if kind == "markdown")
-
-
-def defined(file):
-    """The names of all functions, classes and variables that a file assigns, at any depth."""
-    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
-    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    targets = [target for node in nodes if isinstance(node, ast.Assign) for target in node.targets]
-    return names | {target.id for target in targets if isinstance(target, ast.Name)}
+    return "\n\n".join(text for kind, text, _ in cells(lesson) if kind == "markdown")
 
 
 def section(lesson, heading):
-    return prose(lesson).split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.split(rf"\n## {heading}.*\n", prose(lesson))[1].split("\n## ")[0]
 
 
-@lessons
-def test_a_lesson_begins_with_what_one_will_be_able_to_do(lesson):
-    first = cells(lesson)[0]
-    assert first[0] == "markdown"
-    assert re.match(rf"# {int(lesson.stem[:2])}\. .+\n\nAfter this lesson you can ", first[1])
+def code(lesson):
+    return ast.parse(lesson.read_text(encoding="utf-8"))
 
 
-@lessons
-def test_prose_between_two_cells_is_short(lesson):
-    pieces = [text for kind, text in cells(lesson) if kind == "markdown"]
-    for text in pieces:
-        words = re.sub(r"\$\$.*?\$\$|\|.*\||```.*?```", "", text, flags=re.DOTALL).split()
-        assert len(words) <= MOST_WORDS, f"{len(words)} words: {text[:60]}"
-    kinds = [kind for kind, _ in cells(lesson)]
-    assert ("markdown", "markdown") not in list(pairwise(kinds))
+def calls(lesson):
+    nodes = [node for node in ast.walk(code(lesson)) if isinstance(node, ast.Call)]
+    return [node.func.id for node in nodes if isinstance(node.func, ast.Name)]
 
 
-@lessons
-def test_a_lesson_predicts_shows_checks_and_can_be_changed(lesson):
-    called = [
-        node.func.id
-        for node in ast.walk(ast.parse(lesson.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    ]
-    for name in ("predict", "show", "control", "read_settings"):
-        assert name in called, name
-    assert called.count("check") >= 4
+@all_lessons
+def test_a_lesson_opens_with_one_question_and_the_paper(lesson):
+    kind, text, _ = cells(lesson)[0]
+    title, question, *_ = text.split("\n\n")
+    assert kind == "markdown"
+    assert title.startswith(f"# {number_of(lesson)}. ")
+    assert re.match(r"\*\*[^*]+\?\*\* \(", question)
+    assert PAPER in re.sub(r"\s+", " ", text)
 
 
-@lessons
-def test_a_lesson_quotes_the_paper(lesson):
-    assert re.search(r"^> ", prose(lesson), re.MULTILINE)
-    assert "Attention Is All You Need" in prose(lesson)
+@all_lessons
+def test_a_lesson_has_all_of_its_parts(lesson):
+    headings = [each.split(",")[0] for each in re.findall(r"^## (.+)", prose(lesson), re.MULTILINE)]
+    assert headings[-3:] == SECTIONS
+    assert "<details><summary>Answer</summary>\n" in section(lesson, "Change one line")
+    assert len(re.findall(r"^- ", section(lesson, "Summary"), re.MULTILINE)) == 3
+    assert prose(lesson).count("<details>") == prose(lesson).count("\n</details>")
+    assert calls(lesson).count("show") == 1
+    assert calls(lesson).count("predict") >= 1
+    assert 1 <= sum(isinstance(node, ast.Assert) for node in ast.walk(code(lesson))) <= 5
 
 
-@lessons
-def test_a_lesson_ends_with_two_exercises_and_what_to_read(lesson):
-    assert len(re.findall(r"^\d+\. ", section(lesson, "Exercises"), re.MULTILINE)) == 2
-    lines = re.findall(r"^- (.+)", section(lesson, "Read next"), re.MULTILINE)
-    assert len(lines) >= 2
-    for line in lines:
-        names = re.findall(r"`([^`]+)`", line)
-        file = ROOT / names[0]
-        assert file.is_file(), names[0]
-        if len(names) > 1:
-            assert names[1] in defined(file), line
+@all_lessons
+def test_a_lesson_is_short(lesson):
+    assert minutes(lesson) <= (5 if lesson is LESSONS[0] else 20)
 
 
-@lessons
+@all_lessons
+def test_the_paper_is_the_only_text_that_a_lesson_needs(lesson):
+    assert not re.search(r"\bdocuments?\b|\btexts? prints?\b", prose(lesson))
+
+
+@all_lessons
 def test_a_lesson_is_in_the_table_of_the_course(lesson):
-    number, title = re.match(r"# (\d+)\. (.+)", cells(lesson)[0][1]).groups()
+    title = cells(lesson)[0][1].partition("\n")[0].partition(". ")[2]
     course = (ROOT / "docs" / "course.md").read_text(encoding="utf-8")
-    assert f"| {number}. [{title}](../demos/lessons/{lesson.name}) |" in course
+    assert f"| {number_of(lesson)}. [{title}](../demos/lessons/{lesson.name}) |" in course
 
 
-@lessons
-def test_a_lesson_names_all_of_its_exercises(lesson):
-    named = [find(number) for number in re.findall(r"`minitransformer learn (\d+)`", prose(lesson))]
-    expected = {exercise.name for exercise in exercises() if exercise.lesson == int(lesson.stem[:2])}
-    assert expected <= {exercise.name for exercise in named}
-    assert all(exercise.lesson <= int(lesson.stem[:2]) for exercise in named)
+@all_lessons
+def test_a_lesson_names_its_exercises_and_no_later_ones(lesson):
+    named = {find(name) for name in re.findall(r"`minitransformer learn (\w+)`", prose(lesson))}
+    assert {each for each in exercises() if each.lesson == number_of(lesson)} <= named
+    assert all(each.lesson <= number_of(lesson) for each in named)
 
 
 def test_lessons_are_numbered_without_gaps_and_each_names_the_next():
-    assert [int(lesson.stem[:2]) for lesson in LESSONS] == list(range(1, len(LESSONS) + 1))
+    assert [*lessons()] == list(range(1, len(LESSONS) + 1))
     for lesson, following in pairwise(LESSONS):
-        assert f"`demos/lessons/{following.name}`" in section(lesson, "Read next")
+        assert f"`minitransformer lesson {number_of(following)}`" in section(lesson, "Summary")
 
 
-# ---------------------------------------------------------------- lesson.py
-
-
-@pytest.fixture
-def lesson_module(monkeypatch):
+def test_a_prediction_is_a_finite_number(monkeypatch):
     monkeypatch.syspath_prepend(LESSONS[0].parent)
-    return importlib.import_module("lesson")
+    lesson = importlib.import_module("lesson")
+    assert lesson._parse("0.5", None) == 0.5
+    assert lesson._parse("nan", None) is None
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "operation",
     [
-        (["--seed", "x"], "--seed: expected an integer, got 'x'"),
-        (["--seed", "3.5"], "--seed: expected an integer, got '3.5'"),
-        (["--seed", "-1"], "--seed -1 is negative"),
-        (["--rate", "x"], "--rate: expected a number, got 'x'"),
-        (["--rate", "nan"], "--rate nan is not finite"),
-        (["--rate", "-inf"], "--rate -inf is not finite"),
-        (["--rat", "1"], "there is no option '--rat'. Did you mean --rate?"),
+        lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / y, lambda x, y: -x,
+        lambda x, y: 1 - x, lambda x, y: 1 / x, lambda x, y: x**3, lambda x, y: x.exp(),
+        lambda x, y: x.log(), lambda x, y: (x - 1).relu(), lambda x, y: x @ y, lambda x, y: x.sum(0),
+        lambda x, y: x.mean(-1, keepdims=True), lambda x, y: x.reshape((9,)),
+        lambda x, y: x.permute((1, 0)), lambda x, y: x[[0, 2, 0]], lambda x, y: x + y[0] * x[:, :1],
     ],
-)
-def test_an_invalid_option_is_explained(lesson_module, words, message, monkeypatch):
-    settings = dataclasses.make_dataclass("Lesson", [("rate", float, 1.0)], bases=(lesson_module.Settings,))
-    monkeypatch.setattr(sys, "argv", ["01_a_neuron.py", *words])
-    with pytest.raises(SystemExit) as stopped:
-        lesson_module.read_settings(settings)
-    assert str(stopped.value).startswith(f"error: {message}")
-
-
-def test_a_prediction_is_a_finite_number(lesson_module):
-    assert lesson_module._parse("0.5", None) == 0.5
-    assert lesson_module._parse("nan", None) is None
-
-
-def test_a_time_that_misses_is_reported_and_raises_nothing(lesson_module, capsys):
-    lesson_module.check_time("a costs more than b", False)
-    lesson_module.check_time("b costs less than a", True)
-    missed, held = capsys.readouterr().out.splitlines()
-    assert missed.startswith("✗ not in this run: a costs more than b")
-    assert held == "✓ b costs less than a"
+)  # fmt: skip
+def test_the_engine_of_lesson_3_has_the_gradients_of_minigrad(operation, monkeypatch):
+    monkeypatch.syspath_prepend(LESSONS[0].parent)
+    engine = importlib.import_module("engine")
+    arrays = np.random.default_rng(0).uniform(0.5, 2, size=(2, 3, 3))
+    ours = [engine.Tensor(array) for array in arrays]
+    theirs = [mg.tensor(array, requires_grad=True) for array in arrays]
+    for x, y in (ours, theirs):
+        (operation(x, y) ** 2).sum().backward()
+    for mine, other in zip(ours, theirs, strict=True):
+        assert (mine.grad is None) == (other.grad is None)
+        if mine.grad is not None:
+            np.testing.assert_allclose(mine.grad, other.grad)

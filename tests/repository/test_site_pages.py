@@ -16,11 +16,13 @@ def test_each_page_has_one_place_in_the_reading_order():
 
 
 def test_links_to_pages_and_lessons_lead_to_their_places_on_the_site():
-    text = "[a](../../demos/lessons/01_a_neuron.py) [b](../start.md#if-something-fails) [c](../../LICENSE)\n"
+    text = (
+        "[a](../../demos/lessons/01_a_word_looks.py) [b](../start.md#if-something-fails) [c](../../LICENSE)\n"
+    )
     changed = rewrite(DOCS / "how-to" / "fine-tune.md", "how-to/fine-tune", text)
     assert (
         changed
-        == "[a](../lessons/01_a_neuron.ipynb) [b](../start.md#if-something-fails) [c](../../LICENSE)\n"
+        == "[a](../lessons/01_a_word_looks.ipynb) [b](../start.md#if-something-fails) [c](../../LICENSE)\n"
     )
     assert rewrite(ROOT / "CHANGELOG.md", "changelog", "[d](docs/start.md)") == "[d](start.md)"
     assert rewrite(ROOT / "CHANGELOG.md", "changelog", "![e](docs/explain.webp)") == "![e](explain.webp)"
@@ -52,7 +54,7 @@ def test_each_graph_of_a_cell_has_a_page_of_its_own(tmp_path):
     picture = '<img alt="" src="data:image/svg+xml;base64,">'
     graphs = [f'{picture}<iframe title="" srcdoc="&lt;p&gt;{name}"></iframe>' for name in "ab"]
     outputs = [nbformat.v4.new_output("display_data", {"text/html": shown}) for shown in graphs]
-    shown = list(lessons.static(outputs, nbformat.v4.new_notebook(), "lesson", tmp_path))
+    shown = list(lessons.static(outputs, "lesson", tmp_path))
     pages = [re.search(r'<a href="\.\./live/(.*?)">', output.data["text/html"])[1] for output in shown]
     assert [(tmp_path / page).read_text() for page in pages] == ["<p>a", "<p>b"]
 

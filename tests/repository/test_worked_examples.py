@@ -132,6 +132,30 @@ def test_paper_base_parameters(example):
     assert model.num_parameters() == expected["total_tied"]
 
 
+def test_slips_that_are_in_no_example(example):
+    given, expected = example("i-love-you")
+    pe = positional_encoding(3, 4, np.float64)
+    you_love_i = np.array(given["embedding"])[given["tokens"]][::-1] + pe
+    np.testing.assert_allclose(you_love_i[0], [0.30, 1.80, 0.20, 1.60], atol=0.005)
+    np.testing.assert_allclose(you_love_i[2], [1.11, 0.08, 0.12, 1.80], atol=0.005)
+    scores = np.array(expected["scores"])
+    close(scores, scores.T)
+    keys = np.array(example("i-love-ai")[0]["k"])
+    assert (keys[2] > keys[:2]).all()  # so "AI" wins for any positive query
+    before_it = ["The", "animal", "didn't", "cross", "the", "street", "because"]
+    assert (before_it.index("animal") + 1, len(before_it) + 1) == (2, 8)
+    np.testing.assert_allclose(positional_encoding(2, 512)[1, :4], [0.84, 0.54, 0.82, 0.57], atol=0.005)
+    np.testing.assert_allclose([0.5, 0.1, 0.8, 0.2] + pe[1], [1.34, 0.64, 0.81, 1.20], atol=0.005)  # "love"
+    assert F.softmax(tensor([1_000_000.0, 1_000_001.0]))[1].item() == pytest.approx(0.731, abs=5e-4)
+
+
+def test_sigma_plus_epsilon_has_no_gradient_for_equal_numbers():
+    equal = mg.zeros(4, dtype="float64", requires_grad=True)
+    with np.errstate(all="ignore"):
+        (equal / (((equal - equal.mean()) ** 2).mean() ** 0.5 + 1e-5)).sum().backward()
+    assert np.isnan(equal.grad.numpy()).all()
+
+
 def test_the_walk_through_counts_the_same_parameters(example):
     from minitransformer.explain.documents import RECOMPUTED
 

@@ -1,8 +1,7 @@
 """The lessons, executed as the notebooks that readers download.
 
 A lesson is executed again when it or the library has changed; its results are kept in build/lessons. An error
-in a cell fails the build. What needs a running notebook is replaced: sliders by what they show at first, and
-the page of a graph by its picture, which leads to the page.
+in a cell fails the build. The page of a graph is replaced by its picture, which leads to the page.
 """
 
 from __future__ import annotations
@@ -18,20 +17,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import jupytext
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError
 
 from minitransformer.claims.running import THREADS
+from minitransformer.cli.lesson import as_notebook
 
 from .pages import FILES, LESSONS, PAGES, ROOT
 
 EXECUTED = ROOT / "build" / "lessons"
 PROCESSES = 2
 SECONDS = 120  # for a cell
-WIDGET = "application/vnd.jupyter.widget-view+json"
-WIDGETS = "application/vnd.jupyter.widget-state+json"
 
 
 def build(stored: bool) -> None:
@@ -45,29 +42,26 @@ def build(stored: bool) -> None:
     for script, executed in zip(lessons, execute_all(lessons, stored), strict=True):
         for cell in executed.cells:
             if cell.cell_type == "code":
-                cell.outputs = list(static(cell.outputs, executed, f"{script.stem}-{cell.id}", live))
-        executed.metadata.pop("widgets", None)  # nobody moves them here
+                cell.outputs = list(static(cell.outputs, f"{script.stem}-{cell.id}", live))
         executed.cells[0].source = with_links(executed.cells[0].source, script)
         nbformat.write(executed, PAGES / "lessons" / f"{script.stem}.ipynb")
 
 
 def notebook(script: Path) -> nbformat.NotebookNode:
-    """A lesson as a notebook; its first cells write the files that it imports."""
-    made = jupytext.read(script, fmt="py:percent")
+    """A lesson as a notebook; the cells after its first one write the files that it imports."""
+    made = nbformat.from_dict(as_notebook(script))
     text = script.read_text(encoding="utf-8")
-    files = [
-        file for file in sorted(LESSONS.glob("[a-z]*.py")) if re.search(rf"(from|import) {file.stem}\b", text)
-    ]
+    beside = [*sorted(LESSONS.glob("[a-z]*.py")), *sorted(LESSONS.parent.glob("*.py"))]
+    files = [file for file in beside if re.search(rf"^(from|import) {file.stem}\b", text, re.MULTILINE)]
     cells = [
         nbformat.v4.new_code_cell(f"%%writefile {file.name}\n{file.read_text(encoding='utf-8')}")
         for file in files
     ]
     for cell in cells:
         cell.metadata = {"tags": ["remove-cell"], "jupyter": {"source_hidden": True}}
-    made.cells[1:1] = cells
+    made.cells[1:2] = cells  # instead of the folder of the lessons
     for i, cell in enumerate(made.cells):
         cell.id = f"cell-{i}"  # the same in each build
-    made.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     return made
 
 
@@ -130,27 +124,13 @@ def state(made: nbformat.NotebookNode) -> str:
 # ---------------------------------------------------------------- what the site shows of it
 
 
-def static(outputs: list, executed: nbformat.NotebookNode, name: str, folder: Path) -> Iterator[Any]:
+def static(outputs: list, name: str, folder: Path) -> Iterator[Any]:
     """Outputs that need no kernel; the page of a graph is a file of its own in the folder."""
     for i, output in enumerate(outputs):
-        data = output.get("data", {})
-        if WIDGET in data:
-            yield from behind_sliders(data[WIDGET]["model_id"], executed)
-        elif "<iframe" in data.get("text/html", ""):
+        if "<iframe" in output.get("data", {}).get("text/html", ""):
             yield graph(output, folder / f"{name}-{i}.html")
         else:
             yield output
-
-
-def behind_sliders(model: str, executed: nbformat.NotebookNode) -> Iterator[Any]:
-    """What a function has shown below its sliders."""
-    models = executed.metadata["widgets"][WIDGETS]["state"]
-    children = [models[child.removeprefix("IPY_MODEL_")] for child in models[model]["state"]["children"]]
-    sliders = [child["state"]["description"] for child in children if "Slider" in child["model_name"]]
-    text = f"(In the notebook, a slider changes: {', '.join(sliders)})\n"
-    yield nbformat.v4.new_output("stream", name="stdout", text=text)
-    for child in children:
-        yield from map(nbformat.from_dict, child["state"].get("outputs", ()))
 
 
 def graph(output: Any, page: Path) -> Any:

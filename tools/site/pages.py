@@ -18,7 +18,7 @@ FILES = BUILD / "files"  # what is copied to the site as it is
 # caption in the sidebar: its pages (tools.site.api and tools.site.ops write those of api and ops)
 CHAPTERS = {
     "Begin": ("start", "questions", "sharp-bits"),
-    "Learn": ("course", "documents", "a-training-step", "glossary"),
+    "Learn": ("course", "teach", "documents", "a-training-step", "glossary"),
     "minigrad": ("tensors", "your-own-op", "graphs", "pytorch"),
     "minitransformer": (
         "models",
@@ -37,7 +37,7 @@ CHAPTERS = {
 BELOW = {
     "start": tuple(f"how-to/{name}" for name in (
         "gpt-on-your-text", "translator-for-your-language", "classifier-and-tagger", "fine-tune",
-        "find-a-nan", "see-a-gradient", "compare-two-ideas", "teach-a-class",
+        "find-a-nan", "see-a-gradient", "compare-two-ideas",
     )),
     "course": tuple(f"lessons/{script.stem}" for script in sorted(LESSONS.glob("[0-9]*.py"))),
 }  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..checking import compare, result_of
 
-LESSON = 14
+LESSON = 12
 REASONING = ""
 HINTS = (
     "Five lines, in the order of the text. The corrected means are used for the step and not kept.",

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import counted
 from ..checking import Wrong, check_cases, of_case
 
-LESSON = 15
+LESSON = 13
 REASONING = "shapes"
 HINTS = (
     "Write the table of candidates for 2 beams and 3 tokens: a row for each beam. What is added to which "

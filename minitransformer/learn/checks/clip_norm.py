@@ -7,7 +7,7 @@ import numpy as np
 
 from ..checking import Wrong, check_cases
 
-LESSON = 14
+LESSON = 12
 REASONING = ""
 HINTS = (
     "The norm of a vector is the root of the sum of its squares. Over which numbers does the sum go here?",

@@ -14,7 +14,7 @@ from minigrad.nn import functional as F
 
 from ..checking import check_cases, check_gradient, compare
 
-LESSON = 13
+LESSON = 12
 REASONING = "derivation"
 HINTS = (
     "With V = 4 and e = 0.1, what does each class get of the 0.1, and what does the right class have then?",

@@ -9,7 +9,7 @@ from minigrad.nn import functional as F
 
 from ..checking import check_gradient, compare
 
-LESSON = 5
+LESSON = 10
 REASONING = "derivation"
 HINTS = (
     "First with weight 1: h depends on x in three ways: directly, through the mean, and through sd. What is "

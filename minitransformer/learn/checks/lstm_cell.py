@@ -10,7 +10,7 @@ import numpy as np
 
 from ..checking import check_cases
 
-LESSON = 16
+LESSON = 15
 REASONING = "derivation"
 HINTS = (
     "The sum of both products has shape (N, 4 H): cut its last axis into four. And on which ways does a "

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..checking import check_cases, of_case
 
-LESSON = 17
+LESSON = 16
 REASONING = ""
 HINTS = (
     "First one array of booleans: which tokens are chosen? Then two more: which of these become the mask, "

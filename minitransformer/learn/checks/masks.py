@@ -7,7 +7,7 @@ import numpy as np
 
 from ..checking import Wrong, compare, result_of
 
-LESSON = 12
+LESSON = 8
 REASONING = "shapes"
 HINTS = (
     "Draw the mask of 4 tokens as a table, a row for each query: which entries are True? Then draw the mask "

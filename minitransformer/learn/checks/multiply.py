@@ -6,7 +6,7 @@ import minigrad as mg
 
 from ..checking import check_gradient, compare
 
-LESSON = 1
+LESSON = 2
 REASONING = "derivation"
 HINTS = (
     "Hold y fixed. If x grows by 1, by how much does z = x y grow?",

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..checking import check_cases
 
-LESSON = 17
+LESSON = 16
 REASONING = "shapes"
 HINTS = (
     "An image of 4 x 6 pixels and P = 2: draw its 6 patches, and number them. Which pixels, as row and "

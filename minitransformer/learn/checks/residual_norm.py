@@ -8,7 +8,7 @@ import numpy as np
 
 from ..checking import check_cases
 
-LESSON = 11
+LESSON = 10
 REASONING = "derivation"
 HINTS = (
     "Both functions are one line, straight from the formula. For the way back, begin at the output: in "

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..checking import check_cases, of_case
 
-LESSON = 13
+LESSON = 11
 REASONING = "shapes"
 HINTS = (
     "Write both rows for the text [7, 8], one above the other: what is read at each position, and what comes "

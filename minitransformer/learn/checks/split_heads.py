@@ -8,7 +8,7 @@ import numpy as np
 
 from ..checking import check_cases
 
-LESSON = 10
+LESSON = 9
 REASONING = "shapes"
 HINTS = (
     "The last axis, D, consists of heads pieces of d_k numbers: a reshape may cut it, (..., T, heads, d_k). "

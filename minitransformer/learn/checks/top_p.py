@@ -7,7 +7,7 @@ import numpy as np
 
 from ..checking import check_cases
 
-LESSON = 15
+LESSON = 13
 REASONING = ""
 HINTS = (
     "By hand: probabilities 0.1, 0.5, 0.15, 0.25 and p = 0.7. Which tokens are in the nucleus? Which sums "

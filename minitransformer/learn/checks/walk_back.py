@@ -8,7 +8,7 @@ from typing import Any
 
 from ..checking import Wrong, compare
 
-LESSON = 2
+LESSON = 3
 REASONING = "derivation"
 HINTS = (
     "d result / d result is 1: that is where the walk begins. Which value's gradient is complete next?",

@@ -6,7 +6,7 @@ from types import ModuleType
 
 from ..checking import check_cases
 
-LESSON = 13
+LESSON = 12
 REASONING = "derivation"
 HINTS = (
     "At step = 1 and warmup_steps = 100, how large is each of the two terms? At which step are they equal?",

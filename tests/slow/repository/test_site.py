@@ -28,9 +28,9 @@ MOST_BYTES = 1_000_000  # of the front page, with all that it loads
 SEARCHES = {  # a word, and a page that must be among those found
     "softmax": "documents", "mask": "sharp-bits", "padding": "questions", "beam": "generation",
     "warm-up": "documents", "checkpoint": "training", "tokenizer": "your-data", "gradcheck": "your-own-op",
-    "CuPy": "speed", "BLEU": "results", "dropout": "lessons/14_training", "calibration": "documents",
+    "CuPy": "speed", "BLEU": "results", "dropout": "training", "calibration": "documents",
     "NaN": "how-to/find-a-nan", "fine-tune": "how-to/fine-tune", "CSV": "questions", "LayerNorm": "models",
-    "sinusoidal": "lessons/07_positions", "Adam": "lessons/14_training", "vmap": "pytorch",
+    "sinusoidal": "lessons/07_where_a_word_stands", "Adam": "lessons/12_training", "vmap": "pytorch",
     "MPI": "glossary", "derivative of layer norm": "ops/networks", "clip_grad_norm_": "api/minigrad.nn.utils",
 }  # fmt: skip
 FIRST = {  # what is searched, and the first result
@@ -129,15 +129,15 @@ def test_the_front_page_is_below_1_mb_until_the_animation_is_asked_for(tab):
 
 
 def test_the_page_of_a_graph_is_loaded_when_it_is_asked_for(tab):
-    page = tab.open("lessons/01_a_neuron.html")
+    page = tab.open("lessons/02_a_number_that_learns.html")
     assert page.locator("iframe").count() == 0
     page.locator("button.live").first.click()
     page.frame_locator("iframe.live").get_by_text("Walk backward").first.wait_for()
 
 
 def test_a_lesson_leads_to_its_script(tab):
-    link = tab.open("lessons/01_a_neuron.html").get_by_role("link", name="the script")
-    assert link.get_attribute("href") == "../source/demos/lessons/01_a_neuron.py.html"
+    link = tab.open("lessons/01_a_word_looks.html").get_by_role("link", name="the script")
+    assert link.get_attribute("href") == "../source/demos/lessons/01_a_word_looks.py.html"
 
 
 def press(page, word, name):
