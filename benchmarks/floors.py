@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import minigrad as mg
+from minigrad.core.backward import Node
 from minigrad.core.closures import arrays_in
-from minigrad.core.modes import modes
-from minigrad.core.node import Node
+from minigrad.core.modes import current_scope
 from minigrad.core.observers import Observer, observe
 
 from .children import in_child
@@ -67,7 +67,7 @@ class Products(Observer):
         right = y.strides[-1] > y.strides[-2]
         self.transposed[x.shape, y.shape] = right
         self.found[_product(x.shape, y.shape, "right" if right else "")] += 1
-        scope = modes.scope
+        scope = current_scope.get()
         while scope is not None:
             self.composites |= {scope.part} if isinstance(scope.part, str) else set()
             scope = scope.parent

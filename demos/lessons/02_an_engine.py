@@ -337,8 +337,8 @@ check("all gradients agree with minigrad's to rounding", max(to_minigrad.values(
 # | engine.py | minigrad/core | what it adds |
 # |---|---|---|
 # | a rule | a rule (`arithmetic.py`, and `minigrad/ops`) | one body for NumPy, CuPy, second derivatives |
-# | `differentiable`, `call` | `op.py`, `call.py`: `make_callable` | dtypes, kernels, error messages |
-# | `Tensor.edges`, `.gradients` | `node.py`: `Node` | a node of its own, without the value |
+# | `differentiable`, `call` | `op.py`: `make_callable` | dtypes, kernels, error messages |
+# | `Tensor.edges`, `.gradients` | `backward.py`: `Node` | a node of its own, without the value |
 # | `behind` | `backward.py`: `walk_back` | finds the next node with a heap, as it goes |
 # | `Tensor.backward` | `backward.py`: `backward`, `walk_back` | frees what it has used |
 # | `totals[edge] + part` | `backward.py`: `GradientSums.add` | adds in place where it may |
@@ -527,8 +527,8 @@ check("that explains most failures", (failed & some_dead).sum() > failed.sum() /
 #
 # ## Read next
 #
-# - `minigrad/core/node.py`, `Node`: what a recorded operation holds.
 # - `minigrad/core/op.py`, `differentiable`: what it adds to ours.
-# - `minigrad/core/call.py`, `make_callable`: from a call to a node.
+# - `minigrad/core/op.py`, `make_callable`: from a call to a node.
+# - `minigrad/core/backward.py`, `Node`: what a recorded operation holds.
 # - `minigrad/core/backward.py`, `walk_back`: now you know each line.
 # - Next lesson: `demos/lessons/03_tensors.py`

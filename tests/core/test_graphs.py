@@ -9,9 +9,8 @@ import pytest
 
 import minigrad as mg
 from minigrad import autograd
-from minigrad.core.backward import GradientSums
+from minigrad.core.backward import GradientSums, Node
 from minigrad.core.errors import GraphError
-from minigrad.core.node import Node
 from minigrad.core.registry import ops
 from minigrad.nn import functional as F
 from minigrad.ops import differentiable

@@ -10,7 +10,7 @@ import minigrad as mg
 from minigrad import kernels
 from minigrad.core import random
 from minigrad.core.errors import DtypeError, OptionError
-from minigrad.core.modes import BACKWARD, Switch, backward_scope, modes, named_scope
+from minigrad.core.modes import Switch, current_scope, modes, named_scope
 from minigrad.core.observers import observe, unobserved
 
 
@@ -21,7 +21,8 @@ def cudnn():
 
 
 def scope():
-    return modes.scope and modes.scope.part
+    found = current_scope.get()
+    return found and found.part
 
 
 def observers():
@@ -41,7 +42,6 @@ SWITCHES = {
     "kernels.use": (partial(kernels.use, "numpy"), lambda: kernels.active.cpu, kernels.sets["numpy"]),
     "cudnn.use": (lambda: cudnn().use(False), lambda: cudnn()._modes.enabled, False),
     "named_scope": (partial(named_scope, "part"), scope, "part"),
-    "backward_scope": (backward_scope, scope, BACKWARD),
     "observe": (partial(observe, "observer"), observers, ["observer"]),
     "unobserved": (unobserved, observers, []),
     "random.rows": (partial(random.rows, 7), random.first_row, 7),
@@ -58,7 +58,7 @@ switches = pytest.mark.parametrize("name", SWITCHES)
 
 @pytest.fixture(autouse=True)
 def outside(request):
-    with Switch(*OUTSIDE.get(request.node.callspec.params["name"], (modes, "scope", None))):
+    with Switch(*OUTSIDE.get(request.node.callspec.params["name"], (modes, "data_moves", False))):
         yield
 
 
@@ -136,7 +136,7 @@ def test_threads_that_call_a_decorated_function_do_not_share_its_switch(name):
         found.append(state())
 
     def call(leaves_first):
-        with Switch(*OUTSIDE.get(name, (modes, "scope", None))):
+        with Switch(*OUTSIDE.get(name, (modes, "data_moves", False))):
             before = state()
             function(leaves_first)
             found.append(state() == before)
