@@ -44,7 +44,7 @@ from .errors import (  # fmt: skip
 )
 from .frames import is_library, where
 from .hooks import run_hooks
-from .modes import BACKWARD, Scope, current_scope, modes
+from .modes import BACKWARD, Scope, current_modes, current_scope
 from .sums import unbroadcast
 from .tensor import Tensor, as_tensor_like, new_tensor
 from .versions import VersionCounter, bump_version, check_versions, modifications, version_of
@@ -245,9 +245,9 @@ def backward_modes(records: bool, of: Scope | None = None, **others: Any) -> Ite
 
     If such a scope is open already (a definition's gradient takes a gradient itself), it is kept.
     """
-    before = modes.get()
+    before = current_modes.get()
     outer = current_scope.get()
-    modes.set(before._replace(grad_enabled=records, **others))
+    current_modes.set(before.replaced(grad_enabled=records, **others))
     if outer is None or outer.part is not BACKWARD or of not in (None, outer):
         scope = Scope()
         scope.part, scope.parent = BACKWARD, of
@@ -255,7 +255,7 @@ def backward_modes(records: bool, of: Scope | None = None, **others: Any) -> Ite
     try:
         yield
     finally:
-        modes.set(before)
+        current_modes.set(before)
         current_scope.set(outer)
 
 
@@ -269,7 +269,7 @@ def walk_back(
     sums: GradientSums, pull: Pull, retain_graph: bool = False, only: Collection[Node] | None = None
 ) -> None:
     """Carry the gradients in `sums` back, from the latest node to the first, or only through some nodes."""
-    if modes.get().observers:
+    if current_modes.get().observers:
         pull = with_observers(pull)
     totals, waiting = sums.totals, sums.waiting
     while waiting:
@@ -467,7 +467,7 @@ def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
 
 def with_observers(pull: Pull) -> Pull:
     """`pull`, which also shows observers what each node sends to its inputs."""
-    observers = modes.get().observers
+    observers = current_modes.get().observers
 
     def pull_and_show(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
         found = [_as_array(gradient) for gradient in pull(node, g, needs)]
@@ -528,6 +528,6 @@ def seed_of(tensor: Tensor, gradient: Any, create_graph: bool) -> tuple[Any, Any
                 f"Move the gradient: .to({tensor.device!r})."
             )
     g = start if create_graph else start.array
-    for observer in modes.get().observers:
+    for observer in current_modes.get().observers:
         observer.on_backward_start(tensor, g)
     return (tensor if tensor.node is None else tensor.node), g

@@ -42,7 +42,7 @@ from .errors import MinigradError
 from .half import half_of, in_float32
 from .higher_order import Recorded
 from .kernels import TakesKernels, kernels_for
-from .modes import modes, named_scope
+from .modes import current_modes, named_scope
 from .registry import About, OpInfo, info_of, ops, registry
 from .tensor import Tensor, new_tensor
 from .user_rules import checked_rule
@@ -92,7 +92,7 @@ def make_callable(op: Op) -> Callable:
     def call(*inputs: Any, **settings: Any) -> Any:
         if settings or len(inputs) > op.arity:
             inputs, settings = bind(op, inputs, settings)
-        mode = modes.get()
+        mode = current_modes.get()
         if mode.autocast_dtype is not None:
             inputs = autocast(op, inputs)
         if readable is not None and not mode.fused:
@@ -227,7 +227,7 @@ class Op(OpInfo, Recorded, TakesKernels):
         `half`: the 16-bit dtype of the first array that has one.
         """
         device = kind_of(arrays)
-        if self.kernels and modes.fused:
+        if self.kernels and current_modes.get().fused:
             exact = self.kernel_takes_half or device != "cpu"
             for kernel in kernels_for(self, device):
                 takes = kernel if half is None or exact else in_float32(kernel, half)

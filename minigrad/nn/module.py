@@ -23,7 +23,7 @@ from ..core.errors import (
     StateError,
 )
 from ..core.hooks import Handle
-from ..core.modes import Scope, current_scope, modes, no_grad
+from ..core.modes import Scope, current_modes, current_scope, no_grad
 from ..core.tensor import Tensor, destination
 from ..ops.checked import check_constructor, check_methods
 from ..optim.optimizer import zero_gradients
@@ -105,7 +105,7 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward().\nDefine one.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        mode = modes.get()
+        mode = current_modes.get()
         if not (mode.grad_enabled or mode.observers or self._forward_hooks or self._forward_pre_hooks):
             try:
                 return self.forward(*args, **kwargs)  # nothing is recorded, so no node needs the scope

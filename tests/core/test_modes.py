@@ -1,5 +1,6 @@
 """Switches: each can be entered any number of times, within itself too, and decorates functions."""
 
+import asyncio
 import threading
 from functools import partial
 
@@ -148,6 +149,24 @@ def test_threads_that_call_a_decorated_function_do_not_share_its_switch(name):
     for thread in threads:
         thread.join()
     assert found == [under, True, under, True]
+
+
+@pytest.mark.parametrize("name", ["no_grad"])
+def test_asynchronous_tasks_have_their_own_modes(name):
+    found = []
+
+    async def look():
+        with mg.no_grad():
+            await asyncio.sleep(0)  # the other task begins
+            found.append(mg.is_grad_enabled())
+        await asyncio.sleep(0)
+        found.append(mg.is_grad_enabled())
+
+    async def both():
+        await asyncio.gather(look(), look())
+
+    asyncio.run(both())
+    assert found == [False, False, True, True]
 
 
 @pytest.mark.parametrize("name", ["observe"])
