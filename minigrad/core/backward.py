@@ -400,7 +400,8 @@ class GradientSums:
         for edge, g in list(self.of_leaves(wanted)):
             grad = edge._grad
             if grad is None and self.are_arrays:
-                edge._grad = new_tensor(g if edge in self.owned else copied(g))
+                is_ours = edge in self.owned and not isinstance(g, np.generic)
+                edge._grad = new_tensor(g if is_ours else copied(g))
             elif grad is None:
                 edge._grad = g.clone()
             elif grad.shape != edge.shape:

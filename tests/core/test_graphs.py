@@ -33,6 +33,14 @@ def test_a_sum_with_itself():
     assert_equal(x.grad, [2, 2])
 
 
+def test_the_gradient_of_a_number_is_added_to():
+    x = mg.tensor(3.0, requires_grad=True)
+    for _ in range(2):
+        (x * x).backward()
+    assert x.grad.item() == 12
+    assert x.grad.shape == ()
+
+
 def test_views_of_one_gradient():
     x = leaf([[1, 2], [3, 4]])
     y = x.T + x + x.reshape(2, 2)
