@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import minigrad as mg
+from minigrad.core.backward import Node, producer
 from minigrad.core.closures import arrays_in, root
-from minigrad.core.node import Node, producer
 from minigrad.nn import functional
 
 from .children import environment

@@ -29,7 +29,7 @@ def show(title, matrix, columns=None, rows=TOKENS):
     table.add_column("")
     for name in columns or range(len(matrix[0])):
         table.add_column(str(name), justify="right")
-    for name, row in zip(rows, np.asarray(matrix), strict=True):
+    for name, row in zip(rows, getattr(matrix, "array", matrix), strict=True):
         table.add_row(str(name), *(f"{value:.3f}" for value in row))
     console.print(table)
 

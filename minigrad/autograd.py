@@ -1,6 +1,6 @@
 """Gradients, with the names of torch.autograd.
 
-`core/backward.py` has the backward pass over the recorded nodes, `core/node.py` the nodes.
+`core/backward.py` has the nodes that are recorded, and the backward pass over them.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .core import observers
-from .core.backward import leaves_only, propagate, seed_of
+from .core.backward import backward_modes, leaves_only, propagate, seed_of
 from .core.checkpointing import checkpoint
 from .core.errors import OptionError
 from .core.grad import grad
 from .core.hooks import Handle, register_hook, retain_grad
-from .core.modes import backward_scope, enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .core.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.tensor import Tensor, as_tensor
 from .ops.checked import check_all
 
@@ -40,7 +40,7 @@ def backward(
     retain = create_graph if retain_graph is None else retain_graph
     wanted = None if inputs is None else leaves_only(inputs)
     seeds = [seed_of(out, g, create_graph) for out, g in zip(outs, starts, strict=True)]
-    with set_grad_enabled(create_graph), backward_scope():
+    with backward_modes(create_graph):
         propagate(seeds, retain, create_graph).accumulate(wanted)
 
 

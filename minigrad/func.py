@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from . import autograd
+from .core.backward import producer, requires_grad
 from .core.dtypes import is_floating
 from .core.errors import DtypeError, OptionError, ShapeError
 from .core.modes import enable_grad, is_grad_enabled
-from .core.node import producer, requires_grad
 from .core.tensor import Tensor, as_tensor, from_other_library
 from .core.trees import fill, flatten, leaves, map_leaves, structure
 from .core.versions import version_of

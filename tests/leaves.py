@@ -15,7 +15,8 @@ def leaf(array, dtype="float64"):
 
 
 def assert_equal(x, expected, rtol=1e-12, atol=0.0):
-    np.testing.assert_allclose(np.asarray(x), expected, rtol=rtol, atol=atol)
+    with mg.no_grad():
+        np.testing.assert_allclose(np.asarray(x), expected, rtol=rtol, atol=atol)
 
 
 def gradient_of(function, x):

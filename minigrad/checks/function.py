@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.backward import Node, producer
 from ..core.devices import on_cpu
 from ..core.errors import DtypeError, GradientShapeError, MinigradError
 from ..core.grad import grad
-from ..core.node import Node, producer
 from ..core.tensor import Tensor, constant
 from .arguments import Arguments
 

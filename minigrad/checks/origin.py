@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.backward import nodes_behind
-from ..core.node import Node, ResultEdge, requires_grad
+from ..core.backward import Node, ResultEdge, nodes_behind, requires_grad
 from ..core.op import Op
 from ..core.tensor import Tensor
 

@@ -2,11 +2,10 @@
 
 Read these first, in this order:
 
-    node            what the graph is made of: how a result was computed
-    tensor          an array that knows its node (the first 60 lines)
-    op, arithmetic  what an op is; ops: a value, and how a gradient flows back to each input
-    call            what happens when an op is called: arrays and edges in, the rule, a node out
-    backward        the backward pass
+    tensor    an array that knows its node (the first 100 lines)
+    op        a rule: a value, and how a gradient flows back to each input (see `arithmetic`);
+              and a call: arrays and edges in, the rule, a node out
+    backward  what the graph is made of, and the walk back over it
 
 Then `composites` (ops written with other ops) and `higher_order` (how a gradient is differentiated again).
 
@@ -14,7 +13,8 @@ What these use: `arguments` (tensors of one dtype and device), `namespace` (one 
 `versions` (in-place changes), `closures` (which arrays a gradient function keeps), `sums` (stable sums, and
 sums over broadcast axes), `hooks`, `modes` with `generator_context`, `dtypes`, `half` (16 bits), `precision`
 (autocast), `costs` (FLOPs), `errors`, `argument_checks` and `error_context` (mistakes in the user's terms),
-`frames` (the user's line), `user_rules`, `registry` (ops by name), `printing`, `trees`.
+`frames` (the user's line), `user_rules`, `registry` (ops by name, and what each says of itself), `printing`,
+`trees`.
 Built on them: `grad`, `checkpointing`, `random` (the keys of draws).
 Where other parts attach: `kernels`, `devices` (array backends), `observers`, `methods`.
 """

@@ -7,6 +7,7 @@ everywhere (`dim` is one axis or several). Most values have an expected type and
 from __future__ import annotations
 
 import inspect
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -193,18 +194,21 @@ class Checks:
         self.any_setting = any(p.kind is p.VAR_KEYWORD for p in parameters)
         if self.any_setting:
             self.plain = defaultdict(lambda: set(USUAL), self.plain)
+        self.names = tuple([p.name for p in parameters])
+        self.listed = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+        self.in_order = self.names[: self.names.index(self.listed) + 1] if self.listed else ()
+        self.rest = self.names.index(self.listed) if self.listed in SEVERAL else None
         by_position = [
             (p.name, self.kinds.get(p.name, ANYTHING)) for p in named if p.kind is not p.KEYWORD_ONLY
         ]
-        rest = [i for i, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL and p.name in SEVERAL]
-        self.rest = rest[0] if rest else None
-        self.first = next((i for i, (_, kind) in enumerate(by_position) if kind is not ANYTHING), None)
-        self.by_position = by_position[self.first :] if self.first is not None else []
+        checked = [i for i, (_, kind) in enumerate(by_position) if kind is not ANYTHING]
+        self.first = checked[0] if checked else sys.maxsize
+        self.by_position = by_position[self.first :]
         self.plain_by_position = [self.plain.get(name, USUAL) for name, _ in self.by_position]
 
     def check(self, args: tuple, settings: Mapping[str, Any]) -> None:
         """Raise an ArgumentError for an argument of the wrong kind."""
-        if self.first is not None and len(args) > self.first:
+        if len(args) > self.first:
             for x, (name, kind) in zip(args[self.first :], self.by_position):  # noqa: B905
                 if type(x) not in kind.plain and not kind.fits(x):
                     raise_argument_error(name, x, kind)

@@ -5,10 +5,8 @@ NumPy's and PyTorch's argument names, numbers and lists are accepted.
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,7 +63,7 @@ OPERANDS = {  # PyTorch's names for the x and y of our signatures
 # ---------------------------------------------------------------- names
 
 
-def bind(op: Op, inputs: tuple, settings: dict[str, Any], checks: Checks) -> tuple[tuple, dict[str, Any]]:
+def bind(op: Op, inputs: tuple, settings: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
     """Return arrays by position and settings by name, however they were passed; check the settings."""
     operands, names = op.operands, op.settings
     if len(inputs) > op.arity + op.by_position:
@@ -79,8 +77,8 @@ def bind(op: Op, inputs: tuple, settings: dict[str, Any], checks: Checks) -> tup
             _check_passed_once(op, twice)
     settings = by_position | settings
     for name, setting in settings.items():
-        if type(setting) not in checks.plain[name]:
-            settings = plain_settings(op, settings, checks)
+        if type(setting) not in op.checks.plain[name]:
+            settings = plain_settings(op, settings)
             break
     return inputs[: op.arity], settings
 
@@ -93,7 +91,7 @@ def _check_passed_once(op: Op, names: set[str]) -> None:
         )
 
 
-def plain_settings(op: Op, settings: dict[str, Any], checks: Checks) -> dict[str, Any]:
+def plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
     """Checked settings, with one-element tensors (which get no gradient) converted to numbers."""
     for name, x in settings.items():
         if isinstance(x, Tensor) and x.requires_grad and modes.grad_enabled:
@@ -105,7 +103,7 @@ def plain_settings(op: Op, settings: dict[str, Any], checks: Checks) -> dict[str
     plain = lambda x: number(x) if isinstance(x, Tensor) else plain_number(from_other_library(x))
     settings = {name: plain(x) for name, x in settings.items()}
     try:
-        checks.check_settings(settings)
+        op.checks.check_settings(settings)
     except MinigradError as error:
         add_context(error, op.name, (), settings)
         raise
@@ -149,31 +147,26 @@ def accept_aliases(
 
     `in_float32`: 16-bit tensors are cast to float32 within it, see `round_once`.
     """
-    parameters = inspect.signature(function).parameters.values()
-    own = tuple(p.name for p in parameters)
     name = function.__name__
-    listed = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
-    in_order = own[: own.index(listed) + 1] if listed else ()
-    checks = Checks(function)
-    first = sys.maxsize if checks.first is None else checks.first
-    types_of, types_in_order = checks.plain, checks.plain_by_position
+    checks_of = cache(lambda: Checks(function))  # made when first used
     compute_in_float32 = round_once(function, autocast, products) if in_float32 else None
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
+        checks = checks_of()
         if settings:
-            settings = _rename(name, settings, own, checks.any_setting)
-            if listed in settings:  # f(x, dims=(0, 1)) as f(x, 0, 1)
-                args = (*args, *[settings.pop(k) for k in in_order[len(args) :] if k in settings])
+            settings = _rename(name, settings, checks.names, checks.any_setting)
+            if checks.listed in settings:  # f(x, dims=(0, 1)) as f(x, 0, 1)
+                args = (*args, *[settings.pop(k) for k in checks.in_order[len(args) :] if k in settings])
         if modes.autocast_dtype is not None:
             args, settings = _cast(autocast, (args, settings))
         try:
-            if settings or len(args) > first:
-                for x, types in zip(args[first:], types_in_order):  # noqa: B905
+            if settings or len(args) > checks.first:
+                for x, types in zip(args[checks.first :], checks.plain_by_position):  # noqa: B905
                     if type(x) not in types:
                         checks.check(args, {})
                 for key, x in settings.items():
-                    if type(x) not in types_of.get(key, ()):
+                    if type(x) not in checks.plain.get(key, ()):
                         checks.check_settings(settings)
             if compute_in_float32 is not None and (any_half(args) or any_half(settings.values())):
                 return compute_in_float32(*args, **settings)

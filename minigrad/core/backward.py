@@ -1,18 +1,36 @@
-"""Reverse-mode differentiation: backward(), and its walk over the graph.
+"""The graph that the forward pass records, and the backward pass over it.
 
-Take the latest node, whose gradient is complete; apply its gradient functions; accumulate the results into
-its inputs' gradients; free the node.
+A Node is one operation. Its *edges* are its inputs, in the order of its op's arrays. A gradient flows back
+along an edge to what the edge refers to, which is one of these:
+
+    Node          the result of an operation with one result
+    ResultEdge    one result of an operation with several
+    Tensor        a leaf: no operation made it. A gradient flows to it if it requires one.
+    a number      a constant, or None where an array was left out. No gradient flows to it.
+
+So the edge to a tensor x is `x.node or x`. The arrays that a node needs for its backward are held by its
+gradient functions' closures; edges hold leaves and constants.
+
+`backward()` takes the latest node, whose gradient is complete; applies its gradient functions; accumulates
+the results into its inputs' gradients; and frees the node.
 """
 
 from __future__ import annotations
 
+import itertools
+import sys
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from heapq import heappop, heappush
 from operator import attrgetter
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 from .closures import root
 from .devices import array_module, as_array, is_writeable
+from .dtypes import is_floating
 from .errors import (  # fmt: skip
     ArgumentError,
     DeviceError,
@@ -24,18 +42,166 @@ from .errors import (  # fmt: skip
     RangeError,
     ShapeError,
 )
-from .higher_order import Replay
+from .frames import is_library, where
 from .hooks import run_hooks
-from .modes import backward_scope, modes, set_grad_enabled
-from .node import Node, ResultEdge, needed_only, producer, raise_freed
+from .modes import BACKWARD, Scope, current_modes, current_scope
 from .sums import unbroadcast
-from .tensor import Tensor, as_tensor_like
-from .versions import bump_version, check_versions, modifications
+from .tensor import Tensor, as_tensor_like, new_tensor
+from .versions import VersionCounter, bump_version, check_versions, modifications, version_of
+
+if TYPE_CHECKING:
+    from .higher_order import Recorded
 
 FAILURES = (ValueError, TypeError, IndexError, AttributeError)  # of a gradient function
 Seeds = list[tuple[Any, Any]]  # (edge, the gradient that the walk starts with there)
+
+node_numbers = itertools.count()  # nodes are numbered in the order in which they are made
+
+
+# ---------------------------------------------------------------- the graph
+
+
+class Node:
+    """One recorded operation: `op` applied to `edges` with `settings`, called at `source`.
+
+    `gradients` is a tuple of functions g -> gradient, one for each edge (None where none is needed), or one
+    function (g, needs) -> gradients; None once freed. `shape`, `version` and `result` (a weak reference to
+    the tensor) describe its result; each is a list if there are several results.
+    """
+
+    shape: Any
+    result: Any
+    version: Any
+
+    __slots__ = (
+        "__weakref__", "edges", "gradients", "hooks", "needs", "number", "op", "recorded_at", "result",
+        "scope", "settings", "shape", "source", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        op: Recorded,
+        settings: dict[str, Any],
+        edges: Sequence[Any],
+        needs: Sequence[bool],
+        gradients: Any,
+        result: Tensor | tuple[Tensor, ...],
+    ) -> None:
+        self.op: Any = op
+        self.settings = settings
+        self.edges = edges
+        self.needs = needs
+        self.gradients = gradients
+        self.number = next(node_numbers)
+        frame = sys._getframe(2)  # what called the op
+        while is_library[frame.f_code.co_filename] and frame.f_back is not None:
+            frame = frame.f_back
+        self.source = frame.f_code, frame.f_lasti  # the user's line: cheap to take, see `where`
+        self.scope = current_scope.get()
+        self.recorded_at = modifications.count
+        self.hooks: dict[int, Callable] | None = None
+        if isinstance(result, tuple):
+            self._attach_all(result)
+            return
+        result._requires_grad = True
+        result.node = self
+        self.shape = result.array.shape
+        self.result = weakref.ref(result)
+        self.version = result.version
+
+    def _attach_all(self, results: Sequence[Tensor]) -> None:
+        """Make this the node of several results; integer results have no gradient."""
+        self.shape = [x.shape for x in results]
+        self.result = [weakref.ref(x) for x in results]
+        self.version = [version_of(x) for x in results]
+        for i, x in enumerate(results):
+            if is_floating(x.dtype):
+                x._requires_grad = True
+                x.node = ResultEdge(self, i)
+
+    def __repr__(self) -> str:
+        return f"{self.op.name} (recorded at {where(self.source)})"
+
+
+class ResultEdge:
+    """The edge to result number `index` of a node with several results."""
+
+    __slots__ = ("hooks", "index", "node")
+
+    def __init__(self, node: Node, index: int) -> None:
+        self.node = node
+        self.index = index
+        self.hooks: dict[int, Callable] | None = None
+
+    @property
+    def op(self) -> Any:
+        return self.node.op
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.node.shape[self.index]
+
+    @property
+    def version(self) -> VersionCounter:
+        return self.node.version[self.index]
+
+    @version.setter
+    def version(self, version: VersionCounter) -> None:
+        self.node.version[self.index] = version
+
+    def __repr__(self) -> str:
+        return repr(self.node)
+
+
+def needed_only(gradients: tuple, needs: Sequence[bool]) -> tuple:
+    """The gradient functions that are needed; the memory of the others can be freed."""
+    kept = list(gradients)
+    for i, needed in enumerate(needs):
+        if not needed:
+            kept[i] = None
+    return tuple(kept)
+
+
+def producer(edge: Any) -> Any:
+    """The node that an edge refers to, or the leaf itself."""
+    return edge.node if type(edge) is ResultEdge else edge
+
+
+def requires_grad(edge: Any) -> bool:
+    """Whether a gradient flows along `edge`: to a node's result, or to a leaf that requires one."""
+    return type(edge) is Node or type(edge) is ResultEdge or getattr(edge, "requires_grad", False)
+
+
+def tensor_of(edge: Any) -> Any:
+    """The tensor (or constant) that an edge refers to, or None if it no longer exists."""
+    if type(edge) is Node:
+        return edge.result()
+    if type(edge) is ResultEdge:
+        return edge.node.result[edge.index]()
+    return edge
+
+
+def set_tensor(edge: Any, tensor: Any) -> None:
+    """Let an edge refer (weakly) to `tensor`."""
+    if type(edge) is ResultEdge:
+        edge.node.result[edge.index] = weakref.ref(tensor)
+    else:
+        edge.result = weakref.ref(tensor)
+
+
+def raise_freed(node: Node) -> NoReturn:
+    raise GraphError(
+        f"backward reached {node} a second time, but the first backward freed it.\n"
+        f"Compute the loss again for each backward(), and .detach() a state that is carried over from the "
+        f"step before (h = h.detach()). To walk the same graph twice, pass retain_graph=True to the first."
+    )
+
+
 # (node, its gradient, which inputs need one) -> the gradient of each input, None where none is needed
 Pull = Callable[[Node, Any, Sequence[bool]], Sequence[Any]]
+
+
+# ---------------------------------------------------------------- the backward pass
 
 
 def backward(
@@ -60,7 +226,7 @@ def backward(
     seed = seed_of(tensor, gradient, create_graph)
     wanted = None if inputs is None else leaves_only(inputs)
     retain = create_graph if retain_graph is None else retain_graph
-    with set_grad_enabled(bool(create_graph)), backward_scope():
+    with backward_modes(bool(create_graph)):
         propagate([seed], retain, create_graph).accumulate(wanted)
 
 
@@ -73,16 +239,37 @@ def propagate(
     return sums
 
 
+@contextmanager
+def backward_modes(records: bool, of: Scope | None = None, **others: Any) -> Iterator[None]:
+    """Sets grad mode and other modes, and marks what is recorded as the gradient of the scope `of`.
+
+    If such a scope is open already (a definition's gradient takes a gradient itself), it is kept.
+    """
+    before = current_modes.get()
+    outer = current_scope.get()
+    current_modes.set(before.replaced(grad_enabled=records, **others))
+    if outer is None or outer.part is not BACKWARD or of not in (None, outer):
+        scope = Scope()
+        scope.part, scope.parent = BACKWARD, of
+        current_scope.set(scope)
+    try:
+        yield
+    finally:
+        current_modes.set(before)
+        current_scope.set(outer)
+
+
 def pull_of(create_graph: bool) -> Pull:
     """How gradients pass through a node: as arrays, or as Tensors with a graph (create_graph)."""
-    return Replay().pull if create_graph else pull_arrays
+    rebuilt: dict[Any, Tensor] = {}  # see `Recorded.replay`
+    return (lambda node, g, needs: node.op.replay(node, g, needs, rebuilt)) if create_graph else pull_arrays
 
 
 def walk_back(
     sums: GradientSums, pull: Pull, retain_graph: bool = False, only: Collection[Node] | None = None
 ) -> None:
     """Carry the gradients in `sums` back, from the latest node to the first, or only through some nodes."""
-    if modes.observers:
+    if current_modes.get().observers:
         pull = with_observers(pull)
     totals, waiting = sums.totals, sums.waiting
     while waiting:
@@ -206,14 +393,15 @@ class GradientSums:
         if edge in self.owned:
             self.owned.discard(edge)  # a second request for the same edge gets a copy
             return Tensor(g)
-        return Tensor(array_module(g).array(g))
+        return Tensor(copied(g))
 
     def accumulate(self, wanted: Collection[Any] | None = None) -> None:
         """Add the gradient of each leaf (or each `wanted` one) to its `.grad`, once the walk is done."""
         for edge, g in list(self.of_leaves(wanted)):
-            grad = edge.grad
+            grad = edge._grad
             if grad is None and self.are_arrays:
-                edge._grad = Tensor(g if edge in self.owned else g.copy())
+                is_ours = edge in self.owned and not isinstance(g, np.generic)
+                edge._grad = new_tensor(g if is_ours else copied(g))
             elif grad is None:
                 edge._grad = g.clone()
             elif grad.shape != edge.shape:
@@ -233,6 +421,11 @@ class GradientSums:
             else:
                 bump_version(grad, "backward")
                 grad.array += g
+
+
+def copied(g: Any) -> Any:
+    """A copy of an array; NumPy's scalar becomes an array."""
+    return np.array(g) if isinstance(g, np.generic) else g.copy()
 
 
 def leaves_only(inputs: Any) -> set[Any]:
@@ -275,7 +468,7 @@ def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
 
 def with_observers(pull: Pull) -> Pull:
     """`pull`, which also shows observers what each node sends to its inputs."""
-    observers = modes.observers
+    observers = current_modes.get().observers
 
     def pull_and_show(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
         found = [_as_array(gradient) for gradient in pull(node, g, needs)]
@@ -309,7 +502,7 @@ def _explain_gradient(node: Node, error: Exception) -> NoReturn:
 
 def seed_of(tensor: Tensor, gradient: Any, create_graph: bool) -> tuple[Any, Any]:
     """The (edge, gradient) to start from, checked: an array, or a Tensor with create_graph."""
-    if not tensor.requires_grad:
+    if not tensor._requires_grad:
         raise GraphError(
             f"a tensor of shape {tensor.shape} has no gradient: nothing it was computed from requires one.\n"
             f"Set requires_grad=True on a leaf before computing, and do not compute under no_grad()."
@@ -320,7 +513,9 @@ def seed_of(tensor: Tensor, gradient: Any, create_graph: bool) -> tuple[Any, Any
                 f"backward() needs a tensor of one element, got shape {tensor.shape}.\n"
                 f"Reduce it (`.sum()`, `.mean()`), or pass gradient= of that shape."
             )
-        start = Tensor(array_module(tensor.array).ones(tensor.shape, tensor.dtype))
+        array = tensor.array
+        library = np if type(array) is np.ndarray else array_module(array)
+        start = new_tensor(library.ones(array.shape, array.dtype))
     else:
         start = as_tensor_like(gradient, tensor).to(tensor.dtype)
         if start.shape != tensor.shape:
@@ -334,6 +529,6 @@ def seed_of(tensor: Tensor, gradient: Any, create_graph: bool) -> tuple[Any, Any
                 f"Move the gradient: .to({tensor.device!r})."
             )
     g = start if create_graph else start.array
-    for observer in modes.observers:
+    for observer in current_modes.get().observers:
         observer.on_backward_start(tensor, g)
     return (tensor if tensor.node is None else tensor.node), g

@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 from . import random
+from .backward import Node, node_numbers, producer, requires_grad, set_tensor, tensor_of
 from .errors import GraphError
 from .grad import propagate_to
+from .higher_order import Recorded
 from .modes import Switch, enable_grad, modes
-from .node import Node, Recorded, node_numbers, producer, requires_grad, set_tensor, tensor_of
 from .tensor import Tensor, same_memory, snapshot
 from .trees import fill, leaves, map_leaves, structure
 

@@ -15,19 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
-from .call import make_callable
+from .backward import node_numbers
 from .checkpointing import edges_outside
 from .costs import Flops, one_each
 from .devices import is_array
 from .dtypes import is_floating
 from .errors import OptionError
 from .grad import grad, propagate_to
-from .half import compute_in_float32, half_of, pull_in_float32
 from .kernels import kernel as register_kernel
 from .modes import Switch, modes
-from .node import node_numbers
 from .observers import unobserved
-from .op import About, Op, with_gradients
+from .op import About, Op, make_callable, with_gradients
 from .registry import ops
 from .tensor import Tensor
 from .user_rules import apart, check_rule_signature, is_users
@@ -42,15 +40,14 @@ class Composite(Op):
             check_rule_signature(definition)
         super().__init__(name, self.run_definition, definition, floating=True, **about)
         self.definition: Callable = definition
-        self.exact_in_half = True  # `run_definition` handles 16 bits
+        self.exact_in_half = self.exact_on_gpu = False  # only its kernels may get 16 bits
         if kernel is not None:
             register_kernel(self)(kernel)
 
     def run_definition(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
         """Value and gradients from the definition, on a separate graph: used as the rule."""
-        half = half_of(arrays)
-        if half is not None:
-            return compute_in_float32(self.run_definition, half, arrays, settings)
+        if any(isinstance(a, Tensor) for a in arrays):
+            return self.run_on_tensors(arrays, settings)
         inputs = [Tensor(a, requires_grad=is_floating(a.dtype)) if is_array(a) else a for a in arrays]
         first = next(node_numbers)
         with Switch(modes, "autocast_dtype", None), unobserved():
@@ -91,25 +88,22 @@ class Composite(Op):
                 f"argument.\nMake it an argument before the `/`, or use x.detach()."
             )
 
-    def pull_tensors(
-        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
-    ) -> Sequence[Any]:
-        if half_of(inputs) is None:
-            return self.pull_by_definition(inputs, settings, needs, g)
-        return pull_in_float32(self.pull_by_definition, inputs, settings, needs, g)
-
-    def pull_by_definition(
-        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
-    ) -> Sequence[Any]:
-        """`pull_tensors` by the definition: run it on aliases of the inputs, and walk back to those."""
-        aliases = [ops["alias"].call(x) if needed else x for x, needed in zip(inputs, needs, strict=True)]
+    def run_on_tensors(self, inputs: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
+        """The same for a higher derivative: on aliases of the inputs, where the walk back ends."""
+        aliases = [ops["alias"].call(x) if getattr(x, "requires_grad", False) else x for x in inputs]
         value = self.definition(*aliases, **settings)
-        values, gs = (value, g) if type(value) is tuple else ([value], [g])
-        seeds = [(v.node, g) for v, g in zip(values, gs, strict=True) if v.requires_grad and g is not None]
-        edges = [x.node if needed else None for x, needed in zip(aliases, needs, strict=True)]
-        wanted = [edge for edge in edges if edge is not None]
-        found, _ = propagate_to(wanted, seeds, True, True, ends=wanted)
-        return [found.get(edge) for edge in edges]
+
+        def gradients(g: Any, needs: Sequence[bool]) -> list[Any]:
+            values, gs = (value, g) if type(value) is tuple else ([value], [g])
+            seeds = [
+                (v.node, g) for v, g in zip(values, gs, strict=True) if v.requires_grad and g is not None
+            ]
+            edges = [x.node if needed else None for x, needed in zip(aliases, needs, strict=True)]
+            wanted = [edge for edge in edges if edge is not None]
+            found, _ = propagate_to(wanted, seeds, True, True, ends=wanted)
+            return [found.get(edge) for edge in edges]
+
+        return value, gradients
 
 
 def composite(
@@ -129,6 +123,6 @@ def composite(
 
     def make(definition: Callable) -> Callable:
         op = Composite(definition.__name__, definition, kernel, promotes=promotes, flops=flops, **about)
-        return with_gradients(make_callable(op, definition), op)
+        return with_gradients(make_callable(op), op)
 
     return make if definition is None else make(definition)

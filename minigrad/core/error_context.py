@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .backward import producer
 from .closures import arrays_in
 from .devices import device_of
 from .errors import (
@@ -25,7 +25,6 @@ from .errors import (
     counted,
 )
 from .frames import is_library
-from .node import producer
 from .tensor import Tensor
 from .trees import leaves
 
@@ -68,13 +67,19 @@ def raise_unknown_arguments(name: str, unknown: Sequence[str], known: Iterable[s
     raise SignatureError(f"{name}() got an unexpected keyword argument {what}.\n{takes}")
 
 
+def signature_of(function: Callable) -> inspect.Signature:
+    """A function's signature without `self`."""
+    signature = inspect.signature(function)
+    parameters = [p for p in signature.parameters.values() if p.name != "self"]
+    return signature.replace(parameters=parameters, return_annotation=signature.empty)
+
+
 def signature_text(function: Callable) -> str:
     """A function's signature without types."""
-    signature = inspect.signature(function)
+    signature = signature_of(function)
     kinds = lambda p: p.POSITIONAL_OR_KEYWORD if p.kind is p.POSITIONAL_ONLY else p.kind  # by name, too
-    declared = [p for p in signature.parameters.values() if p.name != "self" and p.kind is not p.VAR_KEYWORD]
-    shown = [p.replace(annotation=p.empty, kind=kinds(p)) for p in declared]
-    return str(signature.replace(parameters=shown, return_annotation=signature.empty))
+    declared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    return str(signature.replace(parameters=[p.replace(annotation=p.empty, kind=kinds(p)) for p in declared]))
 
 
 def raise_with_context(
@@ -87,60 +92,40 @@ def raise_with_context(
     """Raise an error of NumPy or Python in the user's terms."""
     if isinstance(error.__cause__, MinigradError):  # NumPy wrapped one of ours
         raise add_context(error.__cause__, name, inputs, settings) from None
-    said = " ".join(str(error).split()).rstrip(".")
-    if type(error) is TypeError and is_signature_error(said):
-        callee = said.partition("()")[0]
-        if "." in callee and function is not None and callee.rpartition(".")[2] != function.__name__:
-            raise SignatureError(
-                f"{name}: {said}.\nThe library calls {callee}: an overriding method must take the "
-                f"same arguments."
-            ) from None
-        takes = f"It takes {signature_text(function)}." if function else "Look at help(...)."
-        said = re.sub(r"^\S*\(\)", "", said).strip()
-        raise SignatureError(f"{name}() {said}.\n{takes}") from None
-    if other := re.match("'(list|tuple|dict|set|str|int|float|bool)' object has no attribute", said):
-        said = f"expected a tensor, got {'an' if other[1] == 'int' else 'a'} {other[1]}"
+    if type(error) is TypeError and function is not None:
+        try:
+            signature_of(function).bind(*inputs, **settings)
+        except TypeError as mismatch:
+            takes = signature_text(function)
+            raise SignatureError(f"{name}(): {mismatch}.\nIt takes {takes}.") from None
     arrays = arrays_in([unwrap(x) for x in (*inputs, *settings.values())])
     places = list(dict.fromkeys(map(device_of, arrays)))
-    if len(places) > 1:
-        raise add_context(
-            DeviceError(
-                f"on different devices: {' and '.join(places)}.\n"
-                f"Move all to one, x.to({places[0]!r}) or x.to({places[1]!r})."
-            ),
-            name,
-            inputs,
-            settings,
-        ) from error
-    if isinstance(error, IndexError) and said in ("tuple index out of range", "list index out of range"):
-        said = _missing_axis((*inputs, *settings.values()))  # a rule read x.shape[dim]
     kind: type[MinigradError] = ShapeError
-    if isinstance(error, TypeError | AttributeError):
+    said = " ".join(str(error).split()).rstrip(".")
+    if len(places) > 1:
+        kind = DeviceError
+        said = f"on different devices: {' and '.join(places)}"
+        advice = f"Move all to one, x.to({places[0]!r}) or x.to({places[1]!r})."
+    elif isinstance(error, TypeError | AttributeError):
         kind = DtypeError
+        advice = _advice_on_types(inputs)
     elif isinstance(error, LookupError):
         kind = RangeError
+        advice = (
+            "Indices and axes count from 0, or from -1 at the end. Index with integers, slices, None, ..., "
+            "lists of positions or masks."
+        )
+        if said in ("tuple index out of range", "list index out of range"):  # a rule read x.shape[dim]
+            said, advice = _missing_axis((*inputs, *settings.values()))
     elif isinstance(error, MemoryError):
         kind = OutOfMemoryError
+        advice = "Use smaller shapes."
     elif isinstance(error, RecursionError):
         said = "an argument contains itself, or is nested too deeply"
-    raise add_context(kind(f"{said}.\n{_advice(kind, inputs, said)}"), name, inputs, settings) from error
-
-
-def _missing_axis(arguments: Sequence[Any]) -> str:
-    shapes = [tuple(x.shape) for x in leaves(arguments) if hasattr(x, "shape")]
-    if not shapes:
-        return "no tensors were passed"
-    fewest = min(shapes, key=len)
-    return f"the tensor of shape {fewest} does not have the required axis"
-
-
-def is_signature_error(said: str) -> bool:
-    """Whether Python rejected the arguments of a call."""
-    return bool(
-        re.search(
-            r"unexpected keyword|required (positional|keyword)|positional argument|multiple values", said
-        )
-    )
+        advice = "Check the arguments."
+    else:
+        advice = _advice_on_shapes(inputs)
+    raise add_context(kind(f"{said}.\n{advice}"), name, inputs, settings) from error
 
 
 def unwrap(x: Any) -> Any:
@@ -185,31 +170,27 @@ def describe(x: Any, depth: int = 4) -> str:
     return f"{x.dtype}{list(x.shape)}" if is_array else " ".join(reprlib.repr(x).split())
 
 
-def _advice(kind: type[MinigradError], inputs: Sequence[Any], said: str) -> str:
-    """Advice: what to look at, or which axes clash."""
-    if kind is RangeError:
-        if "of bounds" in said:
-            return "Indices and axes count from 0, or from -1 at the end."
-        if said == "no tensors were passed":
-            return "Pass at least one."
-        if "required axis" in said:
-            return "Add an axis (x.unsqueeze(0), x.reshape(1, -1)), or choose another one."
-        if "axis" in said:
-            return "Axes count from 0, or from -1 at the end."
-        return "Index with integers, slices, None, ..., lists of positions, or a mask of the axis's length."
-    if kind is OutOfMemoryError:
-        return "Use smaller shapes."
-    if said.startswith("expected a tensor, got a") or (
-        kind is DtypeError and any(isinstance(x, list | tuple) for x in inputs)
-    ):
+def _missing_axis(arguments: Sequence[Any]) -> tuple[str, str]:
+    shapes = [tuple(x.shape) for x in leaves(arguments) if hasattr(x, "shape")]
+    if not shapes:
+        return "no tensors were passed", "Pass at least one."
+    said = f"the tensor of shape {min(shapes, key=len)} does not have the required axis"
+    return said, "Add an axis (x.unsqueeze(0), x.reshape(1, -1)), or choose another one."
+
+
+def _advice_on_types(inputs: Sequence[Any]) -> str:
+    if any(isinstance(x, list | tuple) for x in inputs):
         return "Convert it with mg.tensor(...), which stacks lists of tensors and keeps their gradients."
-    if kind is DtypeError and any(x is None for x in inputs):
+    if any(x is None for x in inputs):
         return (
             "None is not a tensor. A `.grad` is None before backward(), after zero_grad(), and for a tensor "
             "that is not a leaf."
         )
-    if kind is DtypeError:
-        return "Look at the type and dtype of each argument."
+    return "Look at the type and dtype of each argument."
+
+
+def _advice_on_shapes(inputs: Sequence[Any]) -> str:
+    """Which axes clash."""
     shapes = [x.shape for x in inputs if hasattr(x, "shape")]
     if len(shapes) == 2:
         for axis, (n, m) in enumerate(zip(reversed(shapes[0]), reversed(shapes[1]), strict=False), 1):

@@ -7,10 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from .backward import GradientSums, Pull, Seeds, nodes_behind, pull_of, seed_of, walk_back
+from .backward import (
+    GradientSums,
+    Node,
+    Pull,
+    ResultEdge,
+    Seeds,
+    backward_modes,
+    nodes_behind,
+    producer,
+    pull_of,
+    raise_freed,
+    requires_grad,
+    seed_of,
+    walk_back,
+)
 from .errors import DtypeError, GraphError, OptionError
-from .modes import backward_scope, set_grad_enabled
-from .node import Node, ResultEdge, producer, raise_freed, requires_grad
 from .tensor import Tensor, constant
 
 
@@ -45,7 +57,7 @@ def grad(
     seeds = [seed_of(out, g, create_graph) for out, g in zip(outs, starts, strict=True)]
     edges = [x.node if x.node is not None else x for x in ins]
     retain = create_graph if retain_graph is None else retain_graph
-    with set_grad_enabled(create_graph), backward_scope():
+    with backward_modes(create_graph):
         found, sums = propagate_to(edges, seeds, retain, create_graph)
     unused = {edge: x for x, edge in zip(ins, edges, strict=True) if edge not in found}
     if unused and not allow_unused and not materialize_grads:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -54,52 +54,44 @@ def all_to_float32(g: Any) -> Any:
     return list(map(to_float32, g)) if type(g) is list else to_float32(g)
 
 
-def round_to_half(a: Any, dtype: np.dtype) -> Any:
-    """A floating array or NumPy scalar in a 16-bit dtype; anything else unchanged."""
-    return a.astype(dtype) if (is_array(a) or isinstance(a, np.generic)) and is_floating(a.dtype) else a
+def in_float32(rule: Callable, half: np.dtype, compares: bool = False) -> Callable:
+    """The rule of 16-bit arrays or Tensors, computed in float32; the value of arrays is rounded to `half`.
 
-
-def compute_in_float32(rule: Callable, dtype: np.dtype, arrays: Any, settings: dict[str, Any]) -> Any:
-    """A rule's value and gradients, computed in float32; the value is rounded to `dtype`.
-
-    A gradient is summed over broadcast axes, and rounded if its array has 16 bits.
+    A gradient is summed over broadcast axes, and rounded if its array has 16 bits. If the rule `compares`,
+    numbers are rounded, too.
     """
-    narrow = lambda a: round_to_half(a, dtype)
-    result = rule(*map(to_float32, arrays), **settings)
-    if result is None:  # a kernel that does not support these arrays
-        return None
-    value, gradients = result
-    if settings.get("dtype") is None:  # otherwise the rule chose it
-        value = tuple(map(narrow, value)) if type(value) is tuple else narrow(value)
-    if gradients is None:
-        return value, None
-    forms = [(a.shape, a.dtype) if is_array(a) else None for a in arrays]
+
+    def narrow(a: Any) -> Any:
+        return a.astype(half) if (is_array(a) or isinstance(a, np.generic)) and is_floating(a.dtype) else a
 
     def fitted(part: Any, form: Any) -> Any:
         if part is None or form is None:
             return part
-        part = unbroadcast(part, form[0])
-        return round_to_half(part, form[1]) if form[1] in HALF else part
+        shape, dtype = form
+        part = unbroadcast(part, shape)
+        return part.astype(dtype) if dtype in HALF and is_floating(part.dtype) else part
 
-    if type(gradients) is tuple:
-        return value, tuple(
-            f and (lambda g, f=f, form=form: fitted(f(to_float32(g)), form))
-            for f, form in zip(gradients, forms, strict=True)
-        )
-    return value, lambda g, needs: tuple(map(fitted, gradients(all_to_float32(g), needs), forms))
+    def compute(*arrays: Any, **settings: Any) -> Any:
+        if compares:
+            with np.errstate(over="ignore"):
+                arrays = tuple([float(half.type(a)) if type(a) in (int, float) else a for a in arrays])
+        result = rule(*map(to_float32, arrays), **settings)
+        if result is None:  # a kernel that does not support these arrays
+            return None
+        value, gradients = result
+        if settings.get("dtype") is None:  # otherwise the rule chose it
+            value = tuple(map(narrow, value)) if type(value) is tuple else narrow(value)
+        if gradients is None:
+            return value, None
+        forms = [(x.shape, x.dtype) if is_array(x) or isinstance(x, Tensor) else None for x in arrays]
+        if type(gradients) is tuple:
+            return value, tuple(
+                f and (lambda g, f=f, form=form: fitted(f(to_float32(g)), form))
+                for f, form in zip(gradients, forms, strict=True)
+            )
+        return value, lambda g, needs: tuple(map(fitted, gradients(all_to_float32(g), needs), forms))
 
-
-def pull_in_float32(
-    pull: Callable, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
-) -> Sequence[Any]:
-    """The same for an op's `pull_tensors`, whose inputs and gradients are Tensors."""
-    found = pull(list(map(to_float32, inputs)), settings, needs, all_to_float32(g))
-    rounded = []
-    for x, part in zip(inputs, found, strict=True):
-        if part is not None and isinstance(x, Tensor) and x.dtype in HALF:
-            part = unbroadcast(part, x.shape).astype(x.dtype)
-        rounded.append(part)
-    return rounded
+    return compute
 
 
 def round_once(
@@ -113,8 +105,6 @@ def round_once(
     `autocast` attribute.
     """
     products = products or precision == "lower"
-    names = list(inspect.signature(function).parameters)
-    place = names.index("dtype") if "dtype" in names else sys.maxsize
 
     @wraps(function)
     def compute(*args: Any, **settings: Any) -> Any:
@@ -133,6 +123,8 @@ def round_once(
             wide_settings["dtype"] = None
         with Switch(modes, "autocast_dtype", None):
             result = function(*wide_args, **wide_settings)
+        names = list(inspect.signature(function).parameters)
+        place = names.index("dtype") if "dtype" in names else sys.maxsize
         if wide_settings.get("dtype") is not None or (len(args) > place and args[place] is not None):
             return result  # in the dtype that the user chose
         if is_cast and precision == "float32":

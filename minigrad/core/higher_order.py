@@ -2,67 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from .backward import (
+    Node,
+    ResultEdge,
+    backward_modes,
+    producer,
+    raise_freed,
+    requires_grad,
+    set_tensor,
+    tensor_of,
+)
 from .errors import GraphError
-from .modes import Switch, backward_scope, enable_grad, modes
-from .node import Node, ResultEdge, producer, raise_freed, requires_grad, set_tensor, tensor_of
-from .observers import unobserved
 from .tensor import Tensor
 from .versions import check_versions, modifications
 
 
-class Replay:
-    """Pulls gradients that are Tensors with a graph; `rebuilt` holds recomputed results.
+class Recorded:
+    """The base class of a node's `op`: an `Op`, or a checkpoint or boundary that runs a user's function.
 
-    Autocast is off, as it chose the inputs' dtypes already: the gradient of a float32 product is float32.
+    First derivatives do not use it, as the node holds its gradient functions. Higher derivatives call the two
+    methods. The attributes say how it is drawn and described, see `About`.
     """
 
-    def __init__(self) -> None:
-        self.rebuilt: dict[Any, Tensor] = {}
+    name: str
+    public_name: str
+    runs_user_code = False  # observers see it when it runs again
+    view = False
+    casts = False
+    definition: Callable | None = None
+    samples: Any = None
+    flops: Any = None
+    latex: tuple[str | None, ...] = ()
+    family = "other"
+    sign = advice = gradient_advice = ""
 
-    def pull(self, node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
-        """The gradients of a node's inputs, given the gradient `g` of its result, as Tensors."""
+    def pull_tensors(
+        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
+    ) -> Sequence[Any]:
+        """The gradients of the inputs, as Tensors with a graph."""
+        raise NotImplementedError
+
+    def rebuild(self, arrays: list[Any], settings: dict[str, Any]) -> Any:
+        """Recompute the result (a tuple if there are several) from `arrays`, when it no longer exists."""
+        raise NotImplementedError
+
+    def replay(self, node: Node, g: Any, needs: Sequence[bool], rebuilt: dict[Any, Tensor]) -> Sequence[Any]:
+        """The gradients of a node's inputs, given the gradient `g` of its result, as Tensors.
+
+        `rebuilt` holds results recomputed in this backward pass. Autocast is off, as it chose the inputs'
+        dtypes already: the gradient of a float32 product is float32.
+        """
         if node.gradients is None:
             raise_freed(node)
         if node.recorded_at != modifications.count:
             check_versions(node, needs, replayed=True)
-        inputs = [self._tensor_of(edge) for edge in node.edges]
+        inputs = [rebuilt_tensor(edge, rebuilt) for edge in node.edges]
         # observers see users' functions, not the inside of a rule
-        paused = nullcontext() if node.op.runs_user_code else unobserved()
-        with enable_grad(), Switch(modes, "autocast_dtype", None), backward_scope(node.scope), paused:
-            gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
+        paused = {} if self.runs_user_code else {"observers": ()}
+        with backward_modes(True, node.scope, autocast_dtype=None, **paused):
+            gradients = self.pull_tensors(inputs, node.settings, needs, g)
         return [gradient if needed else None for gradient, needed in zip(gradients, needs, strict=True)]
 
-    def _tensor_of(self, edge: Any) -> Any:
-        """The edge's tensor, recomputed if it no longer exists."""
-        if edge is None:
-            return None
-        rebuilt = self.rebuilt
-        stack = [edge]
-        while stack:
-            top = stack[-1]
-            if top in rebuilt or tensor_of(top) is not None:
-                stack.pop()
-                continue
-            node = producer(top)
-            if node.gradients is None:
-                raise_freed(node)
-            missing = [
-                e for e in node.edges if requires_grad(e) and e not in rebuilt and tensor_of(e) is None
-            ]
-            if missing:
-                stack.extend(missing)
-                continue
-            check_unchanged(node, top)
-            inputs = [rebuilt[e] if requires_grad(e) and e in rebuilt else tensor_of(e) for e in node.edges]
-            arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
-            made = node.op.rebuild(arrays, node.settings)
-            rebuilt[top] = replacement_tensor(top, made[top.index] if type(top) is ResultEdge else made)
+
+def rebuilt_tensor(edge: Any, rebuilt: dict[Any, Tensor]) -> Any:
+    """The edge's tensor, recomputed if it no longer exists."""
+    if edge is None:
+        return None
+    stack = [edge]
+    while stack:
+        top = stack[-1]
+        if top in rebuilt or tensor_of(top) is not None:
             stack.pop()
-        return rebuilt[edge] if requires_grad(edge) and edge in rebuilt else tensor_of(edge)
+            continue
+        node = producer(top)
+        if node.gradients is None:
+            raise_freed(node)
+        missing = [e for e in node.edges if requires_grad(e) and e not in rebuilt and tensor_of(e) is None]
+        if missing:
+            stack.extend(missing)
+            continue
+        check_unchanged(node, top)
+        inputs = [rebuilt[e] if requires_grad(e) and e in rebuilt else tensor_of(e) for e in node.edges]
+        arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
+        made = node.op.rebuild(arrays, node.settings)
+        rebuilt[top] = replacement_tensor(top, made[top.index] if type(top) is ResultEdge else made)
+        stack.pop()
+    return rebuilt[edge] if requires_grad(edge) and edge in rebuilt else tensor_of(edge)
 
 
 def replacement_tensor(edge: Any, array: Any) -> Tensor:

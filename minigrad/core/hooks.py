@@ -9,8 +9,7 @@ from typing import Any
 
 from .errors import DtypeError, GraphError, ShapeError
 from .modes import enable_grad, no_grad
-from .node import RETAINS_GRAD
-from .tensor import Tensor, as_tensor
+from .tensor import RETAINS_GRAD, Tensor, as_tensor
 
 hook_numbers = itertools.count()  # hooks run in the order of registration
 

@@ -1,19 +1,54 @@
-"""The modes that change how operations run: grad mode, fused kernels, autocast, scopes, observers.
+"""The modes that change how operations run: grad mode, fused kernels, autocast, observers; and scopes.
 
-Each thread has its own `modes`. A `Switch` changes one, for a `with` block or a decorated function, and
-restores it afterwards.
+Each thread and each asynchronous task has its own. A `Switch` changes one, for a `with` block or a decorated
+function, and restores it afterwards.
 """
 
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 from .errors import DtypeError, OptionError
 from .generator_context import within
+
+
+@dataclass(slots=True)
+class Modes:
+    """How operations run: an object is replaced, never changed."""
+
+    grad_enabled: bool = True  # whether operations are recorded for backward()
+    fused: bool = True  # whether ops run their kernels, or their rules and readable definitions
+    autocast_dtype: Any = None  # the dtype of matrix products, see `precision`
+    observers: tuple[Any, ...] = ()  # see `observers`
+    data_moves: bool = False  # whether CPU data moves to the GPU of other inputs
+
+    def replaced(self, **changes: Any) -> Modes:
+        """These modes with some changes."""
+        new = Modes(self.grad_enabled, self.fused, self.autocast_dtype, self.observers, self.data_moves)
+        for name, value in changes.items():
+            setattr(new, name, value)
+        return new
+
+
+current_modes = ContextVar("modes", default=Modes())  # noqa: B039
+
+
+class _Modes:
+    """The current modes as attributes, which can be set."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(current_modes.get(), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        current_modes.set(current_modes.get().replaced(**{name: value}))
+
+
+modes = _Modes()
 
 
 class Scope:
@@ -29,19 +64,7 @@ class Scope:
 
 
 BACKWARD = object()
-
-
-class _Modes(threading.local):
-    def __init__(self) -> None:
-        self.grad_enabled = True  # whether operations are recorded for backward()
-        self.fused = True  # whether ops run their kernels, or their rules and readable definitions
-        self.autocast_dtype: Any = None  # the dtype of matrix products, see `precision`
-        self.scope: Scope | None = None  # the current part of the program
-        self.observers: tuple[Any, ...] = ()  # see `observers`
-        self.data_moves = False  # whether CPU data moves to the GPU of other inputs
-
-
-modes = _Modes()
+current_scope: ContextVar[Scope | None] = ContextVar("scope", default=None)
 
 
 class Switch:
@@ -66,9 +89,15 @@ class Switch:
         """What to set; a subclass may derive it from the current value."""
         return self.value
 
+    def _read(self) -> Any:
+        return getattr(self.state, self.name)
+
+    def _write(self, value: Any) -> None:
+        setattr(self.state, self.name, value)
+
     def _set(self) -> None:
-        self.before.append(getattr(self.state, self.name))
-        setattr(self.state, self.name, self._new_value(self.before[-1]))
+        self.before.append(self._read())
+        self._write(self._new_value(self.before[-1]))
 
     def __enter__(self) -> Any:
         if not self.is_set:  # `with set_grad_enabled(False):` is set when it is constructed
@@ -79,7 +108,7 @@ class Switch:
     def __exit__(self, *exc: object) -> None:
         if not self.before:
             raise OptionError(f"__exit__ called before __enter__.\nWrite `with {type(self).__name__}():`.")
-        setattr(self.state, self.name, self.before.pop())
+        self._write(self.before.pop())
 
     def __call__(self, function: Callable) -> Callable:
         is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
@@ -163,37 +192,27 @@ class fused(Switch):
         return modes.fused
 
 
-class _ScopeSwitch(Switch):
-    def __init__(self, part: Any) -> None:
-        super().__init__(modes, "scope", part)
-
-    def _new_value(self, current: Scope | None) -> Scope | None:
-        scope = Scope()
-        scope.part = self.value
-        scope.parent = current
-        return scope
-
-
-class named_scope(_ScopeSwitch):
+class named_scope(Switch):
     """Operations recorded within `with named_scope("scores"):` form a group in graphs (jax.named_scope)."""
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
             raise OptionError(f"a scope's name must be a string, got {name!r}.\nWrite named_scope('scores').")
-        super().__init__(name)
+        super().__init__(current_scope, "", name)
+
+    def _read(self) -> Any:
+        return current_scope.get()
+
+    def _write(self, value: Any) -> None:
+        current_scope.set(value)
+
+    def _new_value(self, current: Scope | None) -> Scope:
+        return scope_of(self.value, current)
 
 
-class backward_scope(_ScopeSwitch):
-    """Marks what is recorded within it as the gradient of the scope `of`.
-
-    If such a scope is open already (a definition's gradient takes a gradient itself), it is kept.
-    """
-
-    def __init__(self, of: Scope | None = None) -> None:
-        super().__init__(BACKWARD)
-        self.of = of
-
-    def _new_value(self, current: Scope | None) -> Scope | None:
-        if current is not None and current.part is BACKWARD and self.of in (None, current):
-            return current
-        return super()._new_value(self.of)
+def scope_of(part: Any, parent: Scope | None) -> Scope:
+    """A new scope within `parent`."""
+    found = Scope()
+    found.part = part
+    found.parent = parent
+    return found

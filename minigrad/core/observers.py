@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .backward import Node
 from .modes import Switch, modes
-from .node import Node
 
 if TYPE_CHECKING:
     from .tensor import Tensor

@@ -18,6 +18,8 @@ Kernels registered on an op compute it faster (see `kernels`); `fused(False)` di
 All metadata of an op stands where it is defined, also for users' ops (see `About`): sample inputs for tests
 (`samples`), its gradients as formulas (`latex`, in terms of the upstream gradient g), its cost, what autocast
 does with it, how it is drawn, what to do when it produces a NaN. No other file lists ops by name.
+
+A call of an op has three parts: arrays and edges in; the rule, or a kernel; a node out (`make_callable`).
 """
 
 from __future__ import annotations
@@ -25,111 +27,153 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import Any, Literal, TypedDict, Unpack
+from functools import lru_cache, update_wrapper
+from typing import Any, Unpack
 
 import numpy as np
 
-from .arguments import accept_aliases
-from .call import make_callable
+from .arguments import accept_aliases, autocast, bind, operands, prepare
+from .backward import Node, needed_only
 from .costs import Flops, one_each
-from .devices import kind_of
-from .errors import OptionError
-from .half import compute_in_float32, half_of, pull_in_float32
+from .devices import as_array, kind_of, loaded
+from .dtypes import float32
+from .error_context import FOREIGN_ERRORS, add_context, raise_with_context
+from .errors import MinigradError
+from .half import half_of, in_float32
+from .higher_order import Recorded
 from .kernels import TakesKernels, kernels_for
-from .modes import modes
-from .node import Recorded
-from .registry import ops, registry
-from .tensor import Tensor
+from .modes import current_modes, named_scope
+from .registry import About, OpInfo, info_of, ops, registry
+from .tensor import Tensor, new_tensor
 from .user_rules import checked_rule
+from .versions import share_version
 
-__all__ = ["About", "Op", "OpInfo", "derived", "differentiable", "ops", "registry"]
-
-Latex = str | Sequence[str | None]
-Sampler = Callable[..., Sequence[Any]]  # inputs and settings to try an op with
+__all__ = ["About", "Op", "OpInfo", "derived", "differentiable", "info_of", "ops", "registry"]
 
 
-class About(TypedDict, total=False):
-    """The metadata of an op."""
+def differentiable(
+    rule: Callable | None = None,
+    *,
+    view: bool = False,
+    promotes: Any = True,
+    floating: bool = False,
+    casts: bool = False,
+    flops: Flops = one_each,
+    **about: Unpack[About],
+) -> Any:
+    """Turn a rule into an op: its value, and how a gradient flows back to each array.
 
-    samples: Sampler | None  # draws valid inputs (see `ops.samplers`)
-    latex: Latex  # the gradient of each array; in it y is the result where no array has that name
-    autocast: Literal["lower", "float32"] | None  # under autocast: in its dtype, in float32, or unchanged
-    # whether its rule gets 16-bit arrays instead of float32 ones (see `half`), as it does not round or
-    # handles them itself; "gpu": only on a GPU
-    exact_in_half: bool | Literal["gpu"]
-    compares: bool  # numbers are rounded to 16 bits before comparing, as in PyTorch
-    family: str  # its colour in drawings (`graph.colours.FAMILIES`); by default its module's `__family__`
-    sign: str  # shown after its name in drawings: "×"
-    public_name: str  # its public name, if not the function's
-    advice: str  # what to do if its result is not finite
-    gradient_advice: str  # what to do if its derivative is not finite
+    The rule gets NumPy arrays, and Tensors for higher derivatives: it computes with their operators,
+    or with `xp = namespace(x)`, which has the array API's names for both. It returns the value and a tuple of
+    functions of g, one per array (None: no gradient), or one function (g, needs) -> tuple.
+    Gradients are new arrays, or g or views of it, never arrays that the rule keeps.
 
+    `view`: the value may share memory with the first array. `promotes`: True if all arrays are cast to one
+    dtype, False if they keep theirs, or the positions of those that are cast. `floating`: integers become
+    float32. `casts`: it only changes the dtype. `about`: see About.
+    """
 
-def key_of(table: dict[str, OpInfo], name: str, source: Callable) -> str:
-    """The name, or `module.name` for a user's op that would shadow one of minigrad's."""
-    module = getattr(source, "__module__", None) or ""
-    taken = name in table and getattr(table[name].source, "__module__", "") != module
-    return f"{module}.{name}" if taken and not module.startswith("minigrad.") else name
+    def make(rule: Callable) -> Callable:
+        op = Op(
+            getattr(rule, "__name__", ""), rule, view=view, promotes=promotes, floating=floating,
+            casts=casts, flops=flops, **about,
+        )  # fmt: skip
+        return with_gradients(make_callable(op), op)
 
-
-class OpInfo:
-    """The metadata of a function. `call` is the public function."""
-
-    flops: Flops | None = None  # None for a derived function: its parts have theirs
-
-    def __init__(
-        self,
-        name: str,
-        source: Callable,
-        *,
-        samples: Sampler | None = None,
-        latex: Latex = (),
-        autocast: Literal["lower", "float32"] | None = None,
-        exact_in_half: bool | Literal["gpu"] = False,
-        compares: bool = False,
-        family: str | None = None,
-        sign: str = "",
-        public_name: str = "",
-        advice: str = "",
-        gradient_advice: str = "",
-    ) -> None:
-        if autocast not in ("lower", "float32", None):
-            raise OptionError(
-                f'autocast of {name} must be "lower", "float32" or None, got {autocast!r}.\nChoose one.'
-            )
-        self.name = name
-        self.source = source
-        self.samples = samples
-        self.latex = (latex,) if isinstance(latex, str) else tuple(latex)
-        self.autocast = autocast
-        self.compares = compares
-        self.exact_in_half = exact_in_half is True
-        self.exact_on_gpu = exact_in_half == "gpu"
-        self.family = family or getattr(source, "__globals__", {}).get("__family__", "other")
-        self.sign = sign
-        self.public_name = public_name or name
-        self.advice = advice
-        self.gradient_advice = gradient_advice
-        self.call: Callable = source
-        self.key = key_of(registry, name, source)
-        registry[self.key] = self
-
-    @cached_property
-    def parameters(self) -> tuple[inspect.Parameter, ...]:
-        return tuple(inspect.signature(self.source).parameters.values())
-
-    @property
-    def name_in_errors(self) -> str:
-        """Its public name as a function: slices, not x[…]."""
-        return self.public_name if self.public_name.isidentifier() else self.name
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__.lower()} {self.name}>"
+    return make if rule is None else make(rule)
 
 
-class Derived(OpInfo):
-    """A function that calls ops and has no rule."""
+def make_callable(op: Op) -> Callable:
+    """The function that users call, with the rule's name, signature and docstring."""
+    takes_numbers = op.promotes is True
+    takes_constants = op.key in ("add", "subtract", "multiply", "true_divide")
+    readable = accept_aliases(op.definition, in_float32=not op.kernel_takes_half) if op.definition else None
+
+    def call(*inputs: Any, **settings: Any) -> Any:
+        if settings or len(inputs) > op.arity:
+            inputs, settings = bind(op, inputs, settings)
+        mode = current_modes.get()
+        if mode.autocast_dtype is not None:
+            inputs = autocast(op, inputs)
+        if readable is not None and not mode.fused:
+            with named_scope(op.key):
+                return readable(*prepare(op, inputs, promotes=()), **settings)
+
+        # 1. arrays and edges in
+        records = mode.grad_enabled
+        arrays = []
+        edges = []
+        needs = []
+        half = None
+        is_float32 = not loaded
+        has_tensor = False
+        tensors: Sequence[Any] = inputs
+        for x in inputs:
+            if isinstance(x, Tensor):
+                has_tensor = True
+                array = x.array
+                arrays.append(array)
+                if records:
+                    edges.append(x.node or x)
+                    needs.append(x._requires_grad)
+                is_float32 = is_float32 and array.dtype is float32
+            else:
+                arrays.append(constant(x) if takes_constants and type(x) is float and x else x)
+                edges.append(x)
+                needs.append(False)
+                is_float32 = is_float32 and (x is None or (takes_numbers and type(x) in (float, int)))
+        if not (is_float32 and has_tensor):  # other dtypes and devices, lists, arrays
+            tensors, arrays, edges, needs, half = operands(op, inputs)
+
+        # 2. the rule
+        try:
+            if op.kernels or half is not None:
+                value, gradients = op.compute(arrays, settings, half)
+            else:
+                value, gradients = op.rule(*arrays, **settings)
+        except MinigradError as error:
+            add_context(error, op.name_in_errors, tensors, settings)
+            raise
+        except FOREIGN_ERRORS as error:
+            raise_with_context(op.name_in_errors, tensors, settings, error, op.source)
+        if type(value) is not np.ndarray:
+            if type(value) is tuple:
+                value = tuple(map(as_array, value))
+            else:
+                value = np.asarray(value) if isinstance(value, np.generic) else as_array(value)
+        for observer in mode.observers:
+            observer.on_result(op, arrays, settings, value, gradients)
+
+        # 3. a node out
+        result = tuple(map(Tensor, value)) if type(value) is tuple else new_tensor(value)
+        if records and gradients is not None and True in needs:
+            if False in needs and type(gradients) is tuple:
+                gradients = needed_only(gradients, needs)
+            Node(op, settings, edges, needs, gradients, result)  # which the result refers to
+        if op.view:
+            share_versions(tensors[0], result, op, settings)
+        return result
+
+    update_wrapper(call, op.source)
+    call.op = op  # type: ignore[attr-defined]
+    op.call = call
+    ops[op.key] = op
+    return call
+
+
+@lru_cache(256)
+def constant(x: float) -> np.ndarray:
+    """A number (not 0, which equals -0) as a float32 array: NumPy computes twice as fast with it."""
+    return np.array(x, float32)
+
+
+def share_versions(base: Tensor, result: Any, op: Op, settings: dict[str, Any]) -> None:
+    """Let the result of a view, or each of several, share the version counter of its base."""
+    if type(result) is not tuple:
+        share_version(base, result, op, settings)
+        return
+    for i, view in enumerate(result):
+        share_version(base, view, op, settings, i)
 
 
 class Op(OpInfo, Recorded, TakesKernels):
@@ -180,29 +224,23 @@ class Op(OpInfo, Recorded, TakesKernels):
     ) -> tuple[Any, Any]:
         """Value and gradients by the first kernel that supports the arrays, or by the rule.
 
-        `half`: the 16-bit dtype of the first array that has one. On a CPU, such arrays are computed in
-        float32; GPU kernels get them unchanged.
+        `half`: the 16-bit dtype of the first array that has one.
         """
-        if self.kernels and modes.fused:
-            kind = kind_of(arrays)
-            widens = kind == "cpu" and not self.kernel_takes_half
-            for kernel in kernels_for(self, kind):
-                if half is not None and widens:
-                    found = compute_in_float32(kernel, half, arrays, settings)
-                else:
-                    found = kernel(*arrays, **settings)
+        device = kind_of(arrays)
+        if self.kernels and current_modes.get().fused:
+            exact = self.kernel_takes_half or device != "cpu"
+            for kernel in kernels_for(self, device):
+                takes = kernel if half is None or exact else in_float32(kernel, half)
+                found = takes(*arrays, **settings)
                 if found is not None:
                     return found
-        if half is None or not self.widens(kind_of(arrays)):
-            return self.rule(*arrays, **settings)
-        if self.compares:
-            with np.errstate(over="ignore"):
-                arrays = [float(half.type(a)) if type(a) in (int, float) else a for a in arrays]
-        return compute_in_float32(self.rule, half, arrays, settings)
+        return self.rule_for(half, device)(*arrays, **settings)
 
-    def widens(self, device: str) -> bool:
-        """Whether the rule gets float32 instead of 16 bits on a kind of device."""
-        return not (self.exact_in_half or (self.exact_on_gpu and device != "cpu"))
+    def rule_for(self, half: np.dtype | None, device: str) -> Callable:
+        """The rule; for 16-bit arrays on a kind of device, it computes in float32 (see `half`)."""
+        if half is None or self.exact_in_half or (self.exact_on_gpu and device != "cpu"):
+            return self.rule
+        return in_float32(self.rule, half, self.compares)
 
     def rebuild(self, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
         return self.run(arrays, settings)[0]
@@ -210,51 +248,16 @@ class Op(OpInfo, Recorded, TakesKernels):
     def pull_tensors(
         self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
     ) -> Sequence[Any]:
+        """By the rule, which on Tensors returns gradient functions of Tensors."""
         arrays = [x.array for x in inputs if isinstance(x, Tensor)]
-        if half_of(arrays) is None or not self.widens(kind_of(arrays)):
-            return self.pull_by_rule(inputs, settings, needs, g)
-        return pull_in_float32(self.pull_by_rule, inputs, settings, needs, g)
-
-    def pull_by_rule(
-        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
-    ) -> Sequence[Any]:
-        """`pull_tensors` by the rule, which on Tensors returns gradient functions of Tensors."""
-        _, gradients = self.rule(*inputs, **settings)
+        _, gradients = self.rule_for(half_of(arrays), kind_of(arrays))(*inputs, **settings)
         if type(gradients) is tuple:
             return [f(g) if f and needed else None for f, needed in zip(gradients, needs, strict=True)]
         return gradients(g, needs)
 
 
-def differentiable(
-    rule: Callable | None = None,
-    *,
-    view: bool = False,
-    promotes: Any = True,
-    floating: bool = False,
-    casts: bool = False,
-    flops: Flops = one_each,
-    **about: Unpack[About],
-) -> Any:
-    """Turn a rule into an op: its value, and how a gradient flows back to each array.
-
-    The rule gets NumPy arrays, and Tensors for higher derivatives: it computes with their operators,
-    or with `xp = namespace(x)`, which has the array API's names for both. It returns the value and a tuple of
-    functions of g, one per array (None: no gradient), or one function (g, needs) -> tuple.
-    Gradients are new arrays, or g or views of it, never arrays that the rule keeps.
-
-    `view`: the value may share memory with the first array. `promotes`: True if all arrays are cast to one
-    dtype, False if they keep theirs, or the positions of those that are cast. `floating`: integers become
-    float32. `casts`: it only changes the dtype. `about`: see About.
-    """
-
-    def make(rule: Callable) -> Callable:
-        op = Op(
-            getattr(rule, "__name__", ""), rule, view=view, promotes=promotes, floating=floating,
-            casts=casts, flops=flops, **about,
-        )  # fmt: skip
-        return with_gradients(make_callable(op, rule), op)
-
-    return make if rule is None else make(rule)
+class Derived(OpInfo):
+    """A function that calls ops and has no rule."""
 
 
 def derived(function: Callable | None = None, **about: Unpack[About]) -> Any:
@@ -290,9 +293,3 @@ def with_gradients(function: Callable, op: OpInfo) -> Callable:
         title = f"Gradients of y = {op.name}({arrays}), where g is the gradient of y (in LaTeX):"
         function.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", title, *gradients])
     return function
-
-
-def info_of(function: Any) -> OpInfo | None:
-    """The metadata of a public function, if it is an op or derived from ops."""
-    found = getattr(function, "op", None) if inspect.isfunction(function) else None
-    return found if isinstance(found, OpInfo) else None

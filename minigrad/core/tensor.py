@@ -6,6 +6,7 @@ binds arithmetic and backward, other parts bind theirs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from functools import reduce
@@ -40,13 +41,15 @@ from .dtypes import (
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .frames import warn
 from .modes import modes
-from .node import RETAINS_GRAD, ResultEdge, producer
 from .versions import VersionCounter, share_version, version_of
 
 if TYPE_CHECKING:
     from .bound import Methods  # bound.pyi lists the operations, which are bound elsewhere
 else:
     Methods = object
+
+
+RETAINS_GRAD = sys.maxsize  # the number of retain_grad's hook, which runs after all others
 
 
 class Tensor(Methods):
@@ -207,7 +210,7 @@ class Tensor(Methods):
     def _check_leaf(self, what: str) -> None:
         if self.node is not None:
             raise GraphError(
-                f"only a leaf can be {what}, but this tensor was computed by {_op_name(self.node)}.\n"
+                f"only a leaf can be {what}, but this tensor was computed by {self.node.op.name}.\n"
                 f"Use .detach() or .clone()."
             )
 
@@ -215,7 +218,7 @@ class Tensor(Methods):
         place = "" if self.device == "cpu" else f"device='{self.device}'"
         array = on_cpu(self.array, "printing a tensor")
         if self.node is not None:
-            return printing.text(array, place, f"grad_fn=<{_op_name(self.node)}>")
+            return printing.text(array, place, f"grad_fn=<{self.node.op.name}>")
         return printing.text(array, place, "requires_grad=True" if self.requires_grad else "")
 
     # ------------------------------------------------------------ out of the library
@@ -246,6 +249,11 @@ class Tensor(Methods):
         return on_cpu(self.array, "tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if self._requires_grad and modes.grad_enabled:
+            raise GraphError(
+                "a NumPy array of a tensor that requires a gradient would lose the gradient.\n"
+                "Use x.numpy() for the numbers, mg.stack(tensors) instead of an array of several."
+            )
         if copy is False and self.device != "cpu":
             raise ValueError(f"a tensor on {self.device} cannot become a NumPy array without a copy")
         return np.array(on_cpu(self.array, "a NumPy array of a tensor"), dtype=dtype, copy=copy)
@@ -303,7 +311,7 @@ class Tensor(Methods):
         """The gradient accumulated by backward() for a leaf, or a tensor after `retain_grad()`; else None."""
         if self._grad is None and self.node is not None and not (self.node.hooks or {}).get(RETAINS_GRAD):
             warn(
-                f"this tensor has no .grad, as it is not a leaf: {producer(self.node)} computed it.\n"
+                f"this tensor has no .grad, as it is not a leaf: {self.node} computed it.\n"
                 f"Call .retain_grad() on it before backward(). A parameter stays a leaf if it is updated in "
                 f"place: `with mg.no_grad(): w -= lr * w.grad`, not `w = w - lr * w.grad`."
             )
@@ -370,10 +378,6 @@ def _check_grad(grad: Any, x: Tensor) -> None:
             f".grad of a {x.dtype} tensor on {x.device} cannot be {grad.dtype} on {grad.device}.\n"
             f"Assign grad.to(x)."
         )
-
-
-def _op_name(edge: Any) -> str:
-    return edge.node.op.name if isinstance(edge, ResultEdge) else edge.op.name
 
 
 def _array(value: Any) -> Any:

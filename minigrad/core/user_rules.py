@@ -1,29 +1,25 @@
 """Checks of users' rules when they run: what a rule returns, and what its gradients return.
 
-An error says what to write, at the call where the mistake is; `gradcheck` checks the numbers. After its
-gradients have passed a few times, a rule runs without checks, as the library's tested rules do.
+An error says what to write, at the call where the mistake is; `gradcheck` checks the numbers. The library's
+rules have tests instead.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial, wraps
-from types import CodeType, FunctionType
-from typing import Any, NoReturn
+from functools import partial, wraps
+from types import FunctionType
+from typing import Any
 
 import numpy as np
 
-from .closures import closure_of, holds, root
+from .closures import root
 from .devices import is_array
 from .errors import DtypeError, MinigradError, OptionError, ShapeError, counted
-from .modes import modes
-from .observers import unobserved
 from .tensor import Tensor
 
 TESTED = ("minigrad.", "minitransformer.")  # packages whose rules have tests
-PASSES = 3  # correct gradients before a rule is trusted
 RETURNS = (
     "Return `value, (gradient of x, gradient of y, ...)`: functions of g, or None where there is no gradient."
 )
@@ -44,48 +40,31 @@ def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
         return rule
     check_rule_signature(source)
     name = source.__name__
-    is_first = True
-    trusts: dict[Any, _Trust] = defaultdict(_Trust)  # by dtype
 
     @wraps(rule)
     def call(*arrays: Any, **settings: Any) -> Any:
-        nonlocal is_first
-        if modes.observers:  # they see a rule's results, not its inner steps
-            return _with_unobserved_gradients(_run_unobserved(call, *arrays, **settings))
-        trust = trusts[next((x.dtype for x in arrays if hasattr(x, "dtype")), None)]
-        if trust.passes >= PASSES and not settings and not _some_tensor(arrays):
-            result = rule(*arrays)
-            if result is None and rule is not source:
-                return None
-            value, gradients = _parts(name, result)
-            _check_value(name, value)
-            _check_count(name, gradients, arrays)
-            return (value if view else apart(value, arrays)), gradients
-        if _some_tensor(arrays):  # run again for a higher derivative
-            value, gradients = _parts(name, rule(*arrays, **settings))
-            return value, _checked_gradients(name, gradients, arrays, trust)
-        if settings:
+        of_tensors = any(isinstance(x, Tensor) for x in arrays)  # for a higher derivative
+        if not of_tensors:
             settings = {k: x.array if isinstance(x, Tensor) else x for k, x in settings.items()}
         try:
-            if is_first:
-                is_first = not any(is_array(x) and x.size for x in arrays)
-                result = _call_without_changes(name, rule, arrays, settings)
-            else:
-                result = rule(*arrays, **settings)
+            result = rule(*arrays, **settings)
         except MinigradError:
             raise
-        except (TypeError, ValueError, AttributeError) as error:
-            _raise_rule_error(name, error)
+        except (AttributeError, TypeError) as error:  # x.exp(), math.exp(x)
+            raise DtypeError(f"the rule of {name} failed: {str(error).rstrip('.')}.\n{COMPUTE}") from error
+        except ValueError as error:
+            raise ShapeError(
+                f"the rule of {name} failed: {str(error).rstrip('.')}.\n"
+                f"Look at the line of the rule that the traceback shows. Choose element by element with "
+                f"np.where(x > 0, a, b), not `if x > 0:`."
+            ) from error
         if result is None and rule is not source:
             return None
         value, gradients = _parts(name, result)
-        _check_value(name, value)
-        for function in gradients if type(gradients) is tuple else (gradients,):
-            if _some_tensor(closure_of(function)):
-                what = f"the rule of {name} keeps a Tensor for its gradient: it called an op of minigrad's"
-                raise OptionError(f"{what}.\n{COMPUTE}")
-        value = value if view else apart(value, arrays)
-        return value, _checked_gradients(name, gradients, arrays, trust)
+        if not of_tensors:
+            _check_value(name, value)
+            value = value if view else apart(value, arrays)
+        return value, _checked_gradients(name, gradients, arrays)
 
     return call
 
@@ -93,44 +72,6 @@ def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
 def is_users(rule: Any) -> bool:
     """Whether a rule, or the definition of a composite op, is not one of the library's."""
     return not (getattr(rule, "__module__", None) or "").startswith(TESTED)
-
-
-def _run_unobserved(function: Callable, *args: Any, **settings: Any) -> Any:
-    with unobserved():
-        return function(*args, **settings)
-
-
-def _with_unobserved_gradients(result: Any) -> Any:
-    if type(result) is not tuple or len(result) != 2:
-        return result
-    value, gradients = result
-    if type(gradients) is tuple:
-        return value, tuple(f and partial(_run_unobserved, f) for f in gradients)
-    return value, gradients and partial(_run_unobserved, gradients)
-
-
-class _Trust:
-    """How many gradients of a rule were correct; after one that was not, every call is checked."""
-
-    passes: float = 0
-
-
-def _some_tensor(values: Sequence[Any]) -> bool:
-    return any([isinstance(x, Tensor) for x in values])  # noqa: C419 (faster than a generator)
-
-
-def _call_without_changes(name: str, rule: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
-    """rule(*arrays, **settings), which raises if it changes an array in place."""
-    copies = [x.copy() if is_array(x) else None for x in arrays]
-    result = rule(*arrays, **settings)
-    for number, (x, before) in enumerate(zip(arrays, copies, strict=True)):
-        if before is not None and bool(((x != before) & ((x == x) | (before == before))).any()):
-            x[...] = before
-            raise OptionError(
-                f"the rule of {name} changed its array {number} in place.\n"
-                f"Compute a new array: x = x + 1, not x += 1."
-            )
-    return result
 
 
 def check_rule_signature(rule: Any) -> None:
@@ -158,15 +99,12 @@ def check_rule_signature(rule: Any) -> None:
 
 def _takes(function: Any, count: int) -> bool:
     """Whether a function accepts `count` arguments; True if unknown."""
-    if type(function) is FunctionType:
-        return _code_takes(function.__code__, len(function.__defaults__ or ()), count)
-    return callable(function)
-
-
-@lru_cache(maxsize=256)
-def _code_takes(code: CodeType, defaults: int, count: int) -> bool:
-    most = count if code.co_flags & inspect.CO_VARARGS else code.co_argcount
-    return code.co_argcount - defaults <= count <= most
+    if type(function) is not FunctionType:
+        return callable(function)
+    code = function.__code__
+    if code.co_flags & inspect.CO_VARARGS:
+        return True
+    return code.co_argcount - len(function.__defaults__ or ()) <= count <= code.co_argcount
 
 
 def _parts(name: str, result: Any) -> tuple[Any, Any]:
@@ -204,11 +142,16 @@ def apart(value: Any, arrays: Sequence[Any]) -> Any:
     return value.copy() if shared else value
 
 
-def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any], trust: _Trust) -> Any:
+def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any]) -> Any:
     """The gradient functions, with a check of what each returns."""
-    if gradients is None:
-        return None
+    dtypes = [getattr(x, "dtype", None) for x in arrays]
     if type(gradients) is tuple:
+        if len(gradients) != len(arrays):
+            raise OptionError(
+                f"the rule of {name} has {counted(len(arrays), 'array')} but returned "
+                f"{counted(len(gradients), 'gradient')}.\n"
+                f"Return one for each array, or None for one that has no gradient."
+            )
         for f in gradients:
             if not (f is None or _takes(f, 1)):
                 what = "one of other arguments" if callable(f) else type(f).__name__
@@ -216,11 +159,9 @@ def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any], trust: 
                     f"a gradient of the rule of {name} must be a function of g, got {what}.\n"
                     f"Write `lambda g: g * ...` for each array, or None."
                 )
-        _check_count(name, gradients, arrays)
-        return tuple(
-            None if f is None else partial(_pull, name, f, getattr(x, "dtype", None), trust)
-            for f, x in zip(gradients, arrays, strict=True)
-        )
+        return tuple(f and partial(_pull, name, f, dtype) for f, dtype in zip(gradients, dtypes, strict=True))
+    if gradients is None:
+        return None
     if not callable(gradients):
         raise OptionError(
             f"the gradients of the rule of {name} must be a tuple, got {type(gradients).__name__}.\n{RETURNS}"
@@ -230,96 +171,43 @@ def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any], trust: 
             f"the rule of {name} returned one function of g instead of a tuple of functions.\n"
             f"Write `(lambda g: ...,)`, with a comma, or a function of (g, needs) that returns a tuple."
         )
-    return partial(_pull_all, name, gradients, len(arrays), trust)
+    return partial(_pull_all, name, gradients, dtypes)
 
 
-def _check_count(name: str, gradients: Any, arrays: Sequence[Any]) -> None:
-    if type(gradients) is tuple and len(gradients) != len(arrays):
-        raise OptionError(
-            f"the rule of {name} has {counted(len(arrays), 'array')} but returned "
-            f"{counted(len(gradients), 'gradient')}.\n"
-            f"Return one for each array, or None for one that has no gradient."
-        )
+def _pull(name: str, function: Callable, dtype: Any, g: Any) -> Any:
+    """function(g): one gradient."""
+    return _own(name, function(g), dtype, g)
 
 
-def _pull(name: str, function: Callable, dtype: Any, trust: _Trust, g: Any) -> Any:
-    """function(g), which must return an array of the input's dtype."""
-    found = function(g)
-    _check_gradient(name, found, g)
-    if _is_kept(found, function):
-        trust.passes = -np.inf
-        found = found.copy()
-    if dtype is not None and is_array(found) and found.dtype != dtype:
-        trust.passes = -np.inf
-        return found.astype(dtype)
-    trust.passes += 1
-    return found
-
-
-def _pull_all(name: str, function: Callable, count: int, trust: _Trust, g: Any, needs: Sequence[bool]) -> Any:
-    """function(g, needs), which must return a gradient for each array."""
+def _pull_all(name: str, function: Callable, dtypes: Sequence[Any], g: Any, needs: Sequence[bool]) -> Any:
+    """function(g, needs): a gradient for each array."""
     found = function(g, needs)
-    if not isinstance(found, tuple | list) or len(found) != count:
-        what = (
-            f"{counted(len(found), 'gradient')}" if isinstance(found, tuple | list) else type(found).__name__
-        )
+    if not isinstance(found, tuple | list) or len(found) != len(needs):
+        several = isinstance(found, tuple | list)
+        what = f"{counted(len(found), 'gradient')}" if several else type(found).__name__
         raise OptionError(
-            f"the gradient function of {name} returned {what} for {counted(count, 'array')}.\n"
+            f"the gradient function of {name} returned {what} for {counted(len(needs), 'array')}.\n"
             f"Return a tuple with a gradient for each array, None where `needs` says that none is needed."
         )
-    for part, needed in zip(found, needs, strict=False):
-        if needed and part is not None:
-            _check_gradient(name, part, g)
-    if len(set(map(id, found))) < len(found) and any(map(is_array, found)):
-        trust.passes = -np.inf
-        return _distinct(found)
-    if any(_is_kept(part, function) for part in found):
-        trust.passes = -np.inf
-        return [part.copy() if _is_kept(part, function) else part for part in found]
-    trust.passes += 1
-    return found
+    return [
+        _own(name, part, dtype, g) if needed and part is not None else None
+        for part, dtype, needed in zip(found, dtypes, needs, strict=True)
+    ]
 
 
-def _is_kept(gradient: Any, function: Callable) -> bool:
-    """Whether a gradient shares memory with what the rule keeps: the engine may add to it in place."""
-    return is_array(gradient) and holds(function, root(gradient))
-
-
-def _distinct(found: Sequence[Any]) -> list[Any]:
-    """Gradients, with repeated arrays copied: the engine may add to them in place."""
-    seen: set[int] = set()
-    parts = []
-    for part in found:
-        parts.append(part.copy() if is_array(part) and id(part) in seen else part)
-        seen.add(id(part))
-    return parts
-
-
-def _check_gradient(name: str, found: Any, g: Any) -> None:
+def _own(name: str, gradient: Any, dtype: Any, g: Any) -> Any:
+    """A copy of a gradient, in its array's dtype: the engine may add to it, and the rule may keep it."""
     of_tensors = isinstance(next(x for x in g if x is not None) if type(g) is list else g, Tensor)
-    if isinstance(found, Tensor) and not of_tensors:
+    if isinstance(gradient, Tensor):
+        if of_tensors:
+            return gradient
         raise OptionError(
             f"the gradient of {name} returned a Tensor: it called an op of minigrad's.\n{COMPUTE}"
         )
-    if not isinstance(found, Tensor | np.generic) and not is_array(found):
+    if not (is_array(gradient) or isinstance(gradient, np.generic)):
         raise OptionError(
-            f"the gradient of {name} must return an array, got {type(found).__name__}.\n"
+            f"the gradient of {name} must return an array, got {type(gradient).__name__}.\n"
             f"Return g times the derivative, of the input's shape; if there is no gradient, write None "
             f"instead of the function."
         )
-
-
-def _raise_rule_error(name: str, error: Exception) -> NoReturn:
-    """Re-raise an error of NumPy or Python in a rule, with advice."""
-    said = " ".join(str(error).split()).rstrip(".")
-    kind: type[MinigradError] = DtypeError
-    advice = "Look at the line of the rule that the traceback shows."
-    if "object has no attribute" in said or "can be converted to Python scalars" in said:
-        advice = COMPUTE  # x.exp(), math.exp(x)
-    elif "truth value" in said:
-        kind = ShapeError
-        advice = "Choose element by element: np.where(x > 0, a, b), not `if x > 0:`."
-    elif isinstance(error, ValueError):
-        kind = ShapeError
-        advice = "Look at the shapes in the line of the rule that the traceback shows."
-    raise kind(f"the rule of {name} failed: {said}.\n{advice}") from error
+    return gradient.astype(gradient.dtype if dtype is None else dtype)

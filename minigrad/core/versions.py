@@ -17,7 +17,7 @@ from .errors import GraphError
 from .frames import caller, where
 
 if TYPE_CHECKING:
-    from .node import Node
+    from .backward import Node
     from .tensor import Tensor
 
 

@@ -1,43 +1,38 @@
-"""detect_anomaly: raise an error at the first operation, or gradient, that produces a NaN or an infinity.
-
-An operation *produces* a NaN if none of its inputs has one, and an infinity if all of its inputs (arrays,
-numbers and settings) are finite. A mask filled with -inf on purpose is not an anomaly, and neither are the
-infinities computed from it.
-"""
+"""detect_anomaly: raise an error at the first operation, or gradient, that produces a NaN or an infinity."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
+from ..core.backward import Node, producer, tensor_of
 from ..core.closures import arrays_in
 from ..core.devices import as_array, on_cpu
+from ..core.errors import NonFiniteError
 from ..core.frames import caller, where
-from ..core.modes import Switch, modes
-from ..core.node import Node, producer, tensor_of
+from ..core.modes import Switch, modes, no_grad
 from ..core.tensor import Tensor
 from ..graph.tape import operand_names
-from ..nn.finite import (
+from ..nn.module import Module
+from .nonfinite import (
     Index,
+    advice_for,
     array_of,
     contains,
-    first_index,
-    first_produced,
-    nonfinite,
-    nonfinite_error,
-    values_in,
-)
-from .nonfinite import (
-    advice_for,
     describe_array,
     describe_element,
     describe_input,
     describe_inputs,
     describe_result,
     describe_upstream,
+    first_index,
+    first_produced,
     gradient_advice_for,
+    nonfinite,
+    nonfinite_error,
+    values_in,
 )
 
 
@@ -156,3 +151,21 @@ def _origin(tensor: Tensor) -> str:
                 name = operand_names(node.op, len(node.edges))[i]
                 found.append((node.number, f"{node} was given {name} = {element}."))
     return min(found)[1] if found else "Run the forward pass under detect_anomaly() too."
+
+
+def first_nonfinite(model: Module, forward: Callable[[], Any]) -> str | None:
+    """Run `forward()` and return the path of the first module with a NaN or infinity in it.
+
+    Parameters are checked first, then operations. Returns "" for an operation outside all modules, and None
+    if everything is finite.
+    """
+    for path, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            return path.rpartition(".")[0]
+    paths = {id(module): path for path, module in model.named_modules()}
+    try:
+        with no_grad(), detect_anomaly():
+            forward()
+    except NonFiniteError as error:
+        return next((paths[id(m)] for m in error.modules if id(m) in paths), "")
+    return None

@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.backward import producer
 from ..core.modes import no_grad
-from ..core.node import producer
 from ..core.observers import unobserved
 from ..core.tensor import Tensor
 from ..graph.data import RUN, Group

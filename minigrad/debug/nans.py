@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.backward import propagate, unbroadcast
+from ..core.backward import Node, producer, propagate, unbroadcast
 from ..core.devices import on_cpu
 from ..core.errors import OptionError
 from ..core.modes import no_grad
-from ..core.node import Node, producer
 from ..core.observers import Observer, observe, unobserved
 from ..core.registry import registry
 from ..core.tensor import Tensor
@@ -29,9 +28,10 @@ from ..graph.pruning import prune
 from ..graph.tape import Tape, look_up, operand_names, pulled_places
 from ..graph.trace import seeds_of, tensors_of, trace
 from ..nn import Module
-from ..nn.finite import Index, contains, first_index, nonfinite, values_in
 from .nonfinite import (
+    Index,
     advice_for,
+    contains,
     describe_array,
     describe_element,
     describe_input,
@@ -39,7 +39,10 @@ from .nonfinite import (
     describe_result,
     describe_upstream,
     first_bad,
+    first_index,
     gradient_advice_for,
+    nonfinite,
+    values_in,
 )
 
 TITLES = {

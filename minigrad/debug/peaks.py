@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.backward import propagate
+from ..core.backward import Node, ResultEdge, producer, propagate, requires_grad
 from ..core.checkpointing import Checkpoint
 from ..core.closures import arrays_in, root
-from ..core.node import Node, ResultEdge, producer, requires_grad
 from ..core.tensor import Tensor
 from ..core.versions import VersionCounter
 from ..graph.tape import Tape, shapes

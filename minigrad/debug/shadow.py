@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.backward import Node
 from ..core.devices import check_device, device_of, is_array, on_cpu, on_device
 from ..core.dtypes import finfo, is_floating
 from ..core.errors import OptionError
 from ..core.frames import caller, where
-from ..core.node import Node
 from ..core.observers import Observer, observe, unobserved
 from ..graph.tape import pulled_places
 from ..ops.arithmetic import to_device

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.backward import Node, ResultEdge, producer
 from ..core.closures import arrays_in, root
 from ..core.devices import array_module, is_array
 from ..core.dtypes import is_floating
-from ..core.node import Node, ResultEdge, producer
 from ..graph.tape import Tape
 
 Place = tuple[Any, int]  # result number i of a node; (leaf, 0)

@@ -8,7 +8,7 @@ from .graph import Graph
 from .kept_graphs import keep
 from .trace import trace
 
-INSTRUMENTS = ("Difference", "Ledger", "NanReport", "diff", "memory", "why_nan")
+INSTRUMENTS = ("Ledger", "NanReport", "memory", "why_nan")
 
 
 def __getattr__(name: str) -> Any:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..checks.finite_differences import CLOSER, FiniteDifferences, Slopes
+from ..core.backward import Node
 from ..core.devices import on_cpu
 from ..core.dtypes import finfo
 from ..core.errors import OptionError
-from ..core.node import Node
 from ..core.tensor import Tensor
 from .data import Check
 from .tape import Arrays, Tape, apply, look_up

@@ -14,8 +14,8 @@ from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from typing import Any
 
+from ..core.backward import Node, producer
 from ..core.modes import BACKWARD, Scope
-from ..core.node import Node, producer
 from .data import RUN, Group, Vertex
 
 MOST = 40  # items of a group; more are put into runs

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.backward import Node
 from ..core.devices import on_cpu, to_device_of
-from ..core.node import Node
 
 ELEMENTS = 64  # most elements of a result
 NUMBERS = 1024  # most numbers in a Jacobian

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.backward import nodes_behind
-from ..core.node import Node, producer
+from ..core.backward import Node, nodes_behind, producer
 from ..core.observers import Observer, observe
 from ..core.tensor import Tensor
 from ..core.versions import version_of

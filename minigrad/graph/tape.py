@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.backward import Node, ResultEdge, producer
 from ..core.devices import as_array
 from ..core.errors import GraphError
 from ..core.higher_order import check_unchanged
-from ..core.node import Node, ResultEdge, producer
 from ..core.tensor import Tensor
 
 Arrays = tuple[np.ndarray, ...]

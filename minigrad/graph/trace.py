@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.backward import propagate, unbroadcast
+from ..core.backward import Node, ResultEdge, producer, propagate, requires_grad, unbroadcast
 from ..core.closures import arrays_in, root
 from ..core.devices import array_module, is_array, on_cpu, to_device_of
 from ..core.errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError
 from ..core.frames import where
 from ..core.modes import no_grad
-from ..core.node import Node, ResultEdge, producer, requires_grad
 from ..core.observers import Observer, observe, unobserved
 from ..core.tensor import Tensor, as_tensor
 from ..core.trees import flatten

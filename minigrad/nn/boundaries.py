@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.backward import Node
+from ..core.higher_order import Recorded
 from ..core.modes import no_grad
-from ..core.node import Node, Recorded
 from ..core.tensor import Tensor, same_memory
 
 Gradients = Sequence[Tensor | None]

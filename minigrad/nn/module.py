@@ -23,7 +23,7 @@ from ..core.errors import (
     StateError,
 )
 from ..core.hooks import Handle
-from ..core.modes import Scope, modes, no_grad
+from ..core.modes import Scope, current_modes, current_scope, no_grad
 from ..core.tensor import Tensor, destination
 from ..ops.checked import check_constructor, check_methods
 from ..optim.optimizer import zero_gradients
@@ -105,7 +105,8 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward().\nDefine one.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not (modes.grad_enabled or modes.observers or self._forward_hooks or self._forward_pre_hooks):
+        mode = current_modes.get()
+        if not (mode.grad_enabled or mode.observers or self._forward_hooks or self._forward_pre_hooks):
             try:
                 return self.forward(*args, **kwargs)  # nothing is recorded, so no node needs the scope
             except FOREIGN_ERRORS as error:
@@ -113,14 +114,13 @@ class Module:
                 raise
         if self._forward_pre_hooks:
             args, kwargs = before_forward(self, args, kwargs)
-        backward = BackwardHooks(self) if self._backward_hooks and modes.grad_enabled else None
+        backward = BackwardHooks(self) if self._backward_hooks and mode.grad_enabled else None
         if backward is not None:
             args = backward.around_inputs(args)
-        outer = modes.scope
         scope = Scope()
         scope.part = weakref.ref(self)
-        scope.parent = outer
-        modes.scope = scope
+        scope.parent = outer = current_scope.get()
+        current_scope.set(scope)
         try:
             output = self.forward(*args, **kwargs)
         except Exception as error:
@@ -130,7 +130,7 @@ class Module:
                 self._raise_call_error(error, args, kwargs)
             raise
         finally:
-            modes.scope = outer
+            current_scope.set(outer)
         if self._forward_hooks:
             output = after_forward(self, args, kwargs, output)
         return output if backward is None else backward.around_outputs(output)

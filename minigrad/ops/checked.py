@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, TypeVar
 
 from ..core.argument_checks import FLAG, SETTING, Checks, Kind
@@ -16,16 +16,16 @@ F = TypeVar("F", bound=Callable)
 
 def checked(function: F, flag: Kind = FLAG) -> F:
     """Decorator: check the kinds of arguments, and add context to errors of NumPy."""
-    checks = Checks(function, flag)
-    own = inspect.signature(function).parameters
     name = function.__name__
-    is_method = next(iter(own), "") == "self"
+    checks_of = cache(lambda: Checks(function, flag))  # made when first used
 
     def named(args: tuple) -> str:
         return type(args[0]).__name__ if name == "__init__" else name
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
+        checks = checks_of()
+        is_method = checks.names[:1] == ("self",)
         try:
             checks.check(args, settings)
         except MinigradError as error:

@@ -16,15 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.backward import nodes_behind
+from ..core.backward import nodes_behind, set_tensor
 from ..core.devices import array_module, is_writeable
 from ..core.dtypes import is_floating
 from ..core.errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from ..core.frames import caller
 from ..core.modes import modes, set_grad_enabled
-from ..core.node import RETAINS_GRAD, set_tensor
 from ..core.registry import ops
-from ..core.tensor import Tensor, as_tensor, holds_gradient, on_device_of, snapshot
+from ..core.tensor import RETAINS_GRAD, Tensor, as_tensor, holds_gradient, on_device_of, snapshot
 from ..core.versions import (
     LOST,
     Change,

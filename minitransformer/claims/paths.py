@@ -9,7 +9,7 @@ import numpy as np
 
 import minigrad as mg
 from minigrad import Tensor, nn
-from minigrad.core.node import Node, producer
+from minigrad.core.backward import Node, producer
 
 
 def dependent_operations(output: Tensor, source: Tensor) -> int:

@@ -7,7 +7,6 @@ from typing import Any
 
 from minigrad.core import random
 from minigrad.core.errors import NonFiniteError
-from minigrad.nn.finite import first_nonfinite
 
 
 def nonfinite_step(
@@ -21,6 +20,8 @@ def nonfinite_step(
 
 def nonfinite_error(trainer: Any, step: int, problem: str, forward: Callable[[], Any]) -> NonFiniteError:
     """The error for a failed step; runs `forward` again to find the first module that is not finite."""
+    from minigrad.debug import first_nonfinite  # which takes time to load
+
     random.set_step(step)
     with trainer.matmul_precision():
         module = first_nonfinite(trainer.model, trainer.autocast(forward))

@@ -121,7 +121,7 @@ def test_a_missing_gradient(gradient, kind):
 def test_right_at_first_order_wrong_at_second():
     @differentiable
     def planted(x, /):
-        kept = np.asarray(x)  # a constant, as far as the second derivative can tell
+        kept = getattr(x, "array", x)  # a constant, as far as the second derivative can tell
         return x * x, (lambda g: g * (2 * kept),)
 
     assert checked(planted, X).passed

@@ -117,14 +117,8 @@ def an_array_for_two_gradients(x, y, /):
     return x * y, lambda g, needs: g * y
 
 
-def changes_its_input(x, /):
-    x += 1
-    return x * x, (lambda g: g * 2 * x,)
-
-
 CALLED = [  # the rule, how many arrays it takes, what the message says
     (calls_mg, 1, r"calls_mg returned a Tensor: it called an op.*np.sin, or.*import namespace; xp = name"),
-    (keeps_a_tensor, 1, "keeps a Tensor for its gradient: it called an op of minigrad's.*np.sin, or"),
     (uses_a_tensor_from_outside, 1, "returned a Tensor.*Pass a Tensor that it needs as an argument"),
     (calls_a_method, 1, "no attribute 'exp'.*xp.sin with"),
     (calls_math, 1, "converted to Python scalars.*call np.sin"),
@@ -143,9 +137,9 @@ CALLED = [  # the rule, how many arrays it takes, what the message says
     (returns_arrays_for_functions, 1, "must be a function of g, got ndarray.*Write `lambda g"),
     (returns_a_function_without_g, 1, "must be a function of g, got one of other arguments"),
     (returns_a_list_of_values, 1, "must be an array, got list.*a tuple of arrays"),
-    (changes_its_input, 1, r"changed its array 0 in place.*not x \+= 1"),
 ]
 PULLED = [  # found in backward
+    (keeps_a_tensor, 1, "gradient of keeps_a_tensor returned a Tensor.*np.sin, or"),
     (calls_mg_in_its_gradient, 1, "gradient of calls_mg_in_its_gradient returned a Tensor.*np.sin, or"),
     (gradient_is_none, 1, "must return an array, got NoneType.*None instead of the function"),
     (gradient_is_a_number, 1, "must return an array, got float"),
@@ -209,25 +203,9 @@ def test_a_gradient_has_its_inputs_dtype():
     def double(x, /):
         return x * 2, (lambda g: g * np.full(x.shape, 2.0),)
 
-    for _ in range(5):  # also when the rule has been seen often
-        x = leaf()
-        double(x).sum().backward()
-        assert x.grad.dtype == np.float32
-
-
-def test_a_rule_that_has_passed_is_called_as_the_librarys_are():
-    seen = []
-
-    @differentiable
-    def double(x, /):
-        seen.append(lambda g: g * 2)
-        return x * 2, (seen[-1],)
-
-    for _ in range(5):
-        out = double(leaf())
-        assert out.node.gradients[0] is not seen[-1] or len(seen) > 3
-        out.sum().backward()
-    assert double(leaf()).node.gradients[0] is seen[-1]
+    x = leaf()
+    double(x).sum().backward()
+    assert x.grad.dtype == np.float32
 
 
 def test_a_kernel_of_a_users_own_is_checked_too():
@@ -283,5 +261,5 @@ def test_a_tensor_beside_a_variable_that_is_never_assigned_is_seen():
             never = 1
         return x * 2, (lambda g: g * kept if kept is not None else never,)
 
-    with pytest.raises(MinigradError, match="keeps a Tensor"):
-        f(mg.ones(2, requires_grad=True))
+    with pytest.raises(MinigradError, match="returned a Tensor"):
+        f(mg.ones(2, requires_grad=True)).sum().backward()

@@ -9,9 +9,8 @@ import pytest
 
 import minigrad as mg
 from minigrad import autograd
-from minigrad.core.backward import GradientSums
+from minigrad.core.backward import GradientSums, Node
 from minigrad.core.errors import GraphError
-from minigrad.core.node import Node
 from minigrad.core.registry import ops
 from minigrad.nn import functional as F
 from minigrad.ops import differentiable
@@ -32,6 +31,14 @@ def test_a_sum_with_itself():
     x = leaf([1, 2])
     (x + x).sum().backward()
     assert_equal(x.grad, [2, 2])
+
+
+def test_the_gradient_of_a_number_is_added_to():
+    x = mg.tensor(3.0, requires_grad=True)
+    for _ in range(2):
+        (x * x).backward()
+    assert x.grad.item() == 12
+    assert x.grad.shape == ()
 
 
 def test_views_of_one_gradient():

@@ -17,8 +17,13 @@ X = np.array([[1.0, -2.0, 3.0], [0.5, 0.0, -1.0]])
 # ---------------------------------------------------------------- NumPy
 
 
-def test_asarray_gives_the_tensors_own_memory_also_where_a_gradient_is_required():
-    x = mg.tensor(X, requires_grad=True)
+def test_asarray_gives_the_tensors_own_memory_unless_a_gradient_would_be_lost():
+    w = mg.tensor(X, requires_grad=True)
+    with pytest.raises(GraphError, match=r"would lose the gradient[\s\S]*x.numpy\(\).*mg.stack"):
+        np.asarray(w)
+    with mg.no_grad():
+        assert np.asarray(w) is w.numpy()
+    x = w.detach()
     assert np.asarray(x) is x.array
     assert np.asarray(x, dtype="float32").dtype == np.float32
     assert np.array(x) is not x.array

@@ -1,5 +1,6 @@
 """Switches: each can be entered any number of times, within itself too, and decorates functions."""
 
+import asyncio
 import threading
 from functools import partial
 
@@ -10,7 +11,7 @@ import minigrad as mg
 from minigrad import kernels
 from minigrad.core import random
 from minigrad.core.errors import DtypeError, OptionError
-from minigrad.core.modes import BACKWARD, Switch, backward_scope, modes, named_scope
+from minigrad.core.modes import Switch, current_scope, modes, named_scope
 from minigrad.core.observers import observe, unobserved
 
 
@@ -21,7 +22,8 @@ def cudnn():
 
 
 def scope():
-    return modes.scope and modes.scope.part
+    found = current_scope.get()
+    return found and found.part
 
 
 def observers():
@@ -41,7 +43,6 @@ SWITCHES = {
     "kernels.use": (partial(kernels.use, "numpy"), lambda: kernels.active.cpu, kernels.sets["numpy"]),
     "cudnn.use": (lambda: cudnn().use(False), lambda: cudnn()._modes.enabled, False),
     "named_scope": (partial(named_scope, "part"), scope, "part"),
-    "backward_scope": (backward_scope, scope, BACKWARD),
     "observe": (partial(observe, "observer"), observers, ["observer"]),
     "unobserved": (unobserved, observers, []),
     "random.rows": (partial(random.rows, 7), random.first_row, 7),
@@ -58,7 +59,7 @@ switches = pytest.mark.parametrize("name", SWITCHES)
 
 @pytest.fixture(autouse=True)
 def outside(request):
-    with Switch(*OUTSIDE.get(request.node.callspec.params["name"], (modes, "scope", None))):
+    with Switch(*OUTSIDE.get(request.node.callspec.params["name"], (modes, "data_moves", False))):
         yield
 
 
@@ -136,7 +137,7 @@ def test_threads_that_call_a_decorated_function_do_not_share_its_switch(name):
         found.append(state())
 
     def call(leaves_first):
-        with Switch(*OUTSIDE.get(name, (modes, "scope", None))):
+        with Switch(*OUTSIDE.get(name, (modes, "data_moves", False))):
             before = state()
             function(leaves_first)
             found.append(state() == before)
@@ -148,6 +149,24 @@ def test_threads_that_call_a_decorated_function_do_not_share_its_switch(name):
     for thread in threads:
         thread.join()
     assert found == [under, True, under, True]
+
+
+@pytest.mark.parametrize("name", ["no_grad"])
+def test_asynchronous_tasks_have_their_own_modes(name):
+    found = []
+
+    async def look():
+        with mg.no_grad():
+            await asyncio.sleep(0)  # the other task begins
+            found.append(mg.is_grad_enabled())
+        await asyncio.sleep(0)
+        found.append(mg.is_grad_enabled())
+
+    async def both():
+        await asyncio.gather(look(), look())
+
+    asyncio.run(both())
+    assert found == [False, False, True, True]
 
 
 @pytest.mark.parametrize("name", ["observe"])

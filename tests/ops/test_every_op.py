@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.node import Node, producer, tensor_of
+from minigrad.core.backward import Node, producer, tensor_of
 from minigrad.core.op import Op, info_of
 from minigrad.core.registry import registry
 from minigrad.ops import METHODS, quantized, recurrent

@@ -299,50 +299,30 @@ def test_what_takes_numbers_refuses_tensors_with_a_gradient():
 # ---------------------------------------------------------------- NumPy
 
 
-def test_conversions_never_refuse():
+def test_numbers_are_made_of_tensors_that_require_a_gradient():
     x = mg.tensor(2.0, requires_grad=True)
     v = mg.tensor([1.0, 2.0], requires_grad=True)
-    for convert in (np.asarray, np.array, np.asanyarray, np.ascontiguousarray, np.asarray_chkfinite):
-        assert convert(v).tolist() == [1, 2]
-    assert (float(x), int(x), float(np.asarray(x)), f"{x:.1f}", x.numpy().item()) == (2, 2, 2, "2.0", 2)
-    for _ in range(2):
-        np.asarray(x)
-        assert float(x) == 2
+    assert (float(x), int(x), f"{x:.1f}", x.numpy().item()) == (2, 2, "2.0", 2)
+    assert np.array([v.numpy(), v.numpy()]).shape == (2, 2)
     numbers = np.zeros(2)
     numbers[0] = x
-    numbers[:] = v
-    assert np.array([v, v]).shape == (2, 2)
-    np.testing.assert_allclose(v, [1, 2])
-    np.testing.assert_allclose([x, x], [2, 2])
+    numbers[:] = v.numpy()
+    with mg.no_grad():
+        np.testing.assert_allclose([x, x], [2, 2])
 
 
-def test_questions_without_a_derivative_are_answered():
-    x = mg.tensor(2.0, requires_grad=True)
-    v = mg.tensor([1.0, 2.0], requires_grad=True)
-    assert np.allclose([x, x], 2)
-    assert np.shape([v, v]) == (2, 2)
-    assert np.argsort([x, x - 1]).tolist() == [1, 0]
-    assert np.isfinite([x, x]).all()
-    assert np.isfinite([v, v]).all()
-    assert np.argmax([v, v]) == 1
-
-
-def test_lists_that_numpy_makes_numbers_of_are_refused():
+def test_arrays_that_would_lose_a_gradient_are_refused():
     x = mg.tensor(2.0, requires_grad=True)
     v = mg.tensor([1.0, 2.0], requires_grad=True)
     a = np.ones(2)
-    dot = np.dot
     for compute in (
-        lambda: np.sum([x, x]), lambda: np.sum([v, v]), lambda: np.dot([v, v], a), lambda: dot([v], a),
-        lambda: np.exp([v, v]), lambda: a - [v, v], lambda: a * [x, x], lambda: np.add.reduce([v]),
+        lambda: np.sum([x, x]), lambda: np.sum([v, v]), lambda: np.dot([v, v], a), lambda: np.exp([v, v]),
+        lambda: a - [v, v], lambda: a * [x, x], lambda: np.add.reduce([v]), lambda: np.array([x, x * 2]),
         lambda: np.where([True], [v], [v]), lambda: np.full(2, x), lambda: np.stack([[x], [x]]),
+        lambda: np.asarray(v), lambda: np.array(v), lambda: np.ascontiguousarray(v),
     ):  # fmt: skip
-        with pytest.raises(GraphError, match=r"gradient would be lost[\s\S]*mg.stack"):
+        with pytest.raises(GraphError, match=r"would lose the gradient[\s\S]*x.numpy\(\)[\s\S]*mg.stack"):
             compute()
-    for convert in (np.array, np.asarray):
-        with pytest.raises(ValueError, match="sequence") as raised:  # NumPy's, from ours
-            convert([x, x * 2])
-        assert isinstance(raised.value.__cause__, GraphError)
 
 
 def test_large_lists_of_numbers_are_looked_at_once(monkeypatch):
@@ -352,19 +332,3 @@ def test_large_lists_of_numbers_are_looked_at_once(monkeypatch):
     mg.as_tensor([1] * 1000)
     mg.tensor([[0.5, 1.0]] * 1000)
     assert not looked
-
-
-def test_what_was_converted_before_does_not_count():
-    """`float(x)` in a frame or a loop that has made an array of x before."""
-    x = mg.tensor(2.0, requires_grad=True)
-    call = lambda f, x: f(x)
-    assert [call(np.asarray, x), call(float, x)] == [2.0, 2.0]
-    for f in (np.asarray, float, np.float32):
-        assert f(x) == 2.0
-
-
-def test_what_is_drawn_needs_no_gradient():
-    figure = pytest.importorskip("matplotlib.figure").Figure()
-    x = mg.tensor(2.0, requires_grad=True)
-    (line,) = figure.subplots().plot([x, x])
-    assert line.get_ydata().tolist() == [2.0, 2.0]

@@ -178,6 +178,7 @@ def tensors(**more):
     return {name: mg.tensor(x, requires_grad=x.dtype.kind == "f", **more) for name, x in ARRAYS.items()}
 
 
+@mg.no_grad()
 def assert_same(result, expected):
     ours, theirs = leaves(result), leaves(expected)
     assert len(ours) == len(theirs)

@@ -10,7 +10,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.errors import NonFiniteError
-from minigrad.nn.finite import first_nonfinite
+from minigrad.debug import first_nonfinite
 from minitransformer import GPT, GPTConfig, TrainConfig, Transformer, TransformerConfig
 from minitransformer.data.batching import IGNORE
 from minitransformer.errors import UserError

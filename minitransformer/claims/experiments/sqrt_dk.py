@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import minigrad as mg
-from minigrad.core.node import Node
+from minigrad.core.backward import Node
 from minigrad.core.observers import Observer, observe
 
 from ...data.batching import collate

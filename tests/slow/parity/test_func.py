@@ -47,7 +47,12 @@ def assert_same(ours, other):
         for a, b in zip(ours, other, strict=True):
             assert_same(a, b)
     else:
-        np.testing.assert_allclose(np.asarray(ours), other.detach().numpy(), rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(
+            np.asarray(ours.detach() if isinstance(ours, mg.Tensor) else ours),
+            other.detach().numpy(),
+            rtol=1e-9,
+            atol=1e-11,
+        )
 
 
 def test_grad_and_value():

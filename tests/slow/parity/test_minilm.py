@@ -92,7 +92,7 @@ def test_recorded_attention_is_that_of_transformers(folder, ours, theirs):
         ours(ids)
     assert len(weights) == len(expected) == 6
     for actual, layer in zip(weights.values(), expected, strict=True):
-        np.testing.assert_allclose(np.asarray(actual), layer.numpy(), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(actual.detach()), layer.numpy(), rtol=0, atol=1e-5)
 
 
 def test_the_way_back_has_the_same_vectors(ours, theirs, their_tokenizer, tmp_path):

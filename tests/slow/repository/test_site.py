@@ -16,7 +16,7 @@ from tests.browser import chromium
 
 SITE = Path(__file__).parents[3] / "site"
 SIZES = ((390, 844), (900, 1000), (1440, 900))
-SOURCES = ("source/minigrad/core.html", "source/minigrad/core/node.py.html", "source/tools/site.html")
+SOURCES = ("source/minigrad/core.html", "source/minigrad/core/backward.py.html", "source/tools/site.html")
 PAGES = [
     name
     for page in sorted(SITE.rglob("*.html"))
