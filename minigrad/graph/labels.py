@@ -188,6 +188,24 @@ def _relative_path(graph: Computation, vertex: Vertex) -> str:
     return op_title(vertex)
 
 
+def tooltip(graph: Computation, box: Box) -> str:
+    """Return the tooltip of a box: of an op its line, of arrays their statistics."""
+    if box[0] == "group":
+        return " · ".join([graph.groups[box[1]].path, *group_lines(graph, box[1])[1:]])
+    vertex = graph.vertices[box[1]]
+    text = [vertex.name, *([f"{vertex.source}: {vertex.code}"] if vertex.source else [])]
+    for what, snapshot in (("value", vertex.value), ("gradient", vertex.gradient)):
+        if snapshot is not None and snapshot.statistics is not None:
+            s = snapshot.statistics
+            text.append(
+                f"{what}: min {number(s.min)}, mean {number(s.mean)}, max {number(s.max)}, "
+                f"std {number(s.std)}"
+            )
+            if not s.finite:
+                text.append(f"{s.nan} NaN, {s.inf} infinite")
+    return "\n".join(text)
+
+
 def color_line(graph: Computation, box: Box, mode: str) -> str:
     """Return the number that a box's colour shows, as text."""
     inside = graph.members(box)

@@ -21,14 +21,13 @@ from .labels import (
     TAB,
     TEXT,
     TITLE,
-    group_lines,
     kind_of_group,
     lines,
-    number,
     printable,
     tab_width,
     text_width,
     title_of,
+    tooltip,
 )
 from .placing import Frame, Line, lay_out
 
@@ -181,7 +180,7 @@ def _box(
     kind = graph.vertices[box[1]].kind if box[0] == "vertex" else "group"
     radius = min(h / 2, 22) if kind == "parameter" else 5
     dashed = ' stroke-dasharray="5 3"' if kind == "constant" else ""
-    yield f'<g transform="translate({x:g} {y:g})"><title>{escape(_tooltip(graph, box))}</title>'
+    yield f'<g transform="translate({x:g} {y:g})"><title>{escape(tooltip(graph, box))}</title>'
     if kind == "group" and graph.groups[box[1]].is_stack:
         for shift in (8, 4):
             yield (
@@ -224,24 +223,6 @@ def _box(
 def _is_end(graph: Computation, box: Box) -> bool:
     """Return whether a box is an output, which has a thicker outline."""
     return box[0] == "vertex" and graph.vertices[box[1]].is_output
-
-
-def _tooltip(graph: Computation, box: Box) -> str:
-    """Return the tooltip of a box."""
-    if box[0] == "group":
-        return " · ".join([graph.groups[box[1]].path, *group_lines(graph, box[1])[1:]])
-    vertex = graph.vertices[box[1]]
-    text = [vertex.name, *([f"{vertex.source}: {vertex.code}"] if vertex.source else [])]
-    for what, snapshot in (("value", vertex.value), ("gradient", vertex.gradient)):
-        if snapshot is not None and snapshot.statistics is not None:
-            s = snapshot.statistics
-            text.append(
-                f"{what}: min {number(s.min)}, mean {number(s.mean)}, max {number(s.max)}, "
-                f"std {number(s.std)}"
-            )
-            if not s.finite:
-                text.append(f"{s.nan} NaN, {s.inf} infinite")
-    return "\n".join(text)
 
 
 # ---------------------------------------------------------------- the legend

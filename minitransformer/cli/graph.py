@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import minigrad as mg
-from minigrad.graph.saving import DRAWN, TEXTS
+from minigrad.graph.saving import SUFFIXES
 
 from ..data.rows import DataError
 from ..errors import UserError, check_integer, counted
@@ -62,10 +62,9 @@ def run(argv: list[str]) -> None:
 def check_output(output: Path, overwrite: bool) -> None:
     """Raise a UserError if the file has an unknown type, or cannot be written."""
     suffix = output.suffix.lower()
-    if suffix not in (*TEXTS, *DRAWN):
+    if suffix not in SUFFIXES:
         raise UserError(
-            f"{output} has an unknown file type, {output.suffix!r}.\n"
-            f"Choose one of {' '.join((*TEXTS, *DRAWN))}."
+            f"{output} has an unknown file type, {output.suffix!r}.\nChoose one of {' '.join(SUFFIXES)}."
         )
     check_can_write(output, overwrite)
 
