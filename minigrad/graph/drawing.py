@@ -157,9 +157,8 @@ def _label(folding: Folding, box: Box, color: str) -> str:
     text = _table([f"<TD>{line}</TD>" for line in (name, *(_text(line, TEXT) for line in others))])
     if folding.count > MAPS:
         return text
-    value = graph.shown_value(box)
-    heat = f"<TD>{_heat_map(value.sample)}</TD>" if value.size > 1 else ""
-    return _table([f"{heat}<TD>{text}</TD>"], CELLSPACING=4) if heat else text
+    value, gradient = (f"<TD>{_heat_map(s.sample)}</TD>" if s else "" for s in graph.heat_maps(box))
+    return _table([f"{value}<TD>{text}</TD>{gradient}"], CELLSPACING=4) if value or gradient else text
 
 
 def _heat_map(sample: np.ndarray) -> str:

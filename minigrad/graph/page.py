@@ -261,7 +261,10 @@ class _Data:
             title=self._string(op_title(v)),
             group=v.group,
             values=[self._snapshot(value) for value in v.values],
-            heat=self._string(_heat(v.value.sample)) if v.value.size > 1 else None,
+            heat=[
+                None if s is None else self._string(_heat(s.sample))
+                for s in self.graph.heat_maps(("vertex", v.index))
+            ],
             gradients=[self._snapshot(g) for g in v.gradients],
             inputs=[self._edge(edge) for edge in v.inputs],
             settings=[[self._string(name), self._string(value)] for name, value in v.settings],
@@ -382,9 +385,8 @@ def _closed_form(g: Group) -> list[str]:
 
 
 def _heat(sample: np.ndarray) -> str:
-    """Encode a heat map: a digit for each cell, 4 for 0, and a / between rows."""
-    levels = np.minimum(heat_levels(sample) + LEVELS, 9)
-    return "/".join("".join(map(str, row)) for row in levels)
+    """Encode a heat map: a digit a cell, 4 for 0, 9 for True, x if not finite, and a / between rows."""
+    return "/".join("".join("0123456789xxxx"[level + LEVELS] for level in row) for row in heat_levels(sample))
 
 
 def _number(x: float, digits: int = 17) -> float | str:

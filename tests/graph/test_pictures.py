@@ -14,7 +14,22 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.graph.colours import BROKEN, BYTES, FAMILIES, FLOPS, GRADIENT, MODES, NONE, legend, paint
+from minigrad.graph.colours import (
+    BROKEN,
+    BYTES,
+    FAMILIES,
+    FLOPS,
+    GRADIENT,
+    MASK,
+    MASKED,
+    MODES,
+    NONE,
+    POWERS,
+    _gradient_paint,
+    heat_levels,
+    legend,
+    paint,
+)  # fmt: skip
 from minigrad.graph.colours import _paint as scale_paint
 from minigrad.graph.fitting import READABLE, WINDOW
 from minigrad.graph.folding import ALL, Fold, Folding
@@ -415,8 +430,53 @@ def test_an_svg_is_as_large_as_what_is_in_it(graph):
 def test_a_heat_map_has_a_cell_for_each_number_but_0():
     svg = own(small("(x * x).sum()", x=[[4.0, -2.0], [0.0, 1.0]]))
     paths = re.findall(r'<path d="((?:M[\d.]+ [\d.]+h[^z]*z)+)" fill="(.*?)"/>', svg)
-    assert sum(path.count("M") for path, _ in paths) == 6  # three of x and three of its square
+    assert sum(path.count("M") for path, _ in paths) == 13  # of x and its square, with their gradients
     assert BROKEN.stroke not in [fill for _, fill in paths]
+
+
+def test_a_gradient_is_a_second_heat_map():
+    graph = small("(x * x).sum()", x=[[4.0, -2.0], [0.0, 1.0]])
+    value, gradient = graph.heat_maps(("vertex", 0))
+    np.testing.assert_array_equal(value.sample, [[4, -2], [0, 1]])
+    np.testing.assert_array_equal(gradient.sample, [[8, -4], [0, 2]])
+    assert graph.heat_maps(("vertex", 2)) == (None, None)  # one number is text
+
+
+def test_a_plain_number_stands_in_the_box_of_its_operation():
+    """Before, `(x - 1) ** 2` and `(x - 3) ** 4` had the same boxes."""
+    graph = small("((x - 1) ** 2 / 8 + 1 / x + x ** -1 + x ** 0.5 + 2 ** x).sum()", x=[1.0, 2.0])
+    titles = {lines(graph, ("vertex", v.index))[0] for v in graph.vertices}
+    assert {
+        "subtract − 1", "power x²", "divide ÷ 8", "divide 1 ÷", "power x⁻¹", "power x^0.5", "power 2ʸ",
+    } <= titles  # fmt: skip
+
+
+def test_token_ids_are_text_and_masks_are_grey():
+    weight = mg.tensor(np.ones((3, 2)), requires_grad=True)
+    ids, mask = mg.tensor([[2, 0]]), mg.tensor([[True], [False]])
+    loss = F.embedding(ids, weight)[0].masked_fill(mask, 0.0).sum()
+    texts = lambda graph: [v.words for v in graph.vertices if v.value.dtype == "int64"]
+    assert texts(mg.graph.trace(loss, words=["I", "love", "you"])) == ["you I"]
+    assert texts(mg.graph.trace(loss, words=list("IVXL"))) == texts(mg.graph.trace(loss)) == ["2 0"]
+    graph = mg.graph.trace(loss, words=["I", "love", "you"])
+    number = {v.value.dtype: v.index for v in graph.vertices}
+    assert lines(graph, ("vertex", number["int64"]))[1:] == ["int64[1, 2]", "you I"]
+    assert graph.heat_maps(("vertex", number["int64"])) == (None, None)
+    assert heat_levels(graph.heat_maps(("vertex", number["bool"]))[0].sample).tolist() == [[MASKED], [0]]
+    for picture in (own(graph), graph.to_dot()):
+        assert MASK in picture
+
+
+def test_fills_of_gradients_change_continuously():
+    graph = small("x + 3 * y + 9 * z", x=3.0, y=2.0, z=1.0)
+    looks = [paint(graph, ("vertex", v.index), "gradient") for v in graph.vertices if v.name in "xyz"]
+    assert len({look.fill for look in looks}) == 3
+    assert {look.meaning for look in looks} == {"0.1 to 10"}
+    sizes = [10.0**power for power in range(-12, 7)]
+    for look in map(_gradient_paint, sizes):
+        assert _contrast(look.stroke, look.fill) >= 4.5, look
+    for power, (_, step) in zip(POWERS, GRADIENT, strict=True):
+        assert _gradient_paint(10.0**power).fill == step.fill
 
 
 def test_groups_show_the_sum_of_bytes_and_flops_and_the_largest_gradient(graph):

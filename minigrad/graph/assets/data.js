@@ -50,7 +50,7 @@ function reader(data) {
     const found = { index, ...named(columns.vertex, row) };
     for (const key of ["name", "title", "family", "parts", "source", "code", "label"])
       found[key] = string(found[key]);
-    found.heat = found.heat === null ? null : string(found.heat).split("/");
+    found.heat = found.heat.map(heat => (heat === null ? null : string(heat).split("/")));
     for (const key of ["values", "gradients", "seeds"]) found[key] = found[key].map(snapshot);
     found.inputs = found.inputs.map((input, place) => edge(input, index, place));
     found.settings = found.settings.map(([name, value]) => [string(name), string(value)]);
@@ -150,7 +150,7 @@ function paintOf(graph, id, mode) {
   return graph.paints[graph.looks.get(id).paints[mode]];
 }
 
-/** The value of which a closed box shows a heat map: its own or, of a group, its last op's. */
+/** The vertex of which a closed box shows heat maps, of value and gradient: its own or, of a group, its last op. */
 function shownVertex(graph, id) {
   const index = Number(id.slice(1));
   if (id[0] === "v") return graph.vertices[index];

@@ -51,10 +51,11 @@ function signClass(x, largest) {
   return x === 0 ? "" : `${x > 0 ? "p" : "n"}${Math.ceil((Math.abs(x) / largest) * LEVELS)}`;
 }
 
-/** The class of a cell of a heat map, of which 4 is 0, and 9 is not finite. */
+/** The class of a cell of a heat map, of which 4 is 0, 9 is True, and x is not finite. */
 function heatClass(digit) {
+  if (digit === "x") return "broken";
   const level = Number(digit) - LEVELS;
-  return level > LEVELS ? "broken" : level > 0 ? `p${level}` : `n${-level}`;
+  return level > LEVELS ? "masked" : level > 0 ? `p${level}` : `n${-level}`;
 }
 
 /** The largest magnitude of numbers, of the finite ones. */

@@ -217,7 +217,11 @@ function sizeOf(graph, state, frame, cell) {
   if (isLane(cell)) return { width: 0, height: 0 };
   const inner = frame.frames.get(cell.id);
   if (inner) return { width: inner.width, height: inner.height };
-  return sizeOfText(graph, linesOf(graph, cell.id, state.colour), shownVertex(graph, cell.id).heat);
+  return sizeOfText(
+    graph,
+    linesOf(graph, cell.id, state.colour),
+    shownVertex(graph, cell.id).heat.filter(Boolean).length,
+  );
 }
 
 /** An upper bound of a text's width; labels.py has the widths of letters. */
@@ -230,10 +234,10 @@ function textWidth(graph, text, size, isBold = false) {
   return size * width;
 }
 
-/** Width and height of a box with these lines, and a heat map at their left. */
-function sizeOfText(graph, lines, heat) {
+/** Width and height of a box with these lines, and heat maps beside them. */
+function sizeOfText(graph, lines, maps) {
   const widths = lines.map((line, i) => textWidth(graph, line, i ? TEXT : TITLE, !i));
-  const width = Math.max(64, Math.max(...widths) + 24 + (heat ? MAP : 0));
+  const width = Math.max(64, Math.max(...widths) + 24 + maps * MAP);
   return { width, height: LINE * lines.length + 14 };
 }
 

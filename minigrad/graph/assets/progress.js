@@ -59,7 +59,9 @@ function decorateWalk(graph, state, box, lines, classes, receiving) {
   if (op && op === vertex) classes.push("current");
   else if (receiving.has(box.id)) classes.push("receives");
   else if (vertex && walk.steps.get(vertex.index) > walk.step) classes.push("ahead");
-  if (state.colour === "gradient" && !hasArrived(graph, walk, box)) {
+  const isWaiting = box.kind !== "frame" && !hasArrived(graph, walk, box);
+  if (isWaiting) classes.push("waiting"); // hides the heat map of its gradient
+  if (isWaiting && state.colour === "gradient") {
     lines = lines && lines.map(line => (line.startsWith("gradient norm") ? "gradient norm …" : line));
     return { lines: withArrived(graph, walk, vertex, lines), classes, colour: "family" };
   }

@@ -22,6 +22,7 @@ function tools() {
       zoomTool(),
       graph.groups.length > 1 && foldTool(),
       themeTool(),
+      location.protocol !== "about:" && tool("Save", "Save the drawing as an SVG file", actions.save),
     ),
     h(
       "button",
