@@ -1,11 +1,34 @@
 // What a user can do: each action changes the state, renders it, and tells screen readers.
 
+import { announce, h, s } from "./dom.js";
+import { openAll, openAround, openGroup, visibleBox } from "./folding.js";
+import { writeAddress } from "./main.js";
+import { newWalk, opAt, stepOf, stepText } from "./progress.js";
+import {
+  foldAsAtStart,
+  graph,
+  headOf,
+  isDark,
+  map,
+  panel,
+  render,
+  renderPanel,
+  roveBoxes,
+  sceneBox,
+  select,
+  state,
+  view,
+} from "./showing.js";
+import { renderToolbar, showTheme } from "./tools.js";
+import { READABLE } from "./view.js";
+import { cellKey } from "./walk.js";
+
 const SAVED =
   "fill stroke stroke-width stroke-dasharray stroke-opacity opacity paint-order font-family font-size font-weight".split(
     " ",
   ); // of an element's style
 
-const actions = {
+export const actions = {
   select(vertex) {
     state.walk = null;
     writeAddress();
@@ -160,7 +183,7 @@ const actions = {
 };
 
 /** Focus the quiz's first open question. */
-function focusAnswer() {
+export function focusAnswer() {
   if (state.walk?.quiz) panel.querySelector(".question input")?.focus({ preventScroll: true });
 }
 

@@ -1,10 +1,17 @@
 // The drawing: SVG made of a layout. Boxes and the names of open parts are buttons, in the order of the
 // computation.
 
+import { nameOf, paintOf, shownVertex } from "./data.js";
+import { h, s } from "./dom.js";
+import { ALL, memberOf, visibleBox } from "./folding.js";
+import { formatNumber, heatClass } from "./numbers.js";
+import { HEADER, KNOB, LINE, MAP, NAME, PADDING, TAB, TEXT, TITLE, memberNote, tabWidth } from "./placing.js";
+import { opAt, sentBy } from "./progress.js";
+
 const BROKEN = "NaN/∞"; // the mark of boxes with non-finite numbers
 
 /** The drawing of a scene; `decorate(box)` says how the walk or a search changes a box: { lines, classes }. */
-function draw(graph, scene, state, decorate, actions) {
+export function draw(graph, scene, state, decorate, actions) {
   const hot = hotLines(graph, scene, state.walk && opAt(state.walk));
   const world = s(
     "g",
@@ -171,13 +178,6 @@ function drawFrameName(graph, box, { classes }, state, actions) {
   );
 }
 
-/** Which member of a stack is drawn, where it is not the first: a text and its width. */
-function memberNote(graph, state, group) {
-  const member = group.isStack ? memberOf(state, group.index) : 0;
-  const text = member > 0 ? `, here ${graph.groups[group.groups[member]].name}` : "";
-  return { text, width: textWidth(graph, text, NAME) };
-}
-
 /** A minus or a plus on the upper border of what folds. */
 function drawKnob(x, sign) {
   return s(
@@ -305,7 +305,7 @@ function labelOf(graph, box, lines = null) {
 // ---------------------------------------------------------------- the legend
 
 /** The visible fills with their marks and meanings. */
-function drawLegend(graph, scene, mode) {
+export function drawLegend(graph, scene, mode) {
   const used = new Set(scene.boxes.map(box => paintOf(graph, box.id, mode).meaning));
   const order = [...new Set(graph.scale)].filter(i => used.has(graph.paints[i].meaning));
   const swatch = paint =>
