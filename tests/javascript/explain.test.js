@@ -53,7 +53,14 @@ test("gradients agree with finite differences", () => {
 
 test("numbers are text", () => {
   assert.deepEqual([inTable(-0.5, 2), inTable(-Infinity, 2), precise(1 / 3)], ["−0.50", "−∞", "0.333333"]);
-  assert.deepEqual([0.5, 0.01, 0].map(percent), ["50 %", "1.0 %", "0 %"]);
+  assert.deepEqual([1, 0.9999, 0.996, 0.5, 0.01, 0].map(percent), [
+    "100 %",
+    "99.9 %",
+    "99.6 %",
+    "50 %",
+    "1.0 %",
+    "0 %",
+  ]);
 });
 
 test("a drawing is a short text", () => {

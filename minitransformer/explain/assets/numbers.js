@@ -39,6 +39,7 @@ export function withMinus(text) {
 
 export function percent(p) {
   if (Number.isNaN(p)) return "nan";
+  if (p >= 0.995 && p < 1) return `${Math.min(99.9, 100 * p).toFixed(1)} %`; // only what is certain has 100 %
   return p >= 0.0995
     ? `${(100 * p).toFixed(0)} %`
     : p >= 0.001

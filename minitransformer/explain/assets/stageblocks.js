@@ -142,10 +142,22 @@ export function shownWeights(e, path) {
   return { shape: [1, rows, columns], data: weights.data.subarray(head * size, (head + 1) * size) };
 }
 
-export const MOST_LINES = 11; // tokens on a side; with more, an attention is drawn as heat maps
+export const MOST_LINES = 11; // tokens on a side; with more, a token has only the lines of its three largest weights
+const CROWDED = 64; // tokens; with more, an attention is drawn as heat maps, and one to the input with `MOST_LINES`
 
 /** Whether an attention is drawn as lines. */
 export function hasLines(e, path) {
   const [, rows, columns] = e.record.arrays[`${path}.weights`].shape;
-  return Math.max(rows, columns) <= MOST_LINES;
+  return Math.max(rows, columns) <= (path.includes("cross") ? MOST_LINES : CROWDED);
 }
+
+/** The least weight of each query that is drawn as a line. */
+export function leastWeights({ data, shape: [, rows, columns] }) {
+  if (columns <= MOST_LINES) return new Float32Array(rows).fill(FAINT);
+  return Float32Array.from({ length: rows }, (_, t) => {
+    const row = data.slice(t * columns, (t + 1) * columns).sort();
+    return Math.max(FAINT, row.at(-3));
+  });
+}
+
+export const FAINT = 0.02; // a weight whose line would not be seen

@@ -7,7 +7,7 @@ import { brightnessOf, css, middleOf, mixed, stroke, tileX } from "./pictures.js
 import { lightOf, makeSchedule, walkSteps } from "./play.js";
 import { paintCarried } from "./recurrent.js";
 import { showLight } from "./stage.js";
-import { hasLines, shownHead, shownWeights } from "./stageblocks.js";
+import { FAINT, hasLines, leastWeights, shownHead, shownWeights } from "./stageblocks.js";
 import { layoutPicture } from "./stagelayout.js";
 import { isOff } from "./state.js";
 import { askedAnswer } from "./why.js";
@@ -315,14 +315,14 @@ function paintAttention(e, view, pen, block, light) {
   const back = light.backward(block);
   const bright = view.bright.get(block.attention);
   if (isCross) paintRails(view, pen, block, weights, light, back);
+  if (!weights.least) weights.least = leastWeights(weights);
   for (let t = 0; t < rows; t++) {
     const grown = Math.min(1, 1.6 * light.forward(block, t));
     if (grown === 0) continue;
     for (let u = 0; u < columns; u++) {
       const w = weights.data[t * columns + u];
-      if (w < 0.02) continue;
       const [quiet, alone] = isolation(view, block, isCross, t, u);
-      if (quiet) continue;
+      if (quiet || w < (alone ? FAINT : weights.least[t])) continue;
       const points = isCross ? fromRail(view, block, t, u) : selfLine(block, t, u);
       partOfCurve(
         pen,

@@ -305,7 +305,7 @@ function howItWon(e, t, id, rank) {
       : h(
           "p",
           {},
-          `${name(first)} against ${name(second)}: ${inTable(logits[first], 3)} − ${inBrackets(inTable(logits[second], 3))} = ${inTable(shownLogit(first) - shownLogit(second), 3)}. So it is e to this power as likely: ${asTimes(Math.exp(logits[first] - logits[second]))} times.`,
+          `${name(first)} against ${name(second)}: ${inTable(logits[first], 3)} − ${inBrackets(inTable(logits[second], 3))} = ${inTable(shownLogit(first) - shownLogit(second), 3)}. So ${name(first)} is ${asTimes(Math.exp(logits[first] - logits[second]))} times as likely: e to the power of this difference.`,
         ),
     isSampled
       ? h("p", { class: "hint" }, "These probabilities are at temperature 1, without top-k and top-p.")
