@@ -168,8 +168,7 @@ def _heat_map(sample: np.ndarray) -> str:
     rows = []
     for row in levels.tolist():
         cells = "".join(
-            f'<TD FIXEDSIZE="TRUE" WIDTH="{wide * n}" HEIGHT="{high}" COLSPAN="{n}"'
-            f' BGCOLOR="{heat_fill(level)}"></TD>'
+            f'<TD WIDTH="{wide * n}" HEIGHT="{high}" COLSPAN="{n}" BGCOLOR="{heat_fill(level)}"></TD>'
             for level, n in ((level, len(list(same))) for level, same in groupby(row))
         )
         rows.append(cells)

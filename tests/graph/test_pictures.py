@@ -539,12 +539,12 @@ def test_graphviz_draws_a_box_with_its_heat_map(graph):
     assert type(drawing).__name__ == "Digraph"
     assert drawing.source == graph.to_dot()
     cells = small("(x * x).sum()", x=[[4.0, -2.0], [0.0, 1.0]]).to_dot()
-    assert cells.count("FIXEDSIZE") >= 8  # those of x and of its square
+    assert cells.count("<TD WIDTH=") >= 8  # those of x and of its square
 
 
 def test_a_drawing_of_many_boxes_has_no_heat_maps(graph):
-    assert "FIXEDSIZE" in graph.fold(1).to_dot()
-    assert "FIXEDSIZE" not in graph.expand().to_dot()
+    assert "<TD WIDTH=" in graph.fold(1).to_dot()
+    assert "<TD WIDTH=" not in graph.expand().to_dot()
 
 
 @needs_dot
