@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -54,15 +54,18 @@ FAMILIES = {
 NONE = Paint("#ffffff", "#6b7683", "", "none")
 BROKEN = Paint("#fbd5d2", "#8f1710", "NaN/∞", "not finite (hatched)")
 LEVELS = 4  # of a colour in a heat map, by the share of the largest magnitude
+MASKED = 5  # the level of True
+MASK = "#5b6875"
 GRADIENT = (  # (limit of the root mean square, the paint below it)
     (1e-9, Paint("#9db8ea", "#1e3f8f", "▼▼▼", "below 1e-9: vanished")),
-    (1e-6, Paint("#c3d4f4", "#2c4f9e", "▼▼", "1e-9 to 1e-6: vanishing")),
+    (1e-6, Paint("#c3d4f4", "#29488f", "▼▼", "1e-9 to 1e-6: vanishing")),
     (1e-4, Paint("#e3ebfa", "#46618f", "▼", "1e-6 to 1e-4")),
     (1e-1, Paint("#f4f5f6", "#4d5966", "•", "1e-4 to 0.1")),
     (1e1, Paint("#fde9d3", "#8a4a07", "▲", "0.1 to 10")),
     (1e3, Paint("#f9c99a", "#7c3a00", "▲▲", "10 to 1000: exploding")),
     (math.inf, Paint("#ee9a73", "#6e1f00", "▲▲▲", "1000 and more: exploded")),
 )
+POWERS = (-10.5, -7.5, -5, -2.5, 0, 2, 4)  # of ten, at which a gradient has exactly the fill of its step
 _STEPS = ("#f4f5f6", "#e6e4f4", "#d3cdec", "#bcb1e1", "#a594d6", "#9c89d2")
 _OUTLINES = ("#4d5966", "#51487f", "#463a7c", "#3d2f78", "#332473", "#1d0f57")
 BYTES = (2**10, 2**14, 2**18, 2**22, 2**26)
@@ -88,8 +91,8 @@ def paint(graph: Computation, box: Box, mode: str) -> Paint:
 
 def legend(graph: Computation, boxes: Iterable[Box], mode: str) -> list[Paint]:
     """Return the paints of the boxes, in the order of the scale."""
-    used = {paint(graph, box, mode) for box in boxes}
-    return [p for p in scale(mode) if p in used]
+    used = {paint(graph, box, mode).meaning for box in boxes}
+    return [p for p in scale(mode) if p.meaning in used]
 
 
 def scale(mode: str) -> list[Paint]:
@@ -121,7 +124,12 @@ def is_broken(graph: Computation, vertex: Vertex, mode: str = "family") -> bool:
 
 
 def heat_levels(sample: np.ndarray) -> np.ndarray:
-    """Return the colours of a heat map: -LEVELS (negative) to LEVELS; 0 is 0, 9 is not finite."""
+    """Return the colours of a heat map: -LEVELS (negative) to LEVELS; 0 is 0, 9 is not finite.
+
+    Of booleans, MASKED is True.
+    """
+    if sample.dtype == bool:
+        return np.where(sample, MASKED, 0)
     numbers = sample.astype(np.float64)
     finite = np.isfinite(numbers)
     largest = np.abs(numbers[finite]).max(initial=0.0)
@@ -131,8 +139,8 @@ def heat_levels(sample: np.ndarray) -> np.ndarray:
 
 def heat_fill(level: int) -> str:
     """Return the fill of a level: its colour, mixed with white."""
-    if abs(level) > LEVELS:
-        return BROKEN.stroke
+    if level > LEVELS:
+        return MASK if level == MASKED else BROKEN.stroke
     parts = rgb(POSITIVE if level > 0 else NEGATIVE)
     return "#" + "".join(f"{round(255 + (part - 255) * abs(level) / LEVELS):02x}" for part in parts)
 
@@ -146,7 +154,12 @@ def gradient_size(vertex: Vertex) -> float | None:
 
 
 def _gradient_paint(rms: float) -> Paint:
-    return next(p for limit, p in GRADIENT if rms < limit)
+    """Return the paint of a size; its fill changes continuously, in quarters of a power of ten."""
+    step = next(p for limit, p in GRADIENT if rms < limit)
+    power = round(4 * math.log10(max(rms, 1e-30))) / 4
+    parts = zip(*(rgb(p.fill) for _, p in GRADIENT), strict=True)
+    mixed = (round(float(np.interp(power, POWERS, part))) for part in parts)
+    return replace(step, fill="#" + "".join(f"{part:02x}" for part in mixed))
 
 
 def _step_paint(amount: float, limits: tuple[int, ...], unit: str) -> Paint:

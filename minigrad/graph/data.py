@@ -143,6 +143,7 @@ class Vertex:
     sign: str = ""  # an op's: ×
     public_name: str = ""  # the name of the public function of an op
     defaults: tuple[tuple[str, str], ...] = ()  # an op's settings that have a default
+    words: str = ""  # of integers, such as token ids: what they stand for, or the first of them
 
     @property
     def value(self) -> Snapshot:
@@ -221,10 +222,18 @@ class Computation:
         """Return the vertices that a closed box contains."""
         return [self.vertices[v] for v in ([box[1]] if box[0] == "vertex" else self.contents[box[1]])]
 
-    def shown_value(self, box: Box) -> Snapshot:
-        """Return the value whose heat map a closed box has: its own or, of a group, its last op's."""
+    def heat_maps(self, box: Box) -> tuple[Snapshot | None, Snapshot | None]:
+        """Return the arrays whose heat maps a closed box has: a value, at the left, and its gradient.
+
+        They are those of the vertex or, of a group, of its last op. Integers are text (`Vertex.words`).
+        """
         members = self.members(box)
-        return next((v for v in reversed(members) if v.kind == "op"), members[-1]).value
+        vertex = next((v for v in reversed(members) if v.kind == "op"), members[-1])
+        value, gradient = vertex.value, vertex.gradient
+        return (
+            value if value.size > 1 and not vertex.words else None,
+            gradient if gradient is not None and gradient.size > 1 else None,
+        )
 
     def chain(self, group: int) -> list[int]:
         """Return the groups around a group, from the root to the group itself."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .data import Computation
 from .fitting import fit
 from .folding import Fold, Folding, open_all, open_path, to_depth
 from .labels import summary
+
+if TYPE_CHECKING:
+    import graphviz
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,17 +45,24 @@ class Graph(Computation):
 
     # the drawing code is imported when first needed
 
-    def to_svg(self, color: str = "family") -> str:
-        """Return an SVG document; `color` is "family" (of the op), "gradient", "bytes" or "flops"."""
-        from .svg import to_svg
+    def to_graphviz(self, color: str = "family", across: bool = False) -> graphviz.Digraph:
+        """Return the package graphviz's drawing, which a notebook shows.
 
-        return to_svg(self.folding, color)
+        `color` is "family" (of the op), "gradient", "bytes" or "flops"; `across` draws from left to right.
+        """
+        from .drawing import to_graphviz
 
-    def to_dot(self, color: str = "family") -> str:
-        """Return the graph in Graphviz's DOT language."""
-        from .dot import to_dot
+        return to_graphviz(self.folding, color, across)
 
-        return to_dot(self.folding, color)
+    def to_svg(self, color: str = "family", across: bool = False) -> str:
+        """Return an SVG document, drawn by Graphviz if it is installed, else from top to bottom by svg.py."""
+        from .saving import to_svg
+
+        return to_svg(self.folding, color, across)
+
+    def to_dot(self, color: str = "family", across: bool = False) -> str:
+        """Return the drawing in Graphviz's DOT language."""
+        return self.to_graphviz(color, across).source
 
     def to_html(self, color: str = "family") -> str:
         """Return a self-contained page: fold and unfold, inspect every number, step through backward."""
@@ -59,11 +70,11 @@ class Graph(Computation):
 
         return to_html(self.folding, color)
 
-    def save(self, path: str | Path, color: str = "family") -> None:
+    def save(self, path: str | Path, color: str = "family", across: bool = False) -> None:
         """Save the picture as .svg, .png (two pixels a unit), .pdf, .html (the page) or .dot."""
         from .saving import save
 
-        save(self.folding, path, color)
+        save(self.folding, path, color, across)
 
     # for notebooks and their exports
 

@@ -16,11 +16,22 @@ _UNPRINTABLE = (  # compiled when first needed
 
 
 def op_title(vertex: Vertex) -> str:
-    """Return an op's name and sign, `multiply ×`; for a leaf its path or kind."""
+    """Return an op's name, sign and plain number, `multiply ×`, `power x²`; for a leaf its path or kind."""
     if vertex.kind != "op":
         return vertex.name or ("data" if vertex.kind == "constant" else vertex.kind)
-    name = public_name(vertex)
-    return f"{name} {vertex.sign}".rstrip()
+    return f"{public_name(vertex)} {_sign(vertex)}".rstrip()
+
+
+def _sign(vertex: Vertex) -> str:
+    """Return an op's sign with the operand that is a plain number: `− 1`, `1 −`, `x²`."""
+    plain = {name: number(float(value)) for name, value in vertex.settings if name in ("x", "y")}
+    if not plain or not vertex.sign:
+        return vertex.sign
+    if vertex.sign != "xʸ":
+        return " ".join(filter(None, (plain.get("x"), vertex.sign, plain.get("y"))))
+    power = plain.get("y", "ʸ")
+    raised = power.translate(RAISED) if set(power) <= set("-0123456789ʸ") else f"^{power}"
+    return plain.get("x", "x") + raised
 
 
 def public_name(vertex: Vertex) -> str:
@@ -67,6 +78,8 @@ def printable(text: str) -> str:
 
 # ---------------------------------------------------------------- boxes
 
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 # font sizes: of a box's first line, of the others, of a frame's name
 TITLE = 15.0
 TEXT = 12.5
@@ -97,10 +110,10 @@ def text_width(text: str, size: float, bold: bool = False) -> float:
     return size * sum(WIDTHS[kind][bold] for kind in kinds)
 
 
-def size(text: list[str], has_map: bool = False) -> tuple[float, float]:
-    """Return the width and height of a box with these lines, and a heat map at their left."""
+def size(text: list[str], maps: int = 0) -> tuple[float, float]:
+    """Return the width and height of a box with these lines, and heat maps beside them."""
     widths = [text_width(line, TEXT if i else TITLE, not i) for i, line in enumerate(text)]
-    return max(64.0, max(widths) + 24.0 + has_map * MAP), LINE * len(text) + 14.0
+    return max(64.0, max(widths) + 24.0 + maps * MAP), LINE * len(text) + 14.0
 
 
 def vertex_lines(graph: Computation, vertex: Vertex) -> list[str]:
@@ -110,6 +123,8 @@ def vertex_lines(graph: Computation, vertex: Vertex) -> list[str]:
     many = len(vertex.values) > 1
     if value.size != 1 or value.shape or many:
         found.append(kind_of(value) if not many else _kinds_of(vertex.values))
+    if vertex.words:
+        found.append(short(vertex.words))
     if value.size == 1 and not many:
         found.append(f"value {number(value.numbers.item())}")
         if g is not None and g.size == 1:
@@ -186,6 +201,24 @@ def _relative_path(graph: Computation, vertex: Vertex) -> str:
         if len(operand) > 1 and operand.isidentifier():
             return operand
     return op_title(vertex)
+
+
+def tooltip(graph: Computation, box: Box) -> str:
+    """Return the tooltip of a box: of an op its line, of arrays their statistics."""
+    if box[0] == "group":
+        return " · ".join([graph.groups[box[1]].path, *group_lines(graph, box[1])[1:]])
+    vertex = graph.vertices[box[1]]
+    text = [vertex.name, *([f"{vertex.source}: {vertex.code}"] if vertex.source else [])]
+    for what, snapshot in (("value", vertex.value), ("gradient", vertex.gradient)):
+        if snapshot is not None and snapshot.statistics is not None:
+            s = snapshot.statistics
+            text.append(
+                f"{what}: min {number(s.min)}, mean {number(s.mean)}, max {number(s.max)}, "
+                f"std {number(s.std)}"
+            )
+            if not s.finite:
+                text.append(f"{s.nan} NaN, {s.inf} infinite")
+    return "\n".join(text)
 
 
 def color_line(graph: Computation, box: Box, mode: str) -> str:

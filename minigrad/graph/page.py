@@ -1,8 +1,8 @@
 """A graph as one HTML file: the drawing, details of each box, and backward step by step.
 
 The file needs no network and has a strict Content-Security-Policy: its script and style sheet are allowed by
-their hashes, and the trace is data, which a browser never runs. The sources are in `assets/`. Python writes
-the data, and JavaScript displays it.
+their hashes, and the trace is data, which a browser never runs. The sources are in `assets/`: Python writes
+the data, and JavaScript, as modules that modules.py joins, displays it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any
 from xml.etree import ElementTree
@@ -32,13 +32,10 @@ from .folding import Folding, to_depth
 from .grouping import strip_call
 from .labels import LETTERS, WIDTHS, color_line, kind_of_group, lines, op_title, printable, summary, title_of
 from .latex import bar, upright
+from .modules import join_modules
 from .svg import to_svg
 
-SCRIPTS = (  # concatenated into one script
-    "numbers.js", "answers.js", "data.js", "dom.js", "elements.js", "walk.js", "folding.js", "placing.js",
-    "view.js", "map.js", "progress.js", "drawing.js", "panel.js", "stepper.js", "quiz.js",
-    "showing.js", "actions.js", "search.js", "split.js", "tools.js", "keys.js", "main.js",
-)  # fmt: skip
+ASSETS = Path(__file__).with_name("assets")
 LIMIT = 1_000_000  # bytes of a page
 MATHML = "{http://www.w3.org/1998/Math/MathML}"
 BARS = ("\u00af", "\u2015")  # over a letter, over a word
@@ -50,7 +47,7 @@ def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
     It contains the numbers of as many arrays, smallest first, as fit in `limit` bytes.
     """
     graph = folding.graph
-    script = "\n".join(map(_asset, SCRIPTS))
+    script = join_modules(ASSETS / "main.js")
     style = _asset("page.css")
     title = printable(graph.title or "Computation graph")
     page = Template(_asset("page.html"))
@@ -75,7 +72,7 @@ def picture(folding: Folding, color: str = "family", limit: int = LIMIT // 4) ->
 
 
 def _asset(name: str) -> str:
-    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+    return (ASSETS / name).read_text(encoding="utf-8")
 
 
 def content_policy(script: str, style: str) -> str:
@@ -261,7 +258,10 @@ class _Data:
             title=self._string(op_title(v)),
             group=v.group,
             values=[self._snapshot(value) for value in v.values],
-            heat=self._string(_heat(v.value.sample)) if v.value.size > 1 else None,
+            heat=[
+                None if s is None else self._string(_heat(s.sample))
+                for s in self.graph.heat_maps(("vertex", v.index))
+            ],
             gradients=[self._snapshot(g) for g in v.gradients],
             inputs=[self._edge(edge) for edge in v.inputs],
             settings=[[self._string(name), self._string(value)] for name, value in v.settings],
@@ -382,9 +382,8 @@ def _closed_form(g: Group) -> list[str]:
 
 
 def _heat(sample: np.ndarray) -> str:
-    """Encode a heat map: a digit for each cell, 4 for 0, and a / between rows."""
-    levels = np.minimum(heat_levels(sample) + LEVELS, 9)
-    return "/".join("".join(map(str, row)) for row in levels)
+    """Encode a heat map: a digit a cell, 4 for 0, 9 for True, x if not finite, and a / between rows."""
+    return "/".join("".join("0123456789xxxx"[level + LEVELS] for level in row) for row in heat_levels(sample))
 
 
 def _number(x: float, digits: int = 17) -> float | str:

@@ -83,7 +83,7 @@ def lay_out(folding: Folding, color: str = "family") -> Frame:
     graph = folding.graph
     boxes = list(folding.boxes())
     closed = [box for box in boxes if box[0] == "vertex" or not folding.is_open(box[1])]
-    sizes = {box: size(lines(graph, box, color), graph.shown_value(box).size > 1) for box in closed}
+    sizes = {box: size(lines(graph, box, color), sum(map(bool, graph.heat_maps(box)))) for box in closed}
     titles = {i: title_width(graph.groups[i]) for kind, i in boxes if kind == "group"}
     return Placing(folding, sizes, titles).frame()
 

@@ -7,28 +7,37 @@ from pathlib import Path
 
 from ..core.errors import OptionError
 from ..io import write_atomically
-from .dot import to_dot
+from . import drawing, svg
 from .folding import Folding
 from .page import to_html
-from .raster import render
-from .svg import to_svg
 
-TEXTS = {".svg": to_svg, ".html": to_html, ".dot": to_dot, ".gv": to_dot}
-DRAWN = (".png", ".pdf")  # the drawing of the .svg
+SUFFIXES = (".svg", ".html", ".dot", ".gv", ".png", ".pdf")
 
 
-def save(folding: Folding, path: str | Path, color: str = "family") -> None:
+def to_svg(folding: Folding, color: str = "family", across: bool = False) -> str:
+    """Return the drawing as an SVG document, by Graphviz if it is installed."""
+    if drawing.find_engine() is None:
+        return svg.to_svg(folding, color)
+    return drawing.to_graphviz(folding, color, across).pipe(format="svg", encoding="utf-8", quiet=True)
+
+
+def save(folding: Folding, path: str | Path, color: str = "family", across: bool = False) -> None:
     """Save a picture to `path`, in the format of its suffix."""
     if not isinstance(path, str | os.PathLike) or "\0" in str(path):
         raise OptionError(f"path must be a file name, got {path!r}.\nPass, for example, graph.html.")
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix in TEXTS:
-        write_atomically(path, TEXTS[suffix](folding, color).encode())
-    elif suffix in DRAWN:
-        write_atomically(path, render(to_svg(folding, color), suffix[1:]))
+    if suffix == ".svg":
+        content = to_svg(folding, color, across).encode()
+    elif suffix == ".html":
+        content = to_html(folding, color).encode()
+    elif suffix in (".dot", ".gv"):
+        content = drawing.to_graphviz(folding, color, across).source.encode()
+    elif suffix in SUFFIXES:
+        content = drawing.render(folding, color, across, suffix[1:])
     else:
         raise OptionError(
-            f"a graph can be saved as {', '.join((*TEXTS, *DRAWN))}, got {path.name!r}.\n"
+            f"a graph can be saved as {', '.join(SUFFIXES)}, got {path.name!r}.\n"
             f"Pass, for example, graph.html."
         )
+    write_atomically(path, content)

@@ -21,14 +21,13 @@ from .labels import (
     TAB,
     TEXT,
     TITLE,
-    group_lines,
     kind_of_group,
     lines,
-    number,
     printable,
     tab_width,
     text_width,
     title_of,
+    tooltip,
 )
 from .placing import Frame, Line, lay_out
 
@@ -153,14 +152,14 @@ def _around(line: Line) -> str:
     )
 
 
-def _heat_map(sample: np.ndarray, height: float) -> Iterator[str]:
+def _heat_map(sample: np.ndarray, x: float, height: float) -> Iterator[str]:
     """Draw the cells of each colour as one path."""
     levels = heat_levels(sample)
     rows, columns = levels.shape
     area = f'width="{MAP - 10:g}" height="{height - 14:g}"'
     w = (MAP - 10) / columns
     h = (height - 14) / rows
-    yield f'<g transform="translate(10 7)"><rect {area} fill="#ffffff"/>'
+    yield f'<g transform="translate({x:g} 7)"><rect {area} fill="#ffffff"/>'
     for level in sorted(set(levels.reshape(-1).tolist()) - {0}):
         places = np.argwhere(levels == level)
         cells = "".join(f"M{j * w:.2f} {i * h:.2f}h{w:.2f}v{h:.2f}h{-w:.2f}z" for i, j in places)
@@ -181,7 +180,7 @@ def _box(
     kind = graph.vertices[box[1]].kind if box[0] == "vertex" else "group"
     radius = min(h / 2, 22) if kind == "parameter" else 5
     dashed = ' stroke-dasharray="5 3"' if kind == "constant" else ""
-    yield f'<g transform="translate({x:g} {y:g})"><title>{escape(_tooltip(graph, box))}</title>'
+    yield f'<g transform="translate({x:g} {y:g})"><title>{escape(tooltip(graph, box))}</title>'
     if kind == "group" and graph.groups[box[1]].is_stack:
         for shift in (8, 4):
             yield (
@@ -199,11 +198,12 @@ def _box(
             f'<rect x="3" y="3" width="{w - 6:g}" height="{h - 6:g}" rx="3" fill="none" '
             f'stroke="{look.stroke}" stroke-width="0.7"/>'
         )
-    value = graph.shown_value(box)
-    has_map = value.size > 1
-    if has_map:
-        yield from _heat_map(value.sample, h)
-    middle = (w + has_map * MAP) / 2
+    value, gradient = graph.heat_maps(box)
+    if value:
+        yield from _heat_map(value.sample, 10, h)
+    if gradient:
+        yield from _heat_map(gradient.sample, w - MAP, h)
+    middle = (w + (bool(value) - bool(gradient)) * MAP) / 2
     for i, line in enumerate(text):
         style = f'font-size="{TITLE:g}" font-weight="600"' if i == 0 else f'font-size="{TEXT:g}"'
         ink = "#1b2733" if i else look.stroke
@@ -215,7 +215,8 @@ def _box(
         )
     if look.mark:
         yield (
-            f'<text x="{w - 5:g}" y="11" text-anchor="end" font-size="9" fill="{look.stroke}">'
+            f'<text x="{w - 5 - bool(gradient) * MAP:g}" y="11" text-anchor="end" font-size="9" '
+            f'fill="{look.stroke}">'
             f"{escape(look.mark)}</text>"
         )
     yield "</g>"
@@ -224,24 +225,6 @@ def _box(
 def _is_end(graph: Computation, box: Box) -> bool:
     """Return whether a box is an output, which has a thicker outline."""
     return box[0] == "vertex" and graph.vertices[box[1]].is_output
-
-
-def _tooltip(graph: Computation, box: Box) -> str:
-    """Return the tooltip of a box."""
-    if box[0] == "group":
-        return " · ".join([graph.groups[box[1]].path, *group_lines(graph, box[1])[1:]])
-    vertex = graph.vertices[box[1]]
-    text = [vertex.name, *([f"{vertex.source}: {vertex.code}"] if vertex.source else [])]
-    for what, snapshot in (("value", vertex.value), ("gradient", vertex.gradient)):
-        if snapshot is not None and snapshot.statistics is not None:
-            s = snapshot.statistics
-            text.append(
-                f"{what}: min {number(s.min)}, mean {number(s.mean)}, max {number(s.max)}, "
-                f"std {number(s.std)}"
-            )
-            if not s.finite:
-                text.append(f"{s.nan} NaN, {s.inf} infinite")
-    return "\n".join(text)
 
 
 # ---------------------------------------------------------------- the legend

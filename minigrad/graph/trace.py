@@ -37,6 +37,7 @@ from .snapshots import WHOLE, snapshot
 from .tape import Tape, operand_names, pulled_places, shapes
 
 HIDDEN = ("key",)  # settings that are not shown
+LISTED = 16  # integers of an array that its box shows
 
 
 def trace(
@@ -48,6 +49,7 @@ def trace(
     check: bool | None = None,
     whole: int = WHOLE,
     title: str = "",
+    words: Sequence[str] | None = None,
 ) -> Graph:
     """Trace the computation of `output` (a tensor, or lists and dicts of them) as a Graph.
 
@@ -56,7 +58,8 @@ def trace(
     backward itself if each output is a scalar or `gradient` is given, with the outputs' shapes; no `.grad`
     changes, but hooks run. The leaves' gradients are compared with finite differences: always if `check` is
     True, if that is cheap for None. Arrays of at most `whole` elements keep all their numbers, larger ones
-    statistics and a corner; parameters are copied, for `diff`.
+    statistics and a corner; parameters are copied, for `diff`. `words` is a vocabulary: integers that select
+    one of as many rows or classes are shown as its words.
 
     Raises a GraphError if output has no graph, or one that backward() has freed.
 
@@ -77,7 +80,10 @@ def trace(
         kept = {names.of(x): _copy(x.array) for x in tape.leaves if x.requires_grad and names.of(x)}
     scopes = [None] * len(tape.leaves) + [node.scope for node in tape.nodes]
     groups, homes = arrange(vertices, scopes, names.modules, [tracing.is_external(v) for v in vertices])
-    placed = tuple(replace(v, group=home) for v, home in zip(vertices, homes, strict=True))
+    texts = _read_integers(vertices, words or ())
+    placed = tuple(
+        replace(v, group=home, words=texts.get(v.index, "")) for v, home in zip(vertices, homes, strict=True)
+    )
     return Graph(placed, groups, kept, title, tuple(tracing.notes))
 
 
@@ -132,6 +138,23 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
         (x.node or x, to_device_of(g.astype(x.dtype), x.array))
         for x, g in zip(outputs, gradients, strict=True)
     ]
+
+
+def _read_integers(vertices: list[Vertex], words: Sequence[str]) -> dict[int, str]:
+    """Return the first integers of each leaf that has several, as words where they select among as many."""
+    lengths: dict[int, set[int]] = {}  # of the axes of the arrays that an op reads with these integers
+    for vertex in vertices:
+        read = [vertices[edge.source].value for edge in vertex.inputs]
+        for edge in vertex.inputs:
+            lengths.setdefault(edge.source, set()).update(n for value in read for n in value.shape)
+    found = {}
+    for v in vertices:
+        if v.kind == "constant" and v.value.size > 1 and v.value.dtype.startswith(("int", "uint")):
+            numbers = v.value.numbers.reshape(-1)[:LISTED].tolist()
+            named = range(len(words)) if len(words) in lengths.get(v.index, ()) else ()
+            texts = [words[i].strip() if i in named else str(i) for i in numbers]
+            found[v.index] = " ".join(texts) + (" …" if v.value.size > LISTED else "")
+    return found
 
 
 def _dotted_path(path: str) -> str:

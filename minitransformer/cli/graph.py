@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import minigrad as mg
-from minigrad.graph.saving import DRAWN, TEXTS
+from minigrad.graph.saving import SUFFIXES
 
 from ..data.rows import DataError
 from ..errors import UserError, check_integer, counted
+from ..explain.tokenizers import shown_tokens
 from ..files import check_can_write, one_line
 from ..runs.run import Run
 from ..tasks import Task
@@ -62,10 +63,9 @@ def run(argv: list[str]) -> None:
 def check_output(output: Path, overwrite: bool) -> None:
     """Raise a UserError if the file has an unknown type, or cannot be written."""
     suffix = output.suffix.lower()
-    if suffix not in (*TEXTS, *DRAWN):
+    if suffix not in SUFFIXES:
         raise UserError(
-            f"{output} has an unknown file type, {output.suffix!r}.\n"
-            f"Choose one of {' '.join((*TEXTS, *DRAWN))}."
+            f"{output} has an unknown file type, {output.suffix!r}.\nChoose one of {' '.join(SUFFIXES)}."
         )
     check_can_write(output, overwrite)
 
@@ -97,7 +97,15 @@ def trace(run: Run, task: Task, title: str, readable: bool) -> mg.graph.Graph:
     batch = task.batch(0)
     with mg.fused(not readable):
         loss = task.loss(run.model, batch, run.recipe.training.label_smoothing) / batch.n_tokens
-        return mg.graph.trace(loss, run.model, check=True, title=title)
+        return mg.graph.trace(loss, run.model, check=True, title=title, words=words_of(run))
+
+
+def words_of(run: Run) -> list[str] | None:
+    """The run's vocabulary, as it is shown."""
+    if run.tokenizer is None:
+        return None
+    tokens = run.tokenizer.id_to_token
+    return shown_tokens(run.tokenizer) or [tokens[i] for i in range(run.tokenizer.vocab_size)]
 
 
 def report(graph: mg.graph.Graph, output: Path) -> None:

@@ -2,7 +2,8 @@
 
 The file needs no network and has a strict Content-Security-Policy: its one script and one style sheet are
 allowed by their hashes, and everything else is data, which a browser never runs. The parts are in `assets/`:
-Python writes the data, JavaScript computes and displays.
+Python writes the data; JavaScript, as modules that are joined to one script, computes and displays. The model
+itself is in `assets/model`, and computes the same as minigrad.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -19,24 +19,16 @@ from typing import Any
 import numpy as np
 
 from minigrad.graph.inline import InlinePage
+from minigrad.graph.modules import join_modules
 from minigrad.graph.page import content_policy
 from minigrad.io import write_atomically
 
 from ..errors import UserError
 from ..files import printable
-from .model import model_script
 from .structure import structure
 from .tokenizers import tokenizer_data
 
-SHARED = ("dom.js", "answers.js")  # with the graph page
-SCRIPTS = (  # concatenated into one script, after the model's and those
-    "elements.js", "update.js", "numbers.js", "plan.js", "derive.js", "gradients.js", "state.js",
-    "matrix.js", "equation.js", "pictures.js", "image.js", "whatif.js", "ablation.js", "address.js",
-    "inspector.js", "map.js", "words.js", "positions.js", "attention.js", "layers.js", "recurrent.js",
-    "output.js", "loss.js", "stageblocks.js", "stagelayout.js", "play.js", "stagepaint.js", "stagewords.js",
-    "why.js", "stage.js", "vanishing.js", "journey.js", "documents.js", "questions.js", "screens.js",
-    "quiz.js", "keys.js", "main.js",
-)  # fmt: skip
+ASSETS = Path(__file__).with_name("assets")
 
 Matrices = Mapping[str, tuple[np.ndarray, np.ndarray]]  # integers and scales by name
 
@@ -84,8 +76,7 @@ def to_html(
     the model's own. `matrices` are weights that are stored as 8-bit integers, with a scale for each row.
     `generation` has the options of `generate` that an imported model needs.
     """
-    shared = [(files("minigrad.graph") / "assets" / name).read_text(encoding="utf-8") for name in SHARED]
-    script = "\n".join([model_script(), *shared, *map(_asset, SCRIPTS)])
+    script = join_modules(ASSETS / "main.js")
     style = _asset("page.css")
     weights, numbers = _weights(model, matrices or {})
     data = {
@@ -118,7 +109,7 @@ def to_html(
 
 
 def _asset(name: str) -> str:
-    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+    return (ASSETS / name).read_text(encoding="utf-8")
 
 
 def _weights(model: Any, matrices: Matrices) -> tuple[dict[str, Any], str]:

@@ -32,6 +32,11 @@ def next_token_probabilities(
     steps = np.atleast_2d(as_array(probabilities))
     if steps.ndim != 2 or not steps.size:
         raise UserError(f"probabilities of shape {steps.shape}.\nPass (steps, vocabulary).")
+    if not (steps.min() >= 0 and steps.max() <= 1 + 1e-3):
+        raise UserError(
+            f"probabilities must be between 0 and 1, got {steps.min():.3g} to {steps.max():.3g}.\n"
+            f"Pass, for example, softmax(logits)."
+        )
     picks: list[int | None] = [None] * len(steps) if chosen is None else [int(i) for i in chosen]
     if len(picks) == len(steps) - 1:
         picks.append(None)  # the end token, which is not among a result's ids

@@ -81,8 +81,8 @@ BLOCKS_OF = """
 names => {
   const boxes = [...document.querySelectorAll("#map .box")].map(box => box.getAttribute("href"));
   const isDrawn = block => boxes.includes(`#${block}`) || /layers\\.1/.test(block);
-  const lost = [...page.plan.keys()].filter(name => !isDrawn(blockOf(name)));
-  return [Object.fromEntries(names.map(name => [name, blockOf(name)])), lost];
+  const lost = [...page.plan.keys()].filter(name => !isDrawn(blockOf(page, name)));
+  return [Object.fromEntries(names.map(name => [name, blockOf(page, name)])), lost];
 }
 """
 

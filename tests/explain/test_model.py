@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tokenizers as hf
 
+from minigrad.graph.modules import join_modules
 from minigrad.nn import functional as F
-from minitransformer.explain.model import model_script
+from minitransformer.explain.page import ASSETS
 from minitransformer.explain.page import tokenizer_data as page_data
 from minitransformer.generation import GenerationConfig
 from minitransformer.generation.scoring import log_softmax, processors
@@ -56,7 +57,7 @@ def page():
     """An empty page that has the model's script."""
     with chromium() as browser:
         page = browser.new_page()
-        page.set_content(f"<script>{model_script()}\n{HARNESS}</script>")
+        page.set_content(f"<script>{join_modules(ASSETS / 'model' / 'model.js')}\n{HARNESS}</script>")
         yield page
 
 

@@ -347,8 +347,9 @@ function placeOfLargest({ shape, data }) {
 def exposed(text):
     """The page's text, with its parts in the reach of a test."""
     parts = "{ value: derive, gradient: deriveGradient, weight: deriveWeightGradient }"
-    names = f"page, derivations: {parts}, offsetOf: offset, placeOfLargest, "
-    names += "weightsOf, go, addressOf, shownToken, paintLine, rowOf, targetPlace, blockOf"
+    names = f"page: e, derivations: {parts}, offsetOf: offset, placeOfLargest, "
+    names += "weightsOf, go: e.go, addressOf, shownToken, paintLine, rowOf, targetPlace, blockOf, "
+    names += "hasLines, leastWeights"
     tail = f"Object.assign(window, {{ {names} }});"
     tail = PLACE_OF_LARGEST + tail
     return text.replace(

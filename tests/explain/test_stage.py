@@ -51,7 +51,7 @@ def open_inside(open_page, text, *fragment, **options):
     """The page, with what its picture draws in the reach of a test."""
     more = "Object.defineProperty(window, 'stageView', { get: () => stageView });"
     more += " window.placeOnStage = placeOnStage;"
-    mark = "Object.assign(window, { page,"
+    mark = "Object.assign(window, { page: e,"
     return open_page(exposed(text).replace(mark, more + mark), *fragment, bypass_csp=True, **options)
 
 

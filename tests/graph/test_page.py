@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -199,6 +200,21 @@ def test_enter_folds_and_unfolds(open_page):
 
 
 @pytest.mark.slow
+def test_the_drawing_is_saved_as_it_looks(open_page, tmp_path):
+    """As an SVG file with its colours in it, in dark mode too; text is still text."""
+    page = open_page(expression(), color_scheme="dark")
+    with page.page.expect_download() as download:
+        page.page.get_by_role("button", name="Save the drawing").click()
+    download.value.save_as(tmp_path / "graph.svg")
+    root = ElementTree.parse(tmp_path / "graph.svg").getroot()
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "value -4" in texts
+    fills = {element.get("fill") for element in root.iter() if element.get("class") == "body"}
+    assert all(fill.startswith(("rgb", "color(")) for fill in fills)
+    assert len(fills) > 2
+    assert not any(element.get("style") for element in root.iter())
+
+
 def test_search_opens_what_is_around_a_match(open_page):
     graph = transformer().fold(0)
     page = open_page(graph)

@@ -201,6 +201,8 @@ def test_bars_are_the_most_probable_tokens_and_the_chosen_one():
     assert len(plots.next_token_probabilities(p, {i: str(i) for i in range(5)}, [0]).axes) == 2  # ended
     with pytest.raises(UserError, match="4 chosen tokens for 2 steps"):
         plots.next_token_probabilities(p, "abcde", [0, 1, 2, 3])
+    with pytest.raises(UserError, match=r"between 0 and 1, got 0\.05 to 5"):
+        plots.next_token_probabilities(10 * p, "abcde")
 
 
 def test_embeddings_are_projected_to_where_they_vary_most():

@@ -134,7 +134,7 @@ def rank(module):
 
 
 NOT_AT_ONCE = {  # imported where they are needed: they are optional, or slow to import
-    "cupy", "latex2mathml", "matplotlib", "mpi4py", "numba", "nvmath", "sacrebleu", "torch",
+    "cupy", "graphviz", "latex2mathml", "matplotlib", "mpi4py", "numba", "nvmath", "sacrebleu", "torch",
 }  # fmt: skip
 
 

@@ -1,6 +1,34 @@
 // What a user can do: each action changes the state, renders it, and tells screen readers.
 
-const actions = {
+import { announce, h, s } from "./dom.js";
+import { openAll, openAround, openGroup, visibleBox } from "./folding.js";
+import { writeAddress } from "./main.js";
+import { newWalk, opAt, stepOf, stepText } from "./progress.js";
+import {
+  foldAsAtStart,
+  graph,
+  headOf,
+  isDark,
+  map,
+  panel,
+  render,
+  renderPanel,
+  roveBoxes,
+  sceneBox,
+  select,
+  state,
+  view,
+} from "./showing.js";
+import { renderToolbar, showTheme } from "./tools.js";
+import { READABLE } from "./view.js";
+import { cellKey } from "./walk.js";
+
+const SAVED =
+  "fill stroke stroke-width stroke-dasharray stroke-opacity opacity paint-order font-family font-size font-weight".split(
+    " ",
+  ); // of an element's style
+
+export const actions = {
   select(vertex) {
     state.walk = null;
     writeAddress();
@@ -113,6 +141,23 @@ const actions = {
     showTheme();
     map.draw(graph, state);
   },
+  /** Save the drawing as it looks now; the file needs no style sheet. */
+  save() {
+    const canvas = document.getElementById("canvas");
+    const svg = canvas.cloneNode(true);
+    const shown = [canvas, ...canvas.querySelectorAll("*")].map(element => getComputedStyle(element));
+    [svg, ...svg.querySelectorAll("*")].forEach((element, i) => {
+      element.removeAttribute("style");
+      for (const name of SAVED) element.setAttribute(name, shown[i][name]);
+    });
+    for (const element of svg.querySelectorAll(".halo, .target, .knob")) element.remove();
+    const { width, height } = view.scene;
+    svg.setAttribute("viewBox", `-16 -16 ${width + 32} ${height + 32}`);
+    svg.prepend(s("rect", { x: -16, y: -16, width: "100%", height: "100%", fill: shown[0].backgroundColor }));
+    const file = new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
+    h("a", { href: URL.createObjectURL(file), download: "graph.svg" }).click();
+    announce("The drawing is saved as graph.svg.");
+  },
   toggleQuiz() {
     state.walk.quiz = !state.walk.quiz;
     render();
@@ -138,7 +183,7 @@ const actions = {
 };
 
 /** Focus the quiz's first open question. */
-function focusAnswer() {
+export function focusAnswer() {
   if (state.walk?.quiz) panel.querySelector(".question input")?.focus({ preventScroll: true });
 }
 

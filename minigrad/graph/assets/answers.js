@@ -1,7 +1,7 @@
 // Answers that a reader types, in this page's quiz and in others.
 
 /** The number that a user typed, or null: also with a decimal comma, a minus sign, or as a fraction. */
-function parseTyped(text) {
+export function parseTyped(text) {
   const plain = text
     .trim()
     .replace(",", ".")
@@ -14,7 +14,7 @@ function parseTyped(text) {
 }
 
 /** Whether an answer is within 1%, or the same NaN or infinity. */
-function isRight(typed, wanted) {
+export function isRight(typed, wanted) {
   if (typed === null || !Number.isFinite(wanted)) return Object.is(typed, wanted);
   return Math.abs(typed - wanted) <= 0.01 * Math.abs(wanted) + (wanted === 0 ? 1e-9 : 0);
 }

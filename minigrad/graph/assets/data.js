@@ -1,7 +1,9 @@
 // The traced computation, as Python wrote it (page.py): rows become objects by the names of their columns,
 // numbers become what they refer to.
 
-function readGraph(text) {
+import { toNumber } from "./numbers.js";
+
+export function readGraph(text) {
   const data = JSON.parse(text);
   const read = reader(data);
   const graph = { ...data, title: data.title || "Computation graph", contents: [] };
@@ -50,7 +52,7 @@ function reader(data) {
     const found = { index, ...named(columns.vertex, row) };
     for (const key of ["name", "title", "family", "parts", "source", "code", "label"])
       found[key] = string(found[key]);
-    found.heat = found.heat === null ? null : string(found.heat).split("/");
+    found.heat = found.heat.map(heat => (heat === null ? null : string(heat).split("/")));
     for (const key of ["values", "gradients", "seeds"]) found[key] = found[key].map(snapshot);
     found.inputs = found.inputs.map((input, place) => edge(input, index, place));
     found.settings = found.settings.map(([name, value]) => [string(name), string(value)]);
@@ -123,7 +125,7 @@ function reader(data) {
 }
 
 /** d result[i] / d input[j]. */
-function entry(jacobian, i, j) {
+export function entry(jacobian, i, j) {
   if (jacobian.diagonal) return i === j ? jacobian.numbers[i] : 0;
   return jacobian.numbers[i * jacobian.columns + j];
 }
@@ -141,17 +143,17 @@ function chunks(list, size) {
 }
 
 /** The lines on a closed box, its title first. */
-function linesOf(graph, id, mode) {
+export function linesOf(graph, id, mode) {
   const { lines, extras } = graph.looks.get(id);
   return extras[mode] ? [...lines, extras[mode]] : lines;
 }
 
-function paintOf(graph, id, mode) {
+export function paintOf(graph, id, mode) {
   return graph.paints[graph.looks.get(id).paints[mode]];
 }
 
-/** The value of which a closed box shows a heat map: its own or, of a group, its last op's. */
-function shownVertex(graph, id) {
+/** The vertex of which a closed box shows heat maps, of value and gradient: its own or, of a group, its last op. */
+export function shownVertex(graph, id) {
   const index = Number(id.slice(1));
   if (id[0] === "v") return graph.vertices[index];
   const inside = contentsOf(graph, index).map(i => graph.vertices[i]);
@@ -166,33 +168,35 @@ function readUses(vertices) {
 }
 
 /** `float32[2, 3]`. */
-function kindOf(snapshot) {
+export function kindOf(snapshot) {
   return snapshot.shape.length ? `${snapshot.dtype}[${snapshot.shape.join(", ")}]` : snapshot.dtype;
 }
 
 /** `(2, 3)`, `(3,)`. */
-function shapeText(shape) {
+export function shapeText(shape) {
   return shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
 }
 
 /** The name of a vertex in a sentence. */
-function nameOf(vertex) {
+export function nameOf(vertex) {
   if (vertex.label) return vertex.label;
   return vertex.kind === "op" ? vertex.title : vertex.name || vertex.title;
 }
 
 /** The groups around a group, from the root to the group itself. */
-function chainOf(graph, group) {
+export function chainOf(graph, group) {
   const chain = [];
   for (let i = group; i !== null; i = graph.groups[i].parent) chain.unshift(graph.groups[i]);
   return chain;
 }
 
 /** All vertices in a group, at any depth, in order. */
-function contentsOf(graph, group) {
+export function contentsOf(graph, group) {
   const { vertices, groups } = graph.groups[group];
   graph.contents[group] ??= [...vertices, ...groups.flatMap(child => contentsOf(graph, child))].sort(
     (a, b) => a - b,
   );
   return graph.contents[group];
 }
+
+export const laneId = (vertex, result) => `l${vertex}.${result}`;

@@ -3,12 +3,12 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element: `h("p", { class: "hint" }, "text", child)`; `onclick` and its like are listeners. */
-function h(tag, attributes = {}, ...children) {
+export function h(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
 
 /** An SVG element. */
-function s(tag, attributes = {}, ...children) {
+export function s(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
@@ -34,6 +34,6 @@ function flat(children) {
 }
 
 /** Tell screen readers. */
-function announce(text) {
+export function announce(text) {
   document.getElementById("announcer").textContent = text;
 }

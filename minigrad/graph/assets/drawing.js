@@ -1,10 +1,17 @@
 // The drawing: SVG made of a layout. Boxes and the names of open parts are buttons, in the order of the
 // computation.
 
+import { nameOf, paintOf, shownVertex } from "./data.js";
+import { h, s } from "./dom.js";
+import { ALL, memberOf, visibleBox } from "./folding.js";
+import { formatNumber, heatClass } from "./numbers.js";
+import { HEADER, KNOB, LINE, MAP, NAME, PADDING, TAB, TEXT, TITLE, memberNote, tabWidth } from "./placing.js";
+import { opAt, sentBy } from "./progress.js";
+
 const BROKEN = "NaN/∞"; // the mark of boxes with non-finite numbers
 
 /** The drawing of a scene; `decorate(box)` says how the walk or a search changes a box: { lines, classes }. */
-function draw(graph, scene, state, decorate, actions) {
+export function draw(graph, scene, state, decorate, actions) {
   const hot = hotLines(graph, scene, state.walk && opAt(state.walk));
   const world = s(
     "g",
@@ -171,13 +178,6 @@ function drawFrameName(graph, box, { classes }, state, actions) {
   );
 }
 
-/** Which member of a stack is drawn, where it is not the first: a text and its width. */
-function memberNote(graph, state, group) {
-  const member = group.isStack ? memberOf(state, group.index) : 0;
-  const text = member > 0 ? `, here ${graph.groups[group.groups[member]].name}` : "";
-  return { text, width: textWidth(graph, text, NAME) };
-}
-
 /** A minus or a plus on the upper border of what folds. */
 function drawKnob(x, sign) {
   return s(
@@ -199,8 +199,8 @@ function drawBox(graph, box, { lines, classes, colour }, state, actions) {
   const isBroken = paint.mark === BROKEN;
   const outline = { "stroke-width": vertex?.isOutput ? 2.2 : 1.3 };
   if (vertex?.kind === "constant") outline["stroke-dasharray"] = "5 3";
-  const { heat } = shownVertex(graph, box.id);
-  const middle = (width + (heat ? MAP : 0)) / 2;
+  const [value, gradient] = shownVertex(graph, box.id).heat;
+  const middle = (width + (value ? MAP : 0) - (gradient ? MAP : 0)) / 2;
   const drawn = s(
     "g",
     {
@@ -218,17 +218,23 @@ function drawBox(graph, box, { lines, classes, colour }, state, actions) {
     s("rect", { class: "body", width, height, rx, ...outline }),
     isBroken && s("rect", { width, height, rx, fill: "url(#hatch)" }),
     !vertex && drawFolded(box),
-    heat && drawHeat(heat, height),
+    value && drawHeat("value", value, 10, height),
+    gradient && drawHeat("gradient", gradient, width - MAP, height),
     lines.map((line, i) => drawText(middle, line, i, isBroken)),
-    paint.mark && drawMark(box, paint),
+    paint.mark && drawMark(width - 5 - (gradient ? MAP : 0), paint),
   );
   return painted(drawn, paint);
 }
 
-/** An element with a paint's colours, which the style sheet changes in dark mode. */
+/**
+ * An element with a paint's colours. In dark mode, a fill is the outline's colour in a share that grows with the
+ * distance of the light fill from white, so that fills differ in both.
+ */
 function painted(element, { fill, stroke }) {
+  const darkest = Math.min(...[1, 3, 5].map(i => parseInt(fill.slice(i, i + 2), 16)));
   element.style.setProperty("--light", fill);
   element.style.setProperty("--hue", stroke);
+  element.style.setProperty("--share", `${Math.min(85, Math.round(9 * Math.sqrt(255 - darkest)))}%`);
   return element;
 }
 
@@ -246,8 +252,8 @@ function drawFolded({ width, height }) {
   ];
 }
 
-/** A heat map: the cells of each colour are one path. */
-function drawHeat(heat, height) {
+/** A heat map, of a value or its gradient: the cells of each colour are one path. */
+function drawHeat(kind, heat, x, height) {
   const [wide, high] = [MAP - 10, height - 14];
   const [w, h] = [wide / heat[0].length, high / heat.length];
   const paths = new Map();
@@ -260,7 +266,7 @@ function drawHeat(heat, height) {
   );
   return s(
     "g",
-    { class: "heat", transform: "translate(10 7)" },
+    { class: `heat ${kind}`, transform: `translate(${x} 7)` },
     s("rect", { class: "zero", width: wide, height: high }),
     [...paths].map(([digit, d]) => digit !== "4" && s("path", { class: heatClass(digit), d })),
     s("rect", { class: "edge", width: wide, height: high }),
@@ -274,8 +280,8 @@ function drawText(x, line, i, isBroken) {
   return s("text", { x, y: 19 + LINE * i, "text-anchor": "middle", ...look }, line);
 }
 
-function drawMark({ width }, { mark }) {
-  return s("text", { class: "corner", x: width - 5, y: 11, "text-anchor": "end", "font-size": 9 }, mark);
+function drawMark(x, { mark }) {
+  return s("text", { class: "corner", x, y: 11, "text-anchor": "end", "font-size": 9 }, mark);
 }
 
 /** The label of a box for screen readers. */
@@ -299,9 +305,9 @@ function labelOf(graph, box, lines = null) {
 // ---------------------------------------------------------------- the legend
 
 /** The visible fills with their marks and meanings. */
-function drawLegend(graph, scene, mode) {
-  const used = new Set(scene.boxes.map(box => graph.looks.get(box.id).paints[mode]));
-  const order = [...used].sort((a, b) => rankOfPaint(graph, a) - rankOfPaint(graph, b));
+export function drawLegend(graph, scene, mode) {
+  const used = new Set(scene.boxes.map(box => paintOf(graph, box.id, mode).meaning));
+  const order = [...new Set(graph.scale)].filter(i => used.has(graph.paints[i].meaning));
   const swatch = paint =>
     s(
       "svg",
@@ -331,9 +337,4 @@ function drawLegend(graph, scene, mode) {
       );
     }),
   );
-}
-
-function rankOfPaint(graph, i) {
-  const rank = graph.scale.indexOf(i);
-  return rank < 0 ? graph.scale.length : rank;
 }

@@ -1,12 +1,16 @@
 // Numbers and formulas as elements of the page.
 
+import { announce, h } from "./dom.js";
+import { allDigits, formatNumber, largestOf, signClass } from "./numbers.js";
+import { unravel } from "./walk.js";
+
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 
 /**
  * A formula: MathML that Python wrote, read as XML, of which only MathML's own elements are taken. Each term is
  * an element of its own, so that a long formula breaks into lines.
  */
-function formula(text) {
+export function formula(text) {
   const read = new DOMParser().parseFromString(text, "application/xml").documentElement;
   const strange = [read, ...read.querySelectorAll("*")].some(element => element.namespaceURI !== MATHML);
   if (strange) return h("code", {}, read.textContent);
@@ -37,18 +41,18 @@ function asTerm(parts) {
 const BEFORE = /^[+−⊙-]$/, // operators before and after which a line may break
   AFTER = /^[=,;]$/;
 
-function plural(n, one, several = `${one}s`) {
+export function plural(n, one, several = `${one}s`) {
   return n === 1 ? one : several;
 }
 
-const LARGE_TABLE = 256; // cells
+export const LARGE_TABLE = 256; // cells
 
 /**
  * Numbers in a table, matrix by matrix, with three digits, and all of them where one is pressed. `options`:
  * `caption`; `onCell(flat index)` is what a press does instead; `chosen` is the cell that is pressed; `hidden`
  * shows "?" for numbers; `marked(flat)` highlights cells; `name` begins the ids of buttons.
  */
-function numberTable(numbers, shape, options = {}) {
+export function numberTable(numbers, shape, options = {}) {
   if (!shape.length || (numbers.length === 1 && !options.onCell)) {
     return h("p", { class: "number" }, options.hidden ? "?" : numberButton(numbers[0], Math.abs(numbers[0])));
   }
@@ -157,7 +161,7 @@ function neighbour(buttons, from, [down, right]) {
 const SMALLEST_TYPE = 11; // pixels, in a table that would be too wide
 
 /** A formula of which one term is too wide gets smaller letters. */
-function fitFormulas(element) {
+export function fitFormulas(element) {
   for (const part of element.querySelectorAll(".equation")) {
     part.style.fontSize = "";
     const wide = Math.max(...[...part.children].map(term => term.firstChild.getBoundingClientRect().width));
@@ -167,7 +171,7 @@ function fitFormulas(element) {
 }
 
 /** Tables that are a little too wide get smaller letters; wider ones say that they scroll. */
-function fitTables(element) {
+export function fitTables(element) {
   const isWide = part => part.scrollWidth > part.clientWidth;
   for (const part of element.querySelectorAll(".tables")) {
     part.style.fontSize = "";
@@ -183,25 +187,15 @@ function fitTables(element) {
 }
 
 /** What scrolls can be reached by Tab, so that keys scroll it. */
-function reachScrollable(element) {
+export function reachScrollable(element) {
   for (const part of element.querySelectorAll(".tables, .formula, .formulas li, .sum, pre")) {
     const scrolls = part.scrollWidth > part.clientWidth + 1 || part.scrollHeight > part.clientHeight + 1;
     if (scrolls && !part.querySelector("button")) part.tabIndex = 0;
   }
 }
 
-/** The index of an element, from its place in the flat array. */
-function unravel(flat, shape) {
-  const index = [];
-  for (let axis = shape.length - 1; axis >= 0; axis -= 1) {
-    index.unshift(flat % shape[axis]);
-    flat = Math.floor(flat / shape[axis]);
-  }
-  return index;
-}
-
 /** An array's elements, or why they are not shown. */
-function snapshotNumbers(snapshot, options = {}) {
+export function snapshotNumbers(snapshot, options = {}) {
   if (!snapshot.size) return h("p", { class: "hint" }, "No elements.");
   if (!snapshot.numbers)
     return h(

@@ -3,26 +3,28 @@
 // A state has `open`, the groups that are open, and `shown`, which member of an open stack is shown
 // (ALL: every one).
 
-const ALL = -1;
+import { chainOf, contentsOf } from "./data.js";
 
-function memberOf(state, stack) {
+export const ALL = -1;
+
+export function memberOf(state, stack) {
   return state.shown.get(stack) ?? 0;
 }
 
 /** The group whose items an open group shows: itself, or the shown member of a stack. */
-function innerOf(graph, state, group) {
+export function innerOf(graph, state, group) {
   const found = graph.groups[group];
   return found.isStack && memberOf(state, group) !== ALL ? found.groups[memberOf(state, group)] : group;
 }
 
 /** The boxes in an open group: ids such as `v3` and `g2`. */
-function itemsOf(graph, state, group) {
+export function itemsOf(graph, state, group) {
   const found = graph.groups[innerOf(graph, state, group)];
   return [...found.vertices.map(i => `v${i}`), ...found.groups.map(i => `g${i}`)];
 }
 
 /** The box that shows a vertex: its own, a closed group around it, or its counterpart in the shown member. */
-function visibleBox(graph, state, vertex) {
+export function visibleBox(graph, state, vertex) {
   let depth = 0;
   for (;;) {
     const around = chainOf(graph, graph.vertices[vertex].group).map(group => group.index);
@@ -41,7 +43,7 @@ function visibleBox(graph, state, vertex) {
 }
 
 /** Open the groups around a group, and show the members that contain it. True if anything changed. */
-function openAround(graph, state, group) {
+export function openAround(graph, state, group) {
   let changed = false;
   for (const around of chainOf(graph, group)) {
     if (!state.open.has(around.index)) changed = true;
@@ -55,29 +57,13 @@ function openAround(graph, state, group) {
   return changed;
 }
 
-/** Open larger groups first, as long as `fits(scene)`: as fitting.py does for a window of the usual size. */
-function openWhatFits(graph, state, fits) {
-  if (!graph.openings.length) return;
-  state.open = new Set([0]);
-  for (const batch of graph.openings) {
-    const more = batch.filter(index => state.open.has(graph.groups[index].parent));
-    const before = state.open;
-    state.open = new Set(before);
-    for (const index of more) openGroup(graph, state, index);
-    if (more.length && !fits(layOut(graph, state))) {
-      state.open = before;
-      return;
-    }
-  }
-}
-
 /** Open a group; of a stack its members as well. */
-function openGroup(graph, state, group) {
+export function openGroup(graph, state, group) {
   state.open.add(group);
   if (graph.groups[group].isStack) for (const member of graph.groups[group].groups) state.open.add(member);
 }
 
-function openAll(graph, state) {
+export function openAll(graph, state) {
   for (const group of graph.groups) {
     state.open.add(group.index);
     if (group.isStack) state.shown.set(group.index, ALL);

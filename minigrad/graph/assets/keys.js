@@ -1,8 +1,14 @@
 // What each key does, in the drawing, in the walk, and everywhere.
 
+import { actions, focusAnswer } from "./actions.js";
+import { graph, panel, render, roveBoxes, sceneBox, select, state, view } from "./showing.js";
+import { openTools } from "./tools.js";
+import { STEP, nextBox } from "./view.js";
+import { walkBack } from "./walk.js";
+
 const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-function onKey(event) {
+export function onKey(event) {
   if (onAnswerKey(event)) return event.preventDefault();
   if (
     event.ctrlKey ||

@@ -1,6 +1,9 @@
 // The map: all of a drawing that is larger than its window, and in it a rectangle, the window. It is for
 // pointers; keys have arrows and search.
 
+import { h } from "./dom.js";
+import { opAt } from "./progress.js";
+
 const MAP_WIDTH = 110,
   MAP_MARGIN = 10,
   LARGER = 1.3; // how much larger than the window a drawing with a map is
@@ -14,7 +17,7 @@ function colour(name) {
   return getComputedStyle(probe).color;
 }
 
-class OverviewMap {
+export class OverviewMap {
   constructor(view) {
     this.view = view;
     this.canvas = h("canvas", {

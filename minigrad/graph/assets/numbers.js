@@ -1,17 +1,17 @@
 // Numbers as text: three significant digits, as Python's `%g`, or all of them, and quantities with prefixes; and
 // the colours of numbers.
 
-const DIGITS = 3,
+export const DIGITS = 3,
   MORE_DIGITS = 6, // in arithmetic
   LEVELS = 4; // of a colour
 
 /** A number of the data; infinities and NaN are strings, since JSON does not have them. */
-function toNumber(x) {
+export function toNumber(x) {
   return typeof x === "string" ? Number(x) : x;
 }
 
 /** `0.333`, `1.5e-07`, `nan`, `-inf`. */
-function formatNumber(x, digits = DIGITS) {
+export function formatNumber(x, digits = DIGITS) {
   if (Number.isNaN(x)) return "nan";
   if (!Number.isFinite(x)) return x > 0 ? "inf" : "-inf";
   if (x === 0) return "0";
@@ -36,7 +36,7 @@ function roundEven(x, digits) {
 }
 
 /** As many digits as identify a number among those of its precision: float32, or float64. */
-function allDigits(x) {
+export function allDigits(x) {
   if (!Number.isFinite(x)) return formatNumber(x);
   const round = Math.fround(x) === x ? Math.fround : y => y;
   for (let digits = DIGITS; digits < 17; digits += 1) {
@@ -46,19 +46,20 @@ function allDigits(x) {
 }
 
 /** The class of a number's colour, `p1` to `p4` or `n1` to `n4`: its sign, and its share of the largest. */
-function signClass(x, largest) {
+export function signClass(x, largest) {
   if (!Number.isFinite(x)) return "broken";
   return x === 0 ? "" : `${x > 0 ? "p" : "n"}${Math.ceil((Math.abs(x) / largest) * LEVELS)}`;
 }
 
-/** The class of a cell of a heat map, of which 4 is 0, and 9 is not finite. */
-function heatClass(digit) {
+/** The class of a cell of a heat map, of which 4 is 0, 9 is True, and x is not finite. */
+export function heatClass(digit) {
+  if (digit === "x") return "broken";
   const level = Number(digit) - LEVELS;
-  return level > LEVELS ? "broken" : level > 0 ? `p${level}` : `n${-level}`;
+  return level > LEVELS ? "masked" : level > 0 ? `p${level}` : `n${-level}`;
 }
 
 /** The largest magnitude of numbers, of the finite ones. */
-function largestOf(numbers) {
+export function largestOf(numbers) {
   return numbers.reduce((most, x) => (Number.isFinite(x) ? Math.max(most, Math.abs(x)) : most), 0) || 1;
 }
 
@@ -67,7 +68,7 @@ function withoutZeros(text) {
 }
 
 /** `1.5 MiB`, `3.2 M`. */
-function formatQuantity(n, unit = "") {
+export function formatQuantity(n, unit = "") {
   const [step, prefixes] =
     unit === "B" ? [1024, ["", "Ki", "Mi", "Gi", "Ti"]] : [1000, ["", "k", "M", "G", "T", "P"]];
   let power = 0;
@@ -80,6 +81,6 @@ function formatQuantity(n, unit = "") {
 }
 
 /** `1 use`, `2 uses`. */
-function count(n, one, several = `${one}s`) {
+export function count(n, one, several = `${one}s`) {
   return `${n.toLocaleString("en")} ${n === 1 ? one : several}`;
 }

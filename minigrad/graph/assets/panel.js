@@ -3,7 +3,14 @@
 // `actions` are what a user can do here: select(vertex), selectGroup(group), toggle(group),
 // showMember(stack, member).
 
-function section(title, ...content) {
+import { chainOf, contentsOf, kindOf, nameOf, shapeText } from "./data.js";
+import { h } from "./dom.js";
+import { formula, plural, snapshotNumbers } from "./elements.js";
+import { ALL, memberOf } from "./folding.js";
+import { count, formatNumber, formatQuantity } from "./numbers.js";
+import { enteringPart, isHooked, leavingPart, sentByPart, walkBack } from "./walk.js";
+
+export function section(title, ...content) {
   return h("section", {}, h("h3", {}, title), content);
 }
 
@@ -18,17 +25,17 @@ function facts(pairs) {
 }
 
 /** A path may break after its dots. */
-function breakable(name) {
+export function breakable(name) {
   return name.split(/(?<=\.)/).flatMap(part => [h("wbr"), part]);
 }
 
-function link(text, onclick, title = null) {
+export function link(text, onclick, title = null) {
   return h("button", { type: "button", class: "link", onclick, title }, text);
 }
 
 // ---------------------------------------------------------------- the whole graph
 
-function overviewPanel(graph, actions) {
+export function overviewPanel(graph, actions) {
   const outputs = graph.vertices.filter(vertex => vertex.isOutput);
   const steps = walkBack(graph).length;
   return [
@@ -125,7 +132,7 @@ function totals(graph, group) {
 
 // ---------------------------------------------------------------- a group
 
-function groupPanel(graph, group, state, actions) {
+export function groupPanel(graph, group, state, actions) {
   const isOpen = state.open.has(group.index);
   return [
     breadcrumb(graph, group.parent, actions),
@@ -275,7 +282,7 @@ function contents(graph, group, actions) {
 
 // ---------------------------------------------------------------- a vertex
 
-function vertexPanel(graph, vertex, actions) {
+export function vertexPanel(graph, vertex, actions) {
   const isOp = vertex.kind === "op";
   return [
     breadcrumb(graph, vertex.group, actions),
@@ -315,11 +322,11 @@ function vertexPanel(graph, vertex, actions) {
   ];
 }
 
-function heading(title, i, all) {
+export function heading(title, i, all) {
   return all.length > 1 ? `${title} ${i + 1} of ${all.length}` : title;
 }
 
-function codeLine(vertex) {
+export function codeLine(vertex) {
   return h(
     "figure",
     { class: "code" },
@@ -349,7 +356,7 @@ function badNumbers(snapshot) {
   );
 }
 
-function statisticsTable(snapshot) {
+export function statisticsTable(snapshot) {
   const names = ["min", "mean", "max", "std", "norm"];
   return h(
     "dl",
@@ -400,13 +407,13 @@ function broadcastNote(edge, vertex, isInput) {
 }
 
 /** "expanded (3,) → (2, 3) going forward, summed over axis 0 going back". */
-function broadcastText(shape, edge) {
+export function broadcastText(shape, edge) {
   const axes = `${plural(edge.summed.length, "axis", "axes")} ${edge.summed.join(", ")}`;
   const shapes = `${shapeText(shape)} → ${shapeText(edge.expanded)}`;
   return `expanded ${shapes} in forward, summed over ${axes} in backward`;
 }
 
-function checksTable(checks, hooked) {
+export function checksTable(checks, hooked) {
   const row = check =>
     h(
       "tr",
@@ -424,7 +431,7 @@ function differencesNote() {
   return h("p", { class: "hint" }, "(f(x + h) − f(x − h)) / 2h, in float64.");
 }
 
-function headedTable(caption, head, rows) {
+export function headedTable(caption, head, rows) {
   const cells = head.map(text => h("th", { scope: "col" }, text));
   const table = h(
     "table",
@@ -437,7 +444,7 @@ function headedTable(caption, head, rows) {
 }
 
 /** The result of a gradient check (gradient_checks.py) as a cell. */
-function agreement({ verdict, low, high }, hooked) {
+export function agreement({ verdict, low, high }, hooked) {
   if (verdict === "agree") return h("td", { class: "agrees" }, "✓ agree");
   if (hooked) return h("td", { class: "said" }, "changed by a hook");
   if (verdict === "differ") return h("td", { class: "differs" }, "✗ differ");
@@ -451,7 +458,7 @@ function agreement({ verdict, low, high }, hooked) {
 }
 
 /** `2.5`, `2.5 ± 0.1` where rounding leaves it unsure, `0 … 1` at a kink. */
-function numericText({ analytic, numeric, error, verdict, low, high }) {
+export function numericText({ analytic, numeric, error, verdict, low, high }) {
   if (verdict === "kink") return `${formatNumber(low)} … ${formatNumber(high)}`;
   const isRough = error > 1e-3 * Math.max(Math.abs(numeric), Math.abs(analytic));
   return formatNumber(numeric) + (isRough ? ` ± ${formatNumber(Number(error.toPrecision(1)))}` : "");

@@ -3,6 +3,10 @@
 // placing.py does the same in Python and explains it; a test compares them. Rows and their order are in the
 // data (arrangement.py): they do not depend on what is open.
 
+import { contentsOf, laneId, linesOf, shownVertex } from "./data.js";
+import { innerOf, itemsOf, memberOf, openGroup } from "./folding.js";
+import { range } from "./walk.js";
+
 const ROW_GAP = 28,
   BARE_GAP = 10,
   COLUMN_GAP = 20,
@@ -10,11 +14,11 @@ const ROW_GAP = 28,
   SIDE_GAP = 44,
   ARROW = 9,
   CLEAR = 7;
-const PADDING = 14,
+export const PADDING = 14,
   HEADER = 10,
   ROUNDS = 6,
   STRAIGHT = 6;
-const TITLE = 15, // sizes of letters
+export const TITLE = 15, // sizes of letters
   TEXT = 12.5,
   NAME = 13.5,
   LINE = 15,
@@ -25,7 +29,7 @@ const TITLE = 15, // sizes of letters
 const isLane = cell => cell.kind === "lane";
 
 /** All boxes, frames of open groups and lines, with coordinates in one system. */
-function layOut(graph, state) {
+export function layOut(graph, state) {
   const root = placeGroup(graph, state, 0);
   const scene = { boxes: [], frames: [], lines: [], width: root.width, height: root.height };
   collect(graph, state, root, 0, 0, scene);
@@ -217,7 +221,11 @@ function sizeOf(graph, state, frame, cell) {
   if (isLane(cell)) return { width: 0, height: 0 };
   const inner = frame.frames.get(cell.id);
   if (inner) return { width: inner.width, height: inner.height };
-  return sizeOfText(graph, linesOf(graph, cell.id, state.colour), shownVertex(graph, cell.id).heat);
+  return sizeOfText(
+    graph,
+    linesOf(graph, cell.id, state.colour),
+    shownVertex(graph, cell.id).heat.filter(Boolean).length,
+  );
 }
 
 /** An upper bound of a text's width; labels.py has the widths of letters. */
@@ -230,10 +238,10 @@ function textWidth(graph, text, size, isBold = false) {
   return size * width;
 }
 
-/** Width and height of a box with these lines, and a heat map at their left. */
-function sizeOfText(graph, lines, heat) {
+/** Width and height of a box with these lines, and heat maps beside them. */
+function sizeOfText(graph, lines, maps) {
   const widths = lines.map((line, i) => textWidth(graph, line, i ? TEXT : TITLE, !i));
-  const width = Math.max(64, Math.max(...widths) + 24 + (heat ? MAP : 0));
+  const width = Math.max(64, Math.max(...widths) + 24 + maps * MAP);
   return { width, height: LINE * lines.length + 14 };
 }
 
@@ -243,7 +251,7 @@ function titleWidth(graph, state, group) {
 }
 
 /** The width of the tab with an open group's name and kind. */
-function tabWidth(graph, { shownName, shownKind }) {
+export function tabWidth(graph, { shownName, shownKind }) {
   const beside = shownKind ? 8 + textWidth(graph, shownKind, NAME) : 0;
   return 16 + textWidth(graph, shownName, NAME, true) + beside;
 }
@@ -270,8 +278,6 @@ function laneAt(frame, row, id) {
   const i = id === null || !frame.rows.length ? -1 : frame.rows[row].findIndex(cell => cell.id === id);
   return i < 0 ? null : frame.places[row][i].x + frame.places[row][i].width / 2;
 }
-
-const laneId = (vertex, result) => `l${vertex}.${result}`;
 
 /** The tensor in member `inner` of a stack that corresponds to a tensor in another member. */
 function counterpart(graph, group, inner, { vertex, result }) {
@@ -341,4 +347,27 @@ function fitted(row, sizes, spaces, now, wishes) {
   });
   const means = pools.flatMap(pool => range(pool.cells).map(() => pool.total / pool.weight));
   return means.map((mean, i) => mean + shifts[i]);
+}
+
+/** Open larger groups first, as long as `fits(scene)`: as fitting.py does for a window of the usual size. */
+export function openWhatFits(graph, state, fits) {
+  if (!graph.openings.length) return;
+  state.open = new Set([0]);
+  for (const batch of graph.openings) {
+    const more = batch.filter(index => state.open.has(graph.groups[index].parent));
+    const before = state.open;
+    state.open = new Set(before);
+    for (const index of more) openGroup(graph, state, index);
+    if (more.length && !fits(layOut(graph, state))) {
+      state.open = before;
+      return;
+    }
+  }
+}
+
+/** Which member of a stack is drawn, where it is not the first: a text and its width. */
+export function memberNote(graph, state, group) {
+  const member = group.isStack ? memberOf(state, group.index) : 0;
+  const text = member > 0 ? `, here ${graph.groups[group.groups[member]].name}` : "";
+  return { text, width: textWidth(graph, text, NAME) };
 }

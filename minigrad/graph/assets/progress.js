@@ -2,8 +2,12 @@
 //
 // Steps are numbered: 0 is the start (the gradient of the output), then one for each op, then the end (leaves).
 
+import { contentsOf, nameOf } from "./data.js";
+import { formatNumber } from "./numbers.js";
+import { arrivals, cellKey, seedOf, sumOf, walkBack } from "./walk.js";
+
 /** Everything about where the reader is in the walk. */
-function newWalk(graph, state) {
+export function newWalk(graph, state) {
   const ops = walkBack(graph);
   const steps = new Map(ops.map((op, i) => [op.index, i + 1]));
   const start = { open: new Set(state.open), shown: new Map(state.shown) };
@@ -20,18 +24,18 @@ function newWalk(graph, state) {
 }
 
 /** The op of a step; none at the start and at the end. */
-function opAt(walk, step = walk.step) {
+export function opAt(walk, step = walk.step) {
   return walk.ops[step - 1] ?? null;
 }
 
 /** The step at which a vertex is walked; of a leaf, the one that completes its gradient. */
-function stepOf(graph, walk, vertex) {
+export function stepOf(graph, walk, vertex) {
   const op = vertex.kind === "op" ? vertex : graph.vertices[arrivals(graph, vertex.index, 0).at(-1)?.target];
   return walk.steps.get(op?.index) ?? walk.step;
 }
 
 /** A step in a sentence, for screen readers. */
-function stepText(graph, walk) {
+export function stepText(graph, walk) {
   const vertex = opAt(walk);
   if (!vertex)
     return walk.step === 0 ? "Step 0: the start of the walk." : `Step ${walk.step}: the end of the walk.`;
@@ -47,19 +51,21 @@ function isSent(walk, edge) {
 }
 
 /** The edges by which a step has sent something, so far as the quiz does not hide it. */
-function sentBy(walk, op) {
+export function sentBy(walk, op) {
   return op ? op.inputs.filter(edge => edge.gradient && !isHidden(walk, edge)) : [];
 }
 
 /** In the walk a box shows the gradient so far; the op of the step and its inputs stand out. */
-function decorateWalk(graph, state, box, lines, classes, receiving) {
+export function decorateWalk(graph, state, box, lines, classes, receiving) {
   const { walk } = state;
   const vertex = box.kind === "vertex" ? graph.vertices[box.index] : null;
   const op = opAt(walk);
   if (op && op === vertex) classes.push("current");
   else if (receiving.has(box.id)) classes.push("receives");
   else if (vertex && walk.steps.get(vertex.index) > walk.step) classes.push("ahead");
-  if (state.colour === "gradient" && !hasArrived(graph, walk, box)) {
+  const isWaiting = box.kind !== "frame" && !hasArrived(graph, walk, box);
+  if (isWaiting) classes.push("waiting"); // hides the heat map of its gradient
+  if (isWaiting && state.colour === "gradient") {
     lines = lines && lines.map(line => (line.startsWith("gradient norm") ? "gradient norm …" : line));
     return { lines: withArrived(graph, walk, vertex, lines), classes, colour: "family" };
   }
@@ -87,4 +93,14 @@ function arrivedText(graph, walk, vertex, line) {
   const seed = seedOf(graph, vertex.index, 0);
   const sum = sumOf([...(seed ? [seed] : []), ...sent.map(edge => edge.gradient)]);
   return sum ? `gradient ${formatNumber(sum[0])} + …` : "gradient …";
+}
+
+export function isHidden(walk, edge) {
+  return walk.quiz && askedFor(edge) !== null && !walk.known.has(cellKey(edge));
+}
+
+/** The question about an input's gradient: an element, the shape, or, for an empty array, nothing. */
+export function askedFor(edge) {
+  if (!edge.gradient.size) return null;
+  return edge.pulled.whole && edge.gradient.whole ? "element" : "shape";
 }

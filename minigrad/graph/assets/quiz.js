@@ -1,18 +1,16 @@
 // The quiz: a step's results stay hidden until the user types one, or asks to see it. For an array whose numbers
 // are not in the page, it asks for the shape. Beside that, questions with choices ask for the reasons.
 
-/** The question about an input's gradient: an element, the shape, or, for an empty array, nothing. */
-function askedFor(edge) {
-  if (!edge.gradient.size) return null;
-  return edge.pulled.whole && edge.gradient.whole ? "element" : "shape";
-}
-
-function isHidden(walk, edge) {
-  return walk.quiz && askedFor(edge) !== null && !walk.known.has(cellKey(edge));
-}
+import { isRight, parseTyped } from "./answers.js";
+import { nameOf, shapeText } from "./data.js";
+import { h } from "./dom.js";
+import { plural } from "./elements.js";
+import { formatNumber } from "./numbers.js";
+import { askedFor, opAt } from "./progress.js";
+import { arithmetic, arrivals, summedFrom, termsText, unravel } from "./walk.js";
 
 /** Why a step has no question, or what its questions are about. */
-function quizNote(walk) {
+export function quizNote(walk) {
   if (!walk.quiz) return null;
   const edges = (opAt(walk)?.inputs ?? []).filter(edge => edge.gradient);
   const asked = edges.map(askedFor);
@@ -34,7 +32,7 @@ function askedElement(edge) {
 }
 
 /** The answer: one element of an input's gradient, after the sum over broadcast axes, or its shape. */
-function question(graph, walk, edge, actions) {
+export function question(graph, walk, edge, actions) {
   const asked = askedFor(edge) === "shape" ? aboutShape(graph, edge) : aboutElement(graph, edge);
   const id = `answer-${edge.place}`;
   const reply = h("p", { class: "reply", id: `${id}-reply`, role: "status" });
@@ -101,7 +99,7 @@ function afterSum(edge) {
 // ---------------------------------------------------------------- questions to understand
 
 /** Questions with choices: which way a number will move, why gradients are added, and what relu lets through. */
-function ideas(graph, edge) {
+export function ideas(graph, edge) {
   return [aboutDirection, aboutUses, aboutBroadcast, aboutRelu].map(ask => ask(graph, edge)).filter(Boolean);
 }
 
@@ -169,7 +167,7 @@ function aboutRelu(graph, edge) {
 }
 
 /** A question with its choices as buttons; the reply says why. */
-function choiceQuestion(asked, id) {
+export function choiceQuestion(asked, id) {
   const reply = h("p", { class: "reply", role: "status" });
   const buttons = asked.choices.map((choice, i) =>
     h(

@@ -1,7 +1,13 @@
 // Search in names, paths, operations and their parts, and source lines.
 
+import { actions } from "./actions.js";
+import { chainOf } from "./data.js";
+import { count } from "./numbers.js";
+import { stepOf } from "./progress.js";
+import { graph, render, roveBoxes, searchable, state } from "./showing.js";
+
 /** The vertices, each with the text to search. */
-function searchIndex(graph) {
+export function searchIndex(graph) {
   return graph.vertices.map(vertex => {
     const around = chainOf(graph, vertex.group).at(-1);
     return [
@@ -27,14 +33,14 @@ function findAll(index, words) {
   return index.flatMap((text, i) => (wanted.every(word => text.includes(word)) ? [i] : []));
 }
 
-function onSearch(event) {
+export function onSearch(event) {
   state.found = findAll(searchable, event.target.value);
   state.foundAt = -1;
   showMatches();
   render();
 }
 
-function onSearchKey(event) {
+export function onSearchKey(event) {
   if (event.key === "Enter" && event.shiftKey) {
     event.preventDefault();
     findNext(-1);
@@ -47,7 +53,7 @@ function onSearchKey(event) {
   }
 }
 
-function findNext(by) {
+export function findNext(by) {
   const n = state.found.length;
   if (!n) return showMatches();
   state.foundAt = state.foundAt < 0 ? (by > 0 ? 0 : n - 1) : (state.foundAt + by + n) % n;

@@ -1,7 +1,22 @@
 // The state of the page, and how the drawing and the panel are rendered from it.
 
-const graph = readGraph(document.getElementById("data").textContent);
-const state = {
+import { actions } from "./actions.js";
+import { linesOf, readGraph } from "./data.js";
+import { announce, h } from "./dom.js";
+import { draw, drawLegend } from "./drawing.js";
+import { fitFormulas, fitTables, reachScrollable } from "./elements.js";
+import { visibleBox } from "./folding.js";
+import { OverviewMap } from "./map.js";
+import { groupPanel, overviewPanel, vertexPanel } from "./panel.js";
+import { HEADER, layOut, openWhatFits } from "./placing.js";
+import { decorateWalk, opAt } from "./progress.js";
+import { searchIndex } from "./search.js";
+import { STACKED } from "./split.js";
+import { stepPanel } from "./stepper.js";
+import { View } from "./view.js";
+
+export const graph = readGraph(document.getElementById("data").textContent);
+export const state = {
   open: new Set(graph.open),
   shown: new Map(graph.shown),
   colour: graph.colour,
@@ -11,28 +26,28 @@ const state = {
   foundAt: -1,
   legend: false,
 };
-const panel = document.getElementById("panel");
+export const panel = document.getElementById("panel");
 const stage = document.getElementById("graph");
-const searchable = searchIndex(graph);
-const view = new View(stage);
-const map = new OverviewMap(view);
+export const searchable = searchIndex(graph);
+export const view = new View(stage);
+export const map = new OverviewMap(view);
 const LEAST_SCALE = { wide: 0.58, stacked: 0.42 }; // of a graph that opens as a whole
 
 /** The fold of the start: the one that was chosen, or what can be read in this window. */
-function foldAsAtStart() {
+export function foldAsAtStart() {
   state.open = new Set(graph.open);
   state.shown = new Map(graph.shown);
   const least = STACKED.matches ? LEAST_SCALE.stacked : LEAST_SCALE.wide;
   openWhatFits(graph, state, scene => view.scaleOf(scene) >= least);
 }
 
-function isDark() {
+export function isDark() {
   const { theme } = document.documentElement.dataset;
   return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
 /** Render what changed, and keep the keyboard's focus. */
-function render() {
+export function render() {
   const focus = document.activeElement?.id;
   view.scene = sceneNow();
   const walk = state.walk && [state.walk.step, state.walk.quiz, ...state.walk.known];
@@ -87,7 +102,7 @@ function sceneNow() {
   return view.scene;
 }
 
-function renderPanel() {
+export function renderPanel() {
   const key = panelKey();
   const content = panelContent().flat(Infinity).filter(Boolean);
   const top = key === panel.dataset.key ? panel.scrollTop : 0;
@@ -143,24 +158,24 @@ function foundBoxes() {
 }
 
 /** One box can be reached by Tab: the selected one, or the first. */
-function roveBoxes(id = state.selected) {
+export function roveBoxes(id = state.selected) {
   for (const button of document.querySelectorAll("#world [tabindex='0']")) button.tabIndex = -1;
   const stop = (id && document.getElementById(id)) ?? document.querySelector("#world .boxes [role=button]");
   if (stop) stop.tabIndex = 0;
   return stop;
 }
 
-function sceneBox(id) {
+export function sceneBox(id) {
   return [...view.scene.boxes, ...view.scene.frames].find(box => box.id === id);
 }
 
 /** The head of an open group, with its name. */
-function headOf(box) {
+export function headOf(box) {
   return box.kind === "frame" ? { ...box, height: HEADER } : box;
 }
 
 /** Select a box, open what is around it, and bring it into view. */
-function select(id, { focus = false } = {}) {
+export function select(id, { focus = false } = {}) {
   state.selected = id;
   render();
   const box = sceneBox(id);

@@ -1,11 +1,15 @@
 // The border between drawing and panel, which can be moved: by a pointer, or by arrow keys.
 
-const STACKED = matchMedia("(max-width: 640px), (max-width: 1000px) and (orientation: portrait)");
+import { h } from "./dom.js";
+import { fitFormulas, fitTables, reachScrollable } from "./elements.js";
+import { panel } from "./showing.js";
+
+export const STACKED = matchMedia("(max-width: 640px), (max-width: 1000px) and (orientation: portrait)");
 const LEAST = 0.15, // share of the panel, at least and, from 1, at most
   KEY_STEP = 0.05;
 
 /** Put the border between them. */
-function addSplitter() {
+export function addSplitter() {
   const splitter = h("div", {
     id: "splitter",
     role: "separator",

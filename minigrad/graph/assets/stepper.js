@@ -1,7 +1,42 @@
 // One step of the walk back, in the panel: what arrives, the local derivative, what goes on to each input,
 // and what is added up where a value fans out.
 
-function stepPanel(graph, walk, actions) {
+import { kindOf, nameOf } from "./data.js";
+import { h } from "./dom.js";
+import { LARGE_TABLE, formula, numberTable, plural, snapshotNumbers } from "./elements.js";
+import { MORE_DIGITS, count, formatNumber } from "./numbers.js";
+import {
+  agreement,
+  breakable,
+  broadcastText,
+  checksTable,
+  codeLine,
+  headedTable,
+  heading,
+  link,
+  numericText,
+  section,
+  statisticsTable,
+} from "./panel.js";
+import { isHidden, opAt } from "./progress.js";
+import { choiceQuestion, ideas, question, quizNote } from "./quiz.js";
+import {
+  accumulation,
+  arithmetic,
+  arrivals,
+  beforeHooks,
+  cellKey,
+  flatten,
+  isHooked,
+  matrixProduct,
+  seedOf,
+  summedFrom,
+  termsOf,
+  termsText,
+  unravel,
+} from "./walk.js";
+
+export function stepPanel(graph, walk, actions) {
   const vertex = opAt(walk);
   const body = vertex
     ? opStep(graph, walk, vertex, actions)
@@ -285,17 +320,6 @@ function result(graph, walk, edge, actions) {
     canAsk && chosen === undefined && h("p", { class: "hint" }, "Select a cell to see how it is computed."),
     canAsk && chosen !== undefined && cellView(graph, edge, chosen),
   ];
-}
-
-function cellKey(edge, table = "cell") {
-  return `${edge.target}/${edge.place}/${table}`;
-}
-
-/** `0.5 × 2 + 1 × 3 = `. */
-function termsText(terms) {
-  const written = x => (x < 0 ? `(${formatNumber(x, MORE_DIGITS)})` : formatNumber(x, MORE_DIGITS));
-  if (!terms.length) return "";
-  return `${terms.map(factors => factors.map(written).join(" × ")).join(" + ")} = `;
 }
 
 /** How one cell is computed; for a matrix product, with the row and the column. */

@@ -1,7 +1,13 @@
 // The tools above the drawing: search, colours, zoom, folding, the walk. Where the page is narrow, all but the
 // walk are behind a button.
 
-function renderToolbar() {
+import { actions } from "./actions.js";
+import { h } from "./dom.js";
+import { findNext, onSearch, onSearchKey } from "./search.js";
+import { graph, isDark, state, view } from "./showing.js";
+import { walkBack } from "./walk.js";
+
+export function renderToolbar() {
   const toolbar = document.getElementById("toolbar");
   toolbar.hidden = false;
   if (!toolbar.childElementCount) {
@@ -22,6 +28,7 @@ function tools() {
       zoomTool(),
       graph.groups.length > 1 && foldTool(),
       themeTool(),
+      location.protocol !== "about:" && tool("Save", "Save the drawing as an SVG file", actions.save),
     ),
     h(
       "button",
@@ -50,7 +57,7 @@ function tools() {
 }
 
 /** Show the tools of a narrow page, or hide them; a wide one shows them always. */
-function openTools(isOpen) {
+export function openTools(isOpen) {
   document.getElementById("tools").classList.toggle("open", isOpen);
   document.getElementById("tools-button").setAttribute("aria-expanded", String(isOpen));
 }
@@ -105,7 +112,7 @@ function themeTool() {
 }
 
 /** The switch names what it leads to. */
-function showTheme() {
+export function showTheme() {
   document.getElementById("theme").textContent = isDark() ? "Light" : "Dark";
 }
 

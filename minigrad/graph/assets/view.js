@@ -1,6 +1,9 @@
 // The view: moving the drawing, zooming, and bringing a box into view. A view is a corner (x, y) and a scale.
 
-const SMALLEST = 0.02,
+import { HEADER } from "./placing.js";
+import { map } from "./showing.js";
+
+export const SMALLEST = 0.02,
   LARGEST = 3,
   READABLE = 0.9,
   LEGIBLE = 0.3,
@@ -8,7 +11,7 @@ const SMALLEST = 0.02,
   STEP = 60;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-class View {
+export class View {
   constructor(section) {
     this.section = section;
     this.x = 0;
@@ -191,7 +194,7 @@ function outside(start, length, margin, extent) {
 }
 
 /** The nearest box in a direction, with a preference for straight ahead. */
-function nextBox(boxes, from, [dx, dy]) {
+export function nextBox(boxes, from, [dx, dy]) {
   const middle = box => ({
     x: box.x + box.width / 2,
     y: box.kind === "frame" ? box.y + HEADER / 2 : box.y + box.height / 2,

@@ -3,16 +3,19 @@
 //
 // Every function here takes the traced graph and returns plain values.
 
+import { contentsOf, entry } from "./data.js";
+import { MORE_DIGITS, formatNumber } from "./numbers.js";
+
 /**
  * Ops in the order of the real walk: the last that was computed first, those that no gradient reaches left
  * out.
  */
-function walkBack(graph) {
+export function walkBack(graph) {
   return graph.vertices.filter(vertex => vertex.kind === "op" && vertex.gradient).reverse();
 }
 
 /** The edges that bring a gradient to a vertex's result, in the order in which they do. */
-function arrivals(graph, source, result) {
+export function arrivals(graph, source, result) {
   return graph.uses[source]
     .filter(edge => edge.result === result && edge.gradient)
     .sort((a, b) => b.target - a.target || a.place - b.place);
@@ -22,7 +25,7 @@ function arrivals(graph, source, result) {
  * What an edge adds to: `before` (numbers or null), the `sum`, how many arrived before, how many are still
  * to come. Sums are rounded to the array's dtype after each addition, as they were.
  */
-function accumulation(graph, edge) {
+export function accumulation(graph, edge) {
   const all = arrivals(graph, edge.source, edge.result);
   const place = all.indexOf(edge);
   const seed = seedOf(graph, edge.source, edge.result);
@@ -37,12 +40,12 @@ function accumulation(graph, edge) {
 }
 
 /** What the walk began with at an output's result; null elsewhere. */
-function seedOf(graph, source, result) {
+export function seedOf(graph, source, result) {
   return graph.vertices[source].seeds[result] ?? null;
 }
 
 /** The numbers of a sum of gradients; null if some are missing. */
-function sumOf(gradients) {
+export function sumOf(gradients) {
   return gradients.length && gradients.every(g => g.whole) ? accumulated(gradients) : null;
 }
 
@@ -53,7 +56,7 @@ function accumulated(gradients) {
 }
 
 /** The values that a part takes from outside, in the order of use: `{ vertex, result, edges }`, its edges inside. */
-function enteringPart(graph, group) {
+export function enteringPart(graph, group) {
   const inside = new Set(contentsOf(graph, group.index));
   const found = new Map();
   for (const edge of [...inside].flatMap(i => graph.vertices[i].inputs)) {
@@ -67,7 +70,7 @@ function enteringPart(graph, group) {
 }
 
 /** The results of a part that are used outside, or are outputs. */
-function leavingPart(graph, group) {
+export function leavingPart(graph, group) {
   const inside = new Set(contentsOf(graph, group.index));
   return [...inside].flatMap(i => {
     const vertex = graph.vertices[i];
@@ -84,7 +87,7 @@ function leavingPart(graph, group) {
  * What a part sends back to a value that enters it: the sum over its uses inside, as a snapshot, without numbers
  * if the page does not have all of them. null if no gradient arrives.
  */
-function sentByPart(edges) {
+export function sentByPart(edges) {
   const sent = edges.filter(edge => edge.gradient).map(edge => edge.gradient);
   if (sent.length < 2) return sent[0] ?? null;
   const numbers = sent.every(g => g.numbers) ? accumulated(sent) : null;
@@ -94,7 +97,7 @@ function sentByPart(edges) {
 const ROUNDING = { float32: Math.fround, float16: roundHalf };
 
 /** The nearest float16: eleven bits, a tie to the even one; what lies beyond 65504 is infinite. */
-function roundHalf(x) {
+export function roundHalf(x) {
   if (!Number.isFinite(x) || x === 0) return x;
   const size = Math.abs(x);
   let exponent = Math.max(-14, Math.floor(Math.log2(size)));
@@ -111,7 +114,7 @@ function roundHalf(x) {
  * What was sent to a result whose gradient differs because a hook changed it: `numbers` (null if the page does
  * not have them). null if what was sent is what arrives.
  */
-function beforeHooks(graph, vertex, result) {
+export function beforeHooks(graph, vertex, result) {
   const total = vertex.gradients[result];
   const seed = seedOf(graph, vertex.index, result);
   const sent = [...(seed ? [seed] : []), ...arrivals(graph, vertex.index, result).map(edge => edge.gradient)];
@@ -145,7 +148,7 @@ function near(a, b, tolerance) {
 }
 
 /** Whether a hook changed a gradient on its way from the outputs to a vertex: of that, f knows nothing. */
-function isHooked(graph, vertex) {
+export function isHooked(graph, vertex) {
   graph.hooked ??= hookedVertices(graph);
   return graph.hooked.has(vertex.index);
 }
@@ -164,12 +167,12 @@ function hookedVertices(graph) {
  * How one element of what an edge pulls through is computed: a list of products, each a list of factors.
  * null where the numbers are not there.
  */
-function arithmetic(graph, edge, flat) {
+export function arithmetic(graph, edge, flat) {
   const terms = termsOf(graph, edge, flat);
   return terms && isSumOf(terms, edge.pulled, flat) ? terms : null;
 }
 
-function termsOf(graph, edge, flat) {
+export function termsOf(graph, edge, flat) {
   const product = matrixProduct(graph, edge);
   if (product)
     return product
@@ -192,7 +195,7 @@ function isSumOf(terms, pulled, flat) {
   return Math.abs(sum - total) <= 0.01 * size + 1e-6 * Math.abs(total);
 }
 
-function range(n) {
+export function range(n) {
   return Array.from({ length: n }, (_, i) => i);
 }
 
@@ -200,14 +203,14 @@ function range(n) {
  * The elements over which a broadcast input's gradient is summed: places in `pulled` for one place in
  * `gradient`.
  */
-function summedFrom(edge, flat) {
+export function summedFrom(edge, flat) {
   return matching(flat, edge.gradient.shape, edge.pulled.shape);
 }
 
 // ---------------------------------------------------------------- matrix products
 
 /** Of matmul and linear: which two matrices an input's gradient is the product of. */
-function matrixProduct(graph, edge) {
+export function matrixProduct(graph, edge) {
   const vertex = graph.vertices[edge.target];
   const arrays = vertex.inputs.map(input => graph.vertices[input.source].values[input.result]);
   const g = vertex.gradients[0];
@@ -297,6 +300,27 @@ function transposed(m) {
 }
 
 /** A matrix's numbers in a row. */
-function flatten(m) {
+export function flatten(m) {
   return range(m.rows).flatMap(i => range(m.columns).map(j => m.get(i, j)));
+}
+
+/** The index of an element, from its place in the flat array. */
+export function unravel(flat, shape) {
+  const index = [];
+  for (let axis = shape.length - 1; axis >= 0; axis -= 1) {
+    index.unshift(flat % shape[axis]);
+    flat = Math.floor(flat / shape[axis]);
+  }
+  return index;
+}
+
+export function cellKey(edge, table = "cell") {
+  return `${edge.target}/${edge.place}/${table}`;
+}
+
+/** `0.5 × 2 + 1 × 3 = `. */
+export function termsText(terms) {
+  const written = x => (x < 0 ? `(${formatNumber(x, MORE_DIGITS)})` : formatNumber(x, MORE_DIGITS));
+  if (!terms.length) return "";
+  return `${terms.map(factors => factors.map(written).join(" × ")).join(" + ")} = `;
 }

@@ -1,6 +1,17 @@
 // Each head off: how the loss of the right answer changes if one head alone gives 0. That is a forward pass a head,
 // in slices of time, so that the page stays responsive; of a large model, only if the reader asks for it.
 
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { range } from "./derive.js";
+import { titleOfPath } from "./elements.js";
+import { threeDigits } from "./equation.js";
+import { tint, walkCells } from "./matrix.js";
+import { createModel } from "./model/model.js";
+import { decimalsFor, inTable, largestOf } from "./numbers.js";
+import { isOff } from "./state.js";
+import { update } from "./update.js";
+import { closeWhatIf } from "./whatif.js";
+
 const [SLICE, PAUSE] = [12, 150]; // milliseconds: of passes at once, and after a keystroke until the first
 
 /** What is measured of the sentence that is shown: losses by `path:head`, and the heads that are `left`. */
@@ -68,7 +79,7 @@ function attentionOf(e, path) {
   return [`${e.isPair ? `${stack} ` : ""}layer ${Number(layer) + 1}`, kind];
 }
 
-function headsOf(e, path, heads) {
+export function headsOf(e, path, heads) {
   const numbers = heads.map(i => i + 1).sort((a, b) => a - b);
   const which =
     heads.length === 1
@@ -86,15 +97,15 @@ function rowOfHeads(e, path) {
 }
 
 /** To the table, which is below the equation where the window is narrow. */
-function showEachHead() {
+export function showEachHead(e) {
   closeWhatIf();
-  go("heads");
+  e.go("heads");
   const table = document.querySelector(".each-head");
   table.querySelector("td button").focus({ preventScroll: true });
   table.scrollIntoView({ block: "nearest" });
 }
 
-function eachHead(e) {
+export function eachHead(e) {
   return h("figure", { class: "each-head" }, eachHeadParts(e));
 }
 
@@ -219,7 +230,7 @@ function harmSentence(e, all, { losses, whole }) {
   return [h("b", {}, "Least harm: "), `${least[0]}: the loss ${least[1]}. Most: ${most[0]}: it ${most[1]}.`];
 }
 
-function switchHead(e, path, i) {
+export function switchHead(e, path, i) {
   const off = e.options.ablated[path] ?? [];
   const next = off.includes(i) ? off.filter(each => each !== i) : [...off, i];
   e.set({ options: { ...e.options, ablated: { ...e.options.ablated, [path]: next } } });

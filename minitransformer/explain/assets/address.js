@@ -1,6 +1,11 @@
 // The whole state in the address, so that a copied link opens the same view: `#stage:place?text=...&head=2`.
 
-const SWITCHES = ["causal", "positions", "scale", "memory"];
+import { announce, h } from "../../../minigrad/graph/assets/dom.js";
+import { ATTENTION_STAGES } from "./elements.js";
+import { longDrawing, shortDrawing } from "./pixels.js";
+import { POSITIONS_SHOWN } from "./state.js";
+
+export const SWITCHES = ["causal", "positions", "scale", "memory"];
 
 /** What one has chosen, as texts; places, heads and layers count from 1, the indices of `cell` and windows from 0. */
 function stateOf(e) {
@@ -89,7 +94,7 @@ function placeKeyOf(screen) {
 }
 
 /** The address of what is shown: of a link that is copied with its text, else only with what differs from the start. */
-function addressOf(e, isCopied = false) {
+export function addressOf(e, isCopied = false) {
   const key = placeKeyOf(e.screen);
   const place = key && e[key] && (isCopied || e[key] !== e.start.places[key]) ? `:${e[key]}` : "";
   const state = stateOf(e);
@@ -102,16 +107,16 @@ function addressOf(e, isCopied = false) {
   return `#${e.screen}${place}${given.length || isCopied ? `?${new URLSearchParams(given)}` : ""}`;
 }
 
-const hasAddress = location.protocol !== "about:"; // a notebook's frame has none
+export const hasAddress = location.protocol !== "about:"; // a notebook's frame has none
 
 /** Keeps the address up to date, a little later: a browser slows down pages that change it too often. */
-function keepAddress(e) {
+export function keepAddress(e) {
   clearTimeout(e.addressTimer);
   e.addressTimer = setTimeout(() => remember(e), 300);
 }
 
 /** The address of this view; and with it in the browser's history the whole view, so that Back shows it again. */
-function remember(e) {
+export function remember(e) {
   clearTimeout(e.addressTimer);
   const whole = addressOf(e, true);
   if (!hasAddress || history.state === whole || location.hash !== e.followed) return; // another view is about to be shown
@@ -120,25 +125,8 @@ function remember(e) {
   e.followed = location.hash;
 }
 
-/** Go to an address, at once: a key that is held down skips no stage. The view that is left stays in the history. */
-function go(address) {
-  remember(page);
-  if (!hasAddress) location.hash = address;
-  if (!follow(page, `#${address}`) || !hasAddress) return;
-  const next = addressOf(page);
-  if (next !== (location.hash || "#walkthrough")) history.pushState(addressOf(page, true), "", next);
-  page.followed = location.hash;
-}
-
-/** To the view of the address, which Back and Forward lead to, or which the reader typed. */
-function followHistory(e) {
-  if (location.hash === e.followed) return;
-  e.followed = location.hash;
-  follow(e, history.state ?? (location.hash || "#walkthrough"));
-}
-
 /** What a page starts with, which its address need not name. */
-function rememberStart(e) {
+export function rememberStart(e) {
   const places = Object.fromEntries(
     ["residual", "forward", "normStack", "alignPath", "path"].map(key => [key, e[key]]),
   );
@@ -146,7 +134,7 @@ function rememberStart(e) {
 }
 
 /** Takes up the state of an address; what it does not name is as at the start, what cannot be is left out. */
-function restore(e, given) {
+export function restore(e, given) {
   const read = key => given.get(key) ?? e.start.state[key];
   const count = (text, below) =>
     /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= below ? Number(text) - 1 : null;
@@ -237,7 +225,7 @@ function restoreView(e, read, count) {
 }
 
 /** Puts a link to this view on the clipboard; where that is refused, it stands selected in a field. */
-async function copyLink(e) {
+export async function copyLink(e) {
   const link = location.href.split("#")[0] + addressOf(e, true);
   try {
     await navigator.clipboard.writeText(link);
@@ -249,7 +237,7 @@ async function copyLink(e) {
   }
 }
 
-function linkField(e) {
+export function linkField(e) {
   return e.link
     ? h(
         "label",

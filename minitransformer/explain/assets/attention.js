@@ -1,17 +1,30 @@
 // Stages inside an attention: the same for self-attention and cross-attention of each layer.
 
-function titleOfPath(path) {
-  const [, stack, layer, kind] = path.match(/^(\w+)\.layers\.(\d+)\.(\w+)$/);
-  const words = {
-    self_attention: "self-attention",
-    cross_attention: "cross-attention",
-    feed_forward: "feed forward",
-  };
-  return `${stack === "layers" ? "" : `${stack} `}layer ${Number(layer) + 1}, ${words[kind]}`;
-}
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { eachHead, switchHead } from "./ablation.js";
+import { keepAddress } from "./address.js";
+import { isThere, range } from "./derive.js";
+import { symbol, titleOfPath, titleOfRows, unitOf, unitsOf } from "./elements.js";
+import { ONE_ROW, equation, heightForEquations } from "./equation.js";
+import { pictured } from "./image.js";
+import { matrix, plainTable } from "./matrix.js";
+import { elementOf, inTable, percent } from "./numbers.js";
+import {
+  attentionPicture,
+  bars,
+  brightnessOf,
+  checkbox,
+  choice,
+  heatPicture,
+  shares,
+  wordRow,
+} from "./pictures.js";
+import { sign } from "./positions.js";
+import { attentionPathsHere, isOff, largestIndices } from "./state.js";
+import { biasOf } from "./words.js";
 
 /** Which attention, and which head of it. */
-function attentionChoice(e, withHead = true) {
+export function attentionChoice(e, withHead = true) {
   const { heads } = e.stackOf(e.path);
   const address = e.screen;
   return h(
@@ -21,7 +34,7 @@ function attentionChoice(e, withHead = true) {
       "Attention",
       attentionPathsHere(e).map(path => [path, titleOfPath(path)]),
       e.path,
-      path => go(`${address}:${path}`),
+      path => e.go(`${address}:${path}`),
     ),
     withHead && heads > 1
       ? h(
@@ -47,7 +60,7 @@ function attentionChoice(e, withHead = true) {
   );
 }
 
-function partOf(e, part) {
+export function partOf(e, part) {
   return `${e.path}.${part}`;
 }
 
@@ -55,14 +68,6 @@ function partOf(e, part) {
 function axesOf(e) {
   const side = e.sideOfRows(partOf(e, "q"));
   return { query: `token:${side}`, key: `key:${e.path.includes("cross") ? "source" : side}` };
-}
-
-/** What names the rows of an axis: in a decoder's attentions the last token read, in the alignment the one written. */
-function titleOfRows(e, axis) {
-  if (e.screen === "alignment") return "when writing";
-  const isAttention = [...ATTENTION_STAGES, "cross-attention"].includes(e.screen);
-  const stack = { "token:source": e.structure.stacks[0], "token:target": e.structure.stacks.at(-1) }[axis];
-  return isAttention && stack?.causal ? "after reading" : "";
 }
 
 /** A row of a decoder has two names: the last token that was read, and the one that it writes. */
@@ -103,17 +108,17 @@ function wordsBeside(e) {
 }
 
 /** The head of keys and values that a head of queries uses. */
-function sharedHead(e) {
+export function sharedHead(e) {
   const { heads, kvHeads } = e.stackOf(e.path);
   return Math.floor(e.head / (heads / kvHeads));
 }
 
 /** The row of the chosen prediction, in an attention of the stack that predicts. */
-function currentRow(e) {
+export function currentRow(e) {
   return e.path.startsWith(e.structure.stacks.at(-1).name) ? e.step : null;
 }
 
-function qkvScreen(e) {
+export function qkvScreen(e) {
   const letter = e.letter ?? "q";
   const capital = letter.toUpperCase();
   const node = e.plan.get(partOf(e, `${letter}_unrotated`)) ?? e.plan.get(partOf(e, letter));
@@ -179,7 +184,7 @@ function qkvScreen(e) {
               ]
             : null,
         ],
-        heightForEquations(95),
+        heightForEquations(e, 95),
       ),
     ],
     beside: wordsBeside(e),
@@ -230,7 +235,7 @@ function qkvScreen(e) {
   };
 }
 
-function lettersChoice(e, letters, letter) {
+export function lettersChoice(e, letters, letter) {
   return h(
     "div",
     { class: "together", role: "group", "aria-label": "Query, key or value" },
@@ -250,7 +255,7 @@ function lettersChoice(e, letters, letter) {
 }
 
 /** Rows of Q and columns of K that the scores are made of. */
-function scoresScreen(e) {
+export function scoresScreen(e) {
   const { query, key } = axesOf(e);
   return {
     thought:
@@ -286,7 +291,7 @@ function scoresScreen(e) {
   };
 }
 
-function scaleScreen(e) {
+export function scaleScreen(e) {
   const { headWidth } = e.stackOf(e.path);
   const root = Number(Math.sqrt(headWidth).toPrecision(6));
   const unscaled = isUnscaled(e);
@@ -335,7 +340,7 @@ function scaleScreen(e) {
             axes: [query, key],
           },
         ],
-        heightForEquations() - 100,
+        heightForEquations(e) - 100,
       ),
       h(
         "section",
@@ -383,17 +388,17 @@ function scaleScreen(e) {
 }
 
 /** Whether the model has no 1/√d_k, as T5. */
-function isUnscaled(e, path = e.path) {
+export function isUnscaled(e, path = e.path) {
   return e.plan.get(`${path}.scaled`).factor === 1;
 }
 
 /** `softmax(Q Kᵀ / √d) V`, with the bias for the distance that some models add. */
-function attentionFormula(e, path) {
+export function attentionFormula(e, path) {
   const [, bias] = e.plan.get(`${path}.masked`).from;
   return `softmax(Q Kᵀ${isUnscaled(e, path) ? "" : " / √d"}${bias ? " + B" : ""}) V`;
 }
 
-function maskScreen(e) {
+export function maskScreen(e) {
   const node = e.plan.get(partOf(e, "masked"));
   const masks = node.causal && e.options.causal;
   const [unit, units] = [unitOf(e), unitsOf(e)];
@@ -467,7 +472,7 @@ function maskScreen(e) {
   };
 }
 
-function softmaxScreen(e) {
+export function softmaxScreen(e) {
   const { query, key } = axesOf(e);
   return {
     thought: `Softmax turns the scores into weights from 0 to 1; each row adds up to 1.${e.plan.get(partOf(e, "masked")).causal && e.options.causal ? " A hidden key has the weight 0: e to the power −∞." : ""}`,
@@ -493,7 +498,7 @@ function softmaxScreen(e) {
           "=",
           { name: partOf(e, "weights"), head: e.head, title: "attention weights", axes: [query, key] },
         ],
-        heightForEquations() - 40,
+        heightForEquations(e) - 40,
       ),
       rowSums(e),
     ],
@@ -528,7 +533,7 @@ function rowSums(e) {
   );
 }
 
-function weightedSumScreen(e) {
+export function weightedSumScreen(e) {
   const { query, key } = axesOf(e);
   return {
     thought: `Each ${unitOf(e)} takes up the values it attends to, as much of each as its weight says. In this way, its vector comes to carry its context.`,
@@ -569,7 +574,7 @@ function weightedSumScreen(e) {
 }
 
 /** The four steps at once, for one query. */
-function attentionScreen(e) {
+export function attentionScreen(e) {
   const weights = e.record.arrays[partOf(e, "weights")];
   const rows = weights.shape[1];
   const t = Math.min(e.query ?? currentRow(e) ?? 0, rows - 1);
@@ -627,8 +632,8 @@ function attentionScreen(e) {
             ") V",
           ),
       h("p", { class: "label" }, titleOfRows(e, axesOf(e).query) ? "Query, after reading:" : "Query:"),
-      wordRow(e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i }), e.sideOfRows(name)),
-      equation(e, fourSteps(e, t), heightForEquations(150) - 50),
+      wordRow(e, e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i }), e.sideOfRows(name)),
+      equation(e, fourSteps(e, t), heightForEquations(e, 150) - 50),
       h(
         "div",
         { class: "scroll", tabindex: 0, role: "region", "aria-label": "Four steps" },
@@ -655,7 +660,7 @@ function attentionScreen(e) {
               return h(
                 "tr",
                 {},
-                h("th", { scope: "row" }, pictured(key)),
+                h("th", { scope: "row" }, pictured(e, key)),
                 steps.map(([part], i) => number(part, u, columns[i][u])),
                 h("td", { class: "track" }, bar),
               );
@@ -728,7 +733,7 @@ function fourSteps(e, t) {
   ];
 }
 
-function headsScreen(e) {
+export function headsScreen(e) {
   const { heads, kvHeads, headWidth, width } = e.stackOf(e.path);
   const projections =
     kvHeads === heads
@@ -791,7 +796,7 @@ function headsScreen(e) {
           isThere(e, node.bias) ? "+ b =" : "=",
           { name: partOf(e, "output"), title: "output of the attention", axes: [query, "out"] },
         ],
-        Math.max(90, heightForEquations(75) - 120),
+        Math.max(90, heightForEquations(e, 75) - 120),
       ),
     ],
     beside: [eachHead(e), wordsBeside(e)],
@@ -818,7 +823,7 @@ function headSummary(weights, head, units, isSelf) {
   return isSelf ? `${spread}, ${(distance / rows).toFixed(1)} away on average` : spread;
 }
 
-function alignmentScreen(e) {
+export function alignmentScreen(e) {
   const paths = e.attentionPaths().filter(path => path.includes("cross"));
   const path = e.alignPath;
   const name = `${path}.weights`;
@@ -839,7 +844,7 @@ function alignmentScreen(e) {
         "Layer",
         paths.map(each => [each, titleOfPath(each)]),
         path,
-        each => go(`alignment:${each}`),
+        each => e.go(`alignment:${each}`),
       ),
       choice(
         "Head",
@@ -861,12 +866,13 @@ function alignmentScreen(e) {
         brightnessOf(e, path, isMean ? null : head),
       ),
       h("p", { class: "label" }, "When writing:"),
-      wordRow(said, chosen, "When writing", t => e.set({ query: t === chosen ? undefined : t })),
+      wordRow(e, said, chosen, "When writing", t => e.set({ query: t === chosen ? undefined : t })),
       chosen === null
         ? null
         : [
             h("p", {}, "the decoder looked at:"),
             shares(
+              e,
               columns,
               array.data.subarray((head * rows.length + chosen) * columns.length).slice(0, columns.length),
               percent,
@@ -916,7 +922,7 @@ function alignmentScreen(e) {
   };
 }
 
-function meanOfHeads({ data, shape: [heads, rows, columns] }) {
+export function meanOfHeads({ data, shape: [heads, rows, columns] }) {
   const mean = new Float32Array(rows * columns);
   data.forEach((x, i) => {
     mean[i % (rows * columns)] += x / heads;

@@ -4,19 +4,22 @@
 // the lines say what happens then. A part of a row is a number with the place that it comes from, so that one can
 // go there. Everything is computed again from the record in float64, beside the record's own number.
 
+import { shownToken } from "./elements.js";
+import { brief, elementOf } from "./numbers.js";
+
 /** A number of the record, or of its gradients, and its place. */
-function placed(c, name, index, gradient = false) {
+export function placed(c, name, index, gradient = false) {
   const array = (gradient ? c.gradients().activations : c.record.arrays)[name];
   return { value: elementOf(array, index), name, index, gradient };
 }
 
 /** A weight and its place. */
-function weightAt(c, name, index) {
+export function weightAt(c, name, index) {
   return { value: elementOf(c.weights[name], index), name, index, weight: true };
 }
 
 /** A number of a step's input; of a delayed one, that of the step before, which is 0 at the start. */
-function inputAt(c, node, slot, [t, j]) {
+export function inputAt(c, node, slot, [t, j]) {
   if (node.delayed !== slot) return placed(c, node.from[slot], [t, j]);
   return t && c.options.memory ? placed(c, node.from[slot], [t - 1, j]) : { value: 0 };
 }
@@ -32,28 +35,28 @@ function delayedNote(c, node, t) {
 }
 
 /** √(Σ x²). */
-function lengthOf(x) {
+export function lengthOf(x) {
   return Math.sqrt(x.reduce((sum, value) => sum + value * value, 0));
 }
 
-function isThere(c, name) {
+export function isThere(c, name) {
   return Boolean(name) && name in c.weights;
 }
 
 /** Σ a·b over `count` pairs. */
-function productSum(equation, columns, pairs, more = []) {
+export function productSum(equation, columns, pairs, more = []) {
   const rows = pairs.map(([label, a, b]) => [label, a, b, { value: a.value * b.value }]);
   const value =
     rows.reduce((sum, row) => sum + row[3].value, 0) + more.reduce((sum, [, x]) => sum + x.value, 0);
   return { equation, columns: [...columns, "product"], rows, more, value };
 }
 
-function range(count, f) {
+export function range(count, f) {
   return Array.from({ length: count }, (_, i) => f(i));
 }
 
 /** The derivation of one number of the forward pass. */
-function derive(c, name, index) {
+export function derive(c, name, index) {
   const node = c.plan.get(name);
   return { ...DERIVATIONS[node.kind](c, node, index), node };
 }
@@ -168,7 +171,7 @@ const DERIVATIONS = {
     };
   },
   add(c, node, index) {
-    const rows = node.from.map(name => [describe(name), placed(c, name, index)]);
+    const rows = node.from.map(name => [describe(c, name), placed(c, name, index)]);
     return {
       equation: "The sum of",
       columns: ["", "number"],
@@ -182,7 +185,7 @@ const DERIVATIONS = {
     return {
       equation: "The vectors of token and position stand side by side.",
       columns: ["", "x"],
-      rows: [[describe(x.name), x]],
+      rows: [[describe(c, x.name), x]],
       value: x.value,
     };
   },
@@ -191,7 +194,7 @@ const DERIVATIONS = {
     return {
       equation: "The same number as",
       columns: ["", "number"],
-      rows: [[describe(node.from[0]), x]],
+      rows: [[describe(c, node.from[0]), x]],
       value: x.value,
     };
   },
@@ -253,7 +256,8 @@ const DERIVATIONS = {
       weightAt(c, node.weight, [j, i]),
     ]);
     const more = isThere(c, node.bias) ? [["bias", weightAt(c, node.bias, [j])]] : [];
-    const of = node.delayed === 0 ? `${describe(node.from[0])} of the step before` : describe(node.from[0]);
+    const of =
+      node.delayed === 0 ? `${describe(c, node.from[0])} of the step before` : describe(c, node.from[0]);
     return productSum(
       `row of ${of} · column ${j} of ${matrixLetter(node)}${more.length ? " + b" : ""}${delayedNote(c, node, t)}`,
       ["i", "x", matrixLetter(node)],
@@ -293,7 +297,7 @@ const DERIVATIONS = {
   },
   mask(c, node, [head, t, u]) {
     const x = placed(c, node.from[0], [head, t, u]);
-    const rows = [[describe(node.from[0]), x]];
+    const rows = [[describe(c, node.from[0]), x]];
     if (node.from[1]) rows.push(["distance bias", placed(c, node.from[1], [head, t, u])]);
     const hidden = node.causal && c.options.causal !== false && u > t;
     const sum = rows.reduce((total, row) => total + row[1].value, 0);
@@ -384,12 +388,12 @@ const DERIVATIONS = {
     const variance = rows.reduce((total, row) => total + row[2].value, 0) / count;
     const { eps } = c;
     return {
-      equation: describe(node.name),
+      equation: describe(c, node.name),
       columns: ["i", "x", node.from[1] ? "(x − mean)²" : "x²"],
       rows,
       lines: [
         [node.from[1] ? "variance" : "mean square", "sum / d", variance],
-        [describe(node.name), `ε = ${eps}`, 1 / Math.sqrt(variance + eps)],
+        [describe(c, node.name), `ε = ${eps}`, 1 / Math.sqrt(variance + eps)],
       ],
       value: 1 / Math.sqrt(variance + eps),
     };
@@ -402,7 +406,7 @@ const DERIVATIONS = {
     return {
       equation: mean ? "(x − mean) / √(variance + ε)" : "x / √(mean square + ε)",
       columns: ["", "number"],
-      rows: [["x", x], ...(mean ? [["mean", mean]] : []), [describe(rstd.name), rstd]],
+      rows: [["x", x], ...(mean ? [["mean", mean]] : []), [describe(c, rstd.name), rstd]],
       lines: [
         [
           "result",
@@ -440,8 +444,8 @@ const DERIVATIONS = {
     const [a, b] = [inputAt(c, node, 0, [t, j]), inputAt(c, node, 1, [t, j])];
     const factor = node.complement ? { value: 1 - a.value } : a;
     const names = [
-      node.complement ? `1 − ${describe(node.from[0])}` : describe(node.from[0]),
-      node.delayed === 1 ? `${describe(node.from[1])} before` : describe(node.from[1]),
+      node.complement ? `1 − ${describe(c, node.from[0])}` : describe(c, node.from[0]),
+      node.delayed === 1 ? `${describe(c, node.from[1])} before` : describe(c, node.from[1]),
     ];
     return productSum(
       `${names[0]} · ${names[1]}.${delayedNote(c, node, t)}`,
@@ -492,25 +496,25 @@ const DERIVATIONS = {
 };
 
 /** The columns of the sines and cosines of pair i. */
-function positionColumns(halves) {
+export function positionColumns(halves) {
   return halves ? { sin: "i", cos: "d/2+i" } : { sin: "2i", cos: "2i+1" };
 }
 
 /** What a step multiplies by, which may be switched off. */
-function factorOf(c, node) {
+export function factorOf(c, node) {
   return node.switch && c.options[node.switch] === false
     ? { factor: 1, says: "1: scaling is switched off" }
     : node;
 }
 
 /** The angle of pair i at position t. */
-function rotation(c, node, t, i) {
+export function rotation(c, node, t, i) {
   const width = c.record.arrays[node.name].shape[2];
   return c.options.positions === false ? 0 : t * c.model.rotaryFrequencies(width)[i];
 }
 
 /** The formulas of the activations and of their slopes, which the model computes. */
-const ACTIVATION_RULES = {
+export const ACTIVATION_RULES = {
   relu: { says: "relu(x) = max(0, x)", slope: "1 where x > 0, else 0" },
   sigmoid: { says: "σ(x) = 1 / (1 + e^(−x))", slope: "σ(x)·(1 − σ(x))" },
   tanh: { says: "tanh(x)", slope: "1 − tanh²(x)" },
@@ -523,10 +527,10 @@ const ACTIVATION_RULES = {
 };
 
 /** What an array is called in a sentence. */
-function describe(name) {
+export function describe(e, name) {
   const part = name.split(".").at(-1);
-  const isCentred = page.plan.get(name)?.from.length > 1; // a layer norm's, not an RMSNorm's
-  const isGated = part === "linear1" && page.plan.has(name.replace("linear1", "linear3"));
+  const isCentred = e.plan.get(name)?.from.length > 1; // a layer norm's, not an RMSNorm's
+  const isGated = part === "linear1" && e.plan.has(name.replace("linear1", "linear3"));
   const where = /norm\./.test(name)
     ? "normalized row"
     : name.includes("self_attention") || name.includes("cross_attention")
@@ -535,7 +539,7 @@ function describe(name) {
         ? "feed-forward output"
         : name;
   const names = {
-    embedded: name.startsWith("encoder") && page.isImage ? "patch vector" : "token vector",
+    embedded: name.startsWith("encoder") && e.isImage ? "patch vector" : "token vector",
     scaled: name.includes("attention")
       ? "scaled score"
       : name.startsWith("head")
@@ -593,7 +597,7 @@ function describe(name) {
   return names[part] ?? part;
 }
 
-function matrixLetter(node) {
+export function matrixLetter(node) {
   if (node.name === "logits") return node.weight.includes("embedding") ? "E" : "W";
   if (node.weight.startsWith("rnn.")) return node.delayed === 0 ? "W_hh" : "W_ih";
   if (node.weight.includes("out_proj")) return "W_O";

@@ -1,6 +1,10 @@
 // Worked examples of “Transformer Network” and other texts: what each prints, beside what follows from its inputs.
 
-function documentsScreen(e) {
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { brief, withMinus } from "./numbers.js";
+import { checkbox } from "./pictures.js";
+
+export function documentsScreen(e) {
   const { examples, note } = e.data.documents;
   return {
     thought:
@@ -80,7 +84,7 @@ function isOffBy(printed, x) {
 }
 
 /** Under an array that a text prints, too: the reader may ask for its numbers. */
-function comparison(e, name) {
+export function comparison(e, name) {
   if (!e.data.documents?.beside[name]) return null;
   return checkbox(
     "Compare with the numbers in “Transformer Network”",
@@ -91,7 +95,7 @@ function comparison(e, name) {
 }
 
 /** What “Transformer Network” prints for a number, if the reader has asked. */
-function printedNumber(e, { name, index, gradient }, x) {
+export function printedNumber(e, { name, index, gradient }, x) {
   const beside = gradient || !e.compares ? null : e.data.documents?.beside[name];
   if (!beside || e.textRead !== e.data.text || !e.options.positions || !e.options.scale) return null;
   const [t, j] = index.slice(-2);

@@ -1,7 +1,9 @@
 // Tokens and symbols as elements. `h`, `s` and `announce` are those of the graph page, `dom.js`.
 
+import { h } from "../../../minigrad/graph/assets/dom.js";
+
 /** A token as it is shown: spaces and line ends are visible. */
-function shownToken(token) {
+export function shownToken(token) {
   if (token === undefined) return "";
   return (
     token
@@ -12,24 +14,53 @@ function shownToken(token) {
 }
 
 /** What a row of the tables stands for: a word, a character, a token (a word or a part of one), or a patch. */
-function unitOf(e) {
+export function unitOf(e) {
   if (e.isImage) return "patch";
   const { layout } = e.data.tokenizer;
   return layout.endsWith("word") ? "word" : layout === "char" ? "character" : "token";
 }
 
 /** What the model predicts: one of these, or a class. */
-function answerUnit(e) {
+export function answerUnit(e) {
   const { head } = e.structure.output;
   return head && head !== "masked_lm" ? "class" : unitOf(e);
 }
 
-function unitsOf(e) {
+export function unitsOf(e) {
   return e.isImage ? "patches" : `${unitOf(e)}s`;
 }
 
 /** `W_Q` with its index lowered. */
-function symbol(text) {
+export function symbol(text) {
   const [name, index] = text.split("_");
   return h("var", {}, name, index ? h("sub", {}, index) : null);
+}
+
+export const ATTENTION_STAGES = [
+  "attention",
+  "qkv",
+  "scores",
+  "scale",
+  "mask",
+  "softmax",
+  "weighted-sum",
+  "heads",
+];
+
+export function titleOfPath(path) {
+  const [, stack, layer, kind] = path.match(/^(\w+)\.layers\.(\d+)\.(\w+)$/);
+  const words = {
+    self_attention: "self-attention",
+    cross_attention: "cross-attention",
+    feed_forward: "feed forward",
+  };
+  return `${stack === "layers" ? "" : `${stack} `}layer ${Number(layer) + 1}, ${words[kind]}`;
+}
+
+/** What names the rows of an axis: in a decoder's attentions the last token read, in the alignment the one written. */
+export function titleOfRows(e, axis) {
+  if (e.screen === "alignment") return "when writing";
+  const isAttention = [...ATTENTION_STAGES, "cross-attention"].includes(e.screen);
+  const stack = { "token:source": e.structure.stacks[0], "token:target": e.structure.stacks.at(-1) }[axis];
+  return isAttention && stack?.causal ? "after reading" : "";
 }

@@ -5,8 +5,15 @@
 // same axis light up at the same place of it. `token:source` and `key:source` are tokens of the input; other axes are
 // dimensions. Of a `transposed` operand the axes are those of the array as it is drawn.
 
+import { announce, flat, h } from "../../../minigrad/graph/assets/dom.js";
+import { describe, range } from "./derive.js";
+import { shownToken, symbol, titleOfRows } from "./elements.js";
+import { pictured } from "./image.js";
+import { matrixView, samePlace, stripColours } from "./matrix.js";
+import { elementOf, inTable, largestOf, withMinus } from "./numbers.js";
+
 const NARROW = 62; // the least width of a caption
-const ONE_ROW = 1280; // from this width on an equation has one row
+export const ONE_ROW = 1280; // from this width on an equation has one row
 const LEAST = { token: 16, words: 150, dimension: 120, weight: 70 }; // in several rows: widths of one token, of many, and of other arrays
 const CAPTION = 24; // heights of a caption and of upright words above the columns
 const UPRIGHT = 44;
@@ -14,7 +21,7 @@ const CORNER = 28; // of the title of the rows
 let pointed = null; // { values, name }: what the mouse or the keyboard is at, by axis
 
 /** The operands and signs in one row; below 1280 pixels in as many as they need, all together in `height`. */
-function equation(e, terms, height = heightForEquations(), room = widthForEquations()) {
+export function equation(e, terms, height = heightForEquations(e), room = widthForEquations()) {
   const present = flat(terms).map(term => (term.axes ? drawnOperand(e, term) : term));
   const arrays = present.filter(term => term.axes);
   for (const array of arrays) array.widest ??= Math.max(256, Math.min(480, room / arrays.length - 40));
@@ -140,7 +147,7 @@ function hasGradient(e, { name, weight, isBack }) {
 }
 
 /** The readout below an equation, and what shows its numbers as tables. */
-function readout(e) {
+export function readout(e) {
   return [
     h(
       "p",
@@ -151,7 +158,7 @@ function readout(e) {
   ];
 }
 
-function numbersButton(e) {
+export function numbersButton(e) {
   return h(
     "p",
     {},
@@ -169,19 +176,19 @@ function numbersButton(e) {
 }
 
 /** The height for the equations of a stage; `more` is what else stands above them on a narrow screen. */
-function heightForEquations(more = 0) {
+export function heightForEquations(e, more = 0) {
   if (window.innerWidth < ONE_ROW)
-    return Math.max(220, window.innerHeight - 440 - more - (page.isImage ? 60 : 0));
+    return Math.max(220, window.innerHeight - 440 - more - (e.isImage ? 60 : 0));
   return Math.max(130, Math.min(330, window.innerHeight - 480));
 }
 
 /** The width that an equation has: at the side, the panel has its own. */
-function widthForEquations() {
+export function widthForEquations() {
   return widthOfStage() - (document.documentElement.clientWidth >= 1265 ? PANEL : 0);
 }
 
 /** The width of a stage, beside the map. */
-function widthOfStage() {
+export function widthOfStage() {
   const width = document.documentElement.clientWidth;
   return width - (width < 600 ? 24 : width < 1000 ? 32 : 330);
 }
@@ -211,7 +218,7 @@ function drawnOperand(e, operand) {
   return {
     ...operand,
     corner: titleOfRows(e, operand.axes[0]),
-    title: operand.title ?? describe(operand.name),
+    title: operand.title ?? describe(e, operand.name),
     shape: turned ? [columns, rows] : [rows, columns],
     index: turned ? (t, j) => index(j, t) : index,
     valueAt: turned ? (t, j) => value(j, t) : value,
@@ -273,13 +280,13 @@ function heatFigure(e, operand) {
     "figure",
     { class: "heat-map" },
     caption,
-    columnLabels(operand),
-    h("div", { class: "line-of-cells" }, rowLabels(operand), cells(e, operand, false)),
+    columnLabels(e, operand),
+    h("div", { class: "line-of-cells" }, rowLabels(e, operand), cells(e, operand, false)),
     hasGradient(e, operand)
       ? h(
           "div",
           { class: "line-of-cells gradient" },
-          labelWidth ? rowLabels(operand) : null,
+          labelWidth ? rowLabels(e, operand) : null,
           cells(e, { ...operand, largest: null, valueAt: gradientOf(e, operand) }, true),
         )
       : null,
@@ -297,14 +304,17 @@ function tokenOfAxis(axis, i) {
   return isTokens(axis) ? `${axis.split(":")[1]}:${i}` : null;
 }
 
-function rowLabels({ first, shape: [rows], axes: [axis], labels: [label], height, labelWidth, hasLabels }) {
+function rowLabels(
+  e,
+  { first, shape: [rows], axes: [axis], labels: [label], height, labelWidth, hasLabels },
+) {
   if (!hasLabels) return null;
   const every = Math.ceil((15 * rows) / height); // of many words, as many as fit
   const list = h(
     "div",
     { class: "row-labels", "aria-hidden": "true" },
     range(rows, t =>
-      h("span", { "data-token": tokenOfAxis(axis, first + t) }, t % every ? "" : pictured(label(t), true)),
+      h("span", { "data-token": tokenOfAxis(axis, first + t) }, t % every ? "" : pictured(e, label(t), true)),
     ),
   );
   list.style.width = `${labelWidth}px`;
@@ -312,16 +322,10 @@ function rowLabels({ first, shape: [rows], axes: [axis], labels: [label], height
   return list;
 }
 
-function columnLabels({
-  shape: [, columns],
-  axes: [, axis],
-  labels: [, label],
-  width,
-  labelWidth,
-  hasLabels,
-  corner,
-  isBare,
-}) {
+function columnLabels(
+  e,
+  { shape: [, columns], axes: [, axis], labels: [, label], width, labelWidth, hasLabels, corner, isBare },
+) {
   const step = width / columns;
   const title = hasLabels && corner ? h("i", {}, corner) : null; // of the rows, in the corner
   if (isBare || !isTokens(axis) || step < 14) {
@@ -334,7 +338,7 @@ function columnLabels({
     "div",
     { class: upright ? "column-labels upright" : "column-labels", "aria-hidden": "true" },
     title,
-    range(columns, u => h("span", { "data-token": tokenOfAxis(axis, u) }, pictured(label(u), true))),
+    range(columns, u => h("span", { "data-token": tokenOfAxis(axis, u) }, pictured(e, label(u), true))),
   );
   list.style.width = `${width}px`;
   list.style.marginLeft = `${labelWidth}px`;
@@ -428,7 +432,7 @@ function isAsked(e, { name, index, weight }, gradient, t, j) {
 }
 
 /** Three significant digits; all of them are in the panel. */
-function threeDigits(x) {
+export function threeDigits(x) {
   if (!Number.isFinite(x) || x === 0) return inTable(x, 0);
   const size = Math.abs(x);
   return withMinus(size < 1e-3 || size >= 1e5 ? x.toExponential(2) : x.toPrecision(3));
@@ -502,7 +506,7 @@ function selectedLight(e) {
 }
 
 /** Marks rows, columns, cells, tokens, arcs and the block of the map that belong to what is pointed at or selected. */
-function showLinks(e, label = "", number = "") {
+export function showLinks(e, label = "", number = "") {
   const { values: found, name } = pointed ?? selectedLight(e);
   const values = withKeys(found);
   for (const canvas of document.querySelectorAll("canvas.cells")) {
@@ -525,7 +529,7 @@ function showLinks(e, label = "", number = "") {
   const isolated = [...document.querySelectorAll(".arc")].filter(arc => isLitArc(arc, values));
   for (const arc of document.querySelectorAll(".arc"))
     arc.classList.toggle("dim", isolated.length > 0 && !isolated.includes(arc));
-  const block = name ? blockOf(name) : null;
+  const block = name ? blockOf(e, name) : null;
   for (const box of document.querySelectorAll("#map .box"))
     box.classList.toggle("lit", block !== null && box.getAttribute("href") === `#${block}`);
   const readout = document.querySelector(".readout");
@@ -552,9 +556,9 @@ function isLitArc(arc, values) {
 }
 
 /** The address of the block of the map that computes an array, or that uses a weight first; null if none does. */
-function blockOf(name) {
-  const nodes = [...page.plan.values()];
-  const node = page.plan.get(name) ?? nodes.find(({ weight, bias }) => [weight, bias].includes(name));
+function blockOf(e, name) {
+  const nodes = [...e.plan.values()];
+  const node = e.plan.get(name) ?? nodes.find(({ weight, bias }) => [weight, bias].includes(name));
   if (!node) return null;
   const inLayer = node.name.match(
     /^(\w+\.layers\.\d+\.(self_attention|cross_attention|feed_forward|residual\d))\./,
@@ -567,17 +571,17 @@ function blockOf(name) {
   if (["logits", "probabilities", "head"].includes(stack)) return stack;
   if (part === "norm") return `final-norm:${stack}`;
   if (part === "embedding_norm") return `input-norm:${stack}`;
-  if (node.kind === "same") return blockOf(node.from[0]);
+  if (node.kind === "same") return blockOf(e, node.from[0]);
   if (stack === "decoder") return "shifted";
   if (part === "segments") return part;
   return ["positions", "input", "embedding_sum"].includes(part)
     ? "positions"
-    : page.isImage
+    : e.isImage
       ? "patches"
       : "embeddings";
 }
 
-function listenToPointer(e) {
+export function listenToPointer(e) {
   const tokenAt = event => event.target.closest?.("[data-token]")?.dataset.token;
   for (const type of ["pointerover", "focusin"])
     document.addEventListener(type, event => tokenAt(event) && pointAtToken(e, tokenAt(event)));

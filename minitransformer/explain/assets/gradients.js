@@ -1,5 +1,21 @@
 // The same backward: what each step that used a number sends back to it. The sum of these is its gradient.
 
+import {
+  ACTIVATION_RULES,
+  describe,
+  factorOf,
+  inputAt,
+  lengthOf,
+  matrixLetter,
+  placed,
+  productSum,
+  range,
+  rotation,
+  weightAt,
+} from "./derive.js";
+import { answerUnit, shownToken } from "./elements.js";
+import { brief } from "./numbers.js";
+
 /** The steps that use an array, each with the place of the array among its inputs. */
 function consumersOf(plan, name) {
   const found = [];
@@ -11,7 +27,7 @@ function consumersOf(plan, name) {
 }
 
 /** The derivation of the gradient of one number: one part for each step that uses it. */
-function deriveGradient(c, name, index) {
+export function deriveGradient(c, name, index) {
   const node = c.plan.get(name);
   if (name === "logits")
     return { node, parts: [crossEntropyPull(c, index)], value: crossEntropyPull(c, index).value };
@@ -142,7 +158,7 @@ const PULLS = {
       weightAt(c, node.weight, [j, i]),
     ]);
     return productSum(
-      `${later === t ? "" : "the next step: "}gradient of ${describe(node.name)} · row ${i} of ${letter}`,
+      `${later === t ? "" : "the next step: "}gradient of ${describe(c, node.name)} · row ${i} of ${letter}`,
       ["j", "gradient", letter],
       pairs,
     );
@@ -269,7 +285,7 @@ const PULLS = {
       : "through the mean square: −x / d · (1 / √(mean square + ε))³";
     return productSum(
       says,
-      ["", `gradient of ${describe(node.name)}`, "slope"],
+      ["", `gradient of ${describe(c, node.name)}`, "slope"],
       [["", arriving(c, node, [t, 0]), { value: (-x / count) * rstd.value ** 3 }]],
     );
   },
@@ -277,7 +293,7 @@ const PULLS = {
     const rstd = placed(c, node.from[1], [t, 0]);
     if (slot === 0)
       return productSum(
-        `multiplied by ${describe(rstd.name)}, as x was`,
+        `multiplied by ${describe(c, rstd.name)}, as x was`,
         ["", "gradient", "factor"],
         [["", arriving(c, node, [t, j]), rstd]],
       );
@@ -336,10 +352,10 @@ const PULLS = {
         : { value: 1 - other.value };
     const name =
       node.complement && slot === 1
-        ? `1 − ${describe(node.from[0])}`
-        : `${node.complement ? "−" : ""}${describe(node.from[1 - slot])}`;
+        ? `1 − ${describe(c, node.from[0])}`
+        : `${node.complement ? "−" : ""}${describe(c, node.from[1 - slot])}`;
     return productSum(
-      `${later === t ? "" : "the next step: "}gradient of ${describe(node.name)} · ${name}`,
+      `${later === t ? "" : "the next step: "}gradient of ${describe(c, node.name)} · ${name}`,
       ["", "gradient", name],
       [["", g, factor]],
     );
@@ -389,7 +405,7 @@ function noLaterStep(c) {
 }
 
 /** How the gradient of one weight came about: each use of it, in each row. */
-function deriveWeightGradient(c, name, index) {
+export function deriveWeightGradient(c, name, index) {
   const parts = [];
   for (const node of c.plan.values()) {
     if (node.weight !== name && node.bias !== name) continue;

@@ -1,51 +1,23 @@
 // The image that a ViT reads: small in every stage, its patches as pictures, what a patch attends to, and a board to draw on.
 
-const LEVELS = 16; // of a drawn pixel, as scikit-learn's digits have them
-const LETTERS_OF_LEVELS = "abcdefghijklmnopq"; // a drawing is a letter a pixel; "." is the example's pixel
-
-/** The darkest and the brightest number of the example, found once: each pixel that is drawn asks for them. */
-function brightness(e) {
-  if (!e.brightness) {
-    const [low, high] = e.data.image.reduce(
-      ([least, most], x) => [Math.min(least, x), Math.max(most, x)],
-      [Infinity, -Infinity],
-    );
-    e.brightness = [low, high > low ? high : low + 1];
-  }
-  return e.brightness;
-}
-
-/** The numbers of a drawing, all channels alike. */
-function pixelsOf(e, drawing) {
-  if (!drawing) return e.data.image;
-  const [low, high] = brightness(e);
-  return e.data.image.map((x, i) => {
-    const level = LETTERS_OF_LEVELS.indexOf(drawing[i % drawing.length]);
-    return level < 0 ? x : low + (level / LEVELS) * (high - low);
-  });
-}
-
-/** A drawing in short: "a12" are twelve "a". */
-function shortDrawing(drawing) {
-  return drawing.replace(/(.)\1+/g, (same, letter) => `${letter}${same.length}`);
-}
-
-/** The drawing of a short text; null if it has not as many pixels as the image. */
-function longDrawing(text, size) {
-  const parts = [...text.matchAll(/([a-q.])(\d*)/g)].map(([, letter, count]) => [letter, Number(count || 1)]);
-  if (parts.reduce((sum, [, count]) => sum + count, 0) !== size * size) return null;
-  return parts.map(([letter, count]) => letter.repeat(count)).join("");
-}
+import { announce, h } from "../../../minigrad/graph/assets/dom.js";
+import { range } from "./derive.js";
+import { ATTENTION_STAGES, titleOfPath } from "./elements.js";
+import { matrix, stripColours } from "./matrix.js";
+import { elementOf, percent, rowOf } from "./numbers.js";
+import { bars, brightnessOf, checkbox, compared, wordRow } from "./pictures.js";
+import { LETTERS_OF_LEVELS, LEVELS, brightness } from "./pixels.js";
+import { answerOf, isOff, largestIndices } from "./state.js";
 
 /** The token that is looked at: that of the selected number, or the chosen query; 0 is [CLS]. */
-function currentToken(e) {
+export function currentToken(e) {
   const words = e.tokensOf("source");
   const row = e.cell && !e.cell.weight ? words.indexOf(e.rowLabel(e.cell.name, e.cell.index.at(-2))) : -1;
   return row >= 0 ? row : Math.min(e.query ?? 0, words.length - 1);
 }
 
 /** A pixel's number as a grey. */
-function greyOf(e, x) {
+export function greyOf(e, x) {
   const [low, high] = brightness(e);
   const grey = Math.round(Math.max(0, Math.min(255, (255 * (x - low)) / (high - low))));
   return [grey, grey, grey];
@@ -67,7 +39,7 @@ function drawPixels(e, pen, [left, top, count], unit) {
  * The image as a canvas. `current` is a patch with a frame, from 1; `weights` are drawn over the patches, the
  * first is that of [CLS], and `bright` dims them; `brush` is a pixel [row, column] with a frame.
  */
-function imageCanvas(
+export function imageCanvas(
   e,
   width,
   { current = 0, weights = null, bright = 1, brush = null, lines = true, label = null } = {},
@@ -118,10 +90,10 @@ function imageCanvas(
 }
 
 /** A token's name with its picture: a patch is what one sees, [CLS] is a name. Of a text, the name. */
-function pictured(label, short = false) {
-  const number = page.isImage && Number(/^patch (\d+)$/.exec(label)?.[1]);
+export function pictured(e, label, short = false) {
+  const number = e.isImage && Number(/^patch (\d+)$/.exec(label)?.[1]);
   if (!number) return label;
-  const { image_size: size, patch_size: patch } = page.data.config;
+  const { image_size: size, patch_size: patch } = e.data.config;
   const count = size / patch;
   const canvas = h("canvas", {
     class: "patch",
@@ -132,7 +104,7 @@ function pictured(label, short = false) {
     "aria-hidden": short ? null : "true",
   });
   drawPixels(
-    page,
+    e,
     canvas.getContext("2d"),
     [((number - 1) % count) * patch, Math.floor((number - 1) / count) * patch, patch],
     44 / patch,
@@ -146,10 +118,8 @@ function weightsOf(e, path, head, token) {
   return range(array.shape[2], u => elementOf(array, [head, token, u]));
 }
 
-const ATTENTION_STAGES = ["attention", "qkv", "scores", "scale", "mask", "softmax", "weighted-sum", "heads"];
-
 /** Beside each stage: the image with the current patch, and where that one looks. */
-function stageImage(e) {
+export function stageImage(e) {
   const token = currentToken(e);
   const word = e.tokensOf("source")[token];
   const looks = ATTENTION_STAGES.includes(e.screen);
@@ -212,7 +182,7 @@ function chooser(e, width, { label, ...options }) {
 }
 
 /** All heads of all layers at once: what a token attends to in the image. */
-function looksScreen(e) {
+export function looksScreen(e) {
   const words = e.tokensOf("source");
   const token = currentToken(e);
   const word = words[token];
@@ -280,7 +250,7 @@ function looksScreen(e) {
                         "aria-label": `Layer ${layer + 1}, head ${i + 1}`,
                         onclick: () => {
                           e.head = i;
-                          go(`looks:${path}`);
+                          e.go(`looks:${path}`);
                         },
                       },
                       imageCanvas(e, 64, {
@@ -296,7 +266,7 @@ function looksScreen(e) {
           ),
         ),
       ),
-      wordRow(words, token, "Token that looks", i => e.set({ query: i, cell: null })),
+      wordRow(e, words, token, "Token that looks", i => e.set({ query: i, cell: null })),
       h("h3", {}, "The same as numbers"),
       matrix(e, name, { title: "attention weights", head: e.head, current: token }),
     ],
@@ -306,7 +276,7 @@ function looksScreen(e) {
 // ---------------------------------------------------------------- drawing
 
 /** A board to draw on, and what the model takes the drawing for. */
-function drawingBoard(e, width = 240) {
+export function drawingBoard(e, width = 240) {
   const { image_size: size } = e.data.config;
   const erases = () => Boolean(e.erases);
   const at = event => {
@@ -439,7 +409,7 @@ function classBars(e) {
 }
 
 /** In the toolbar, in place of a sentence: the image, and below it the board. */
-function imageField(e, open) {
+export function imageField(e, open) {
   return h(
     "details",
     { class: "what-if draw", open },

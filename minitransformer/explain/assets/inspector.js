@@ -1,9 +1,17 @@
 // Where a number comes from: the numbers behind the selected cell. Each of them can be selected in turn.
 
+import { flat, h } from "../../../minigrad/graph/assets/dom.js";
+import { derive, describe } from "./derive.js";
+import { deriveGradient, deriveWeightGradient } from "./gradients.js";
+import { placeKey, samePlace, tint } from "./matrix.js";
+import { brief, elementOf, precise } from "./numbers.js";
+import { quizForm } from "./quiz.js";
+import { update } from "./update.js";
+
 const MOST_ROWS = 160;
 let trail = []; // the cells that were looked at before
 
-function renderInspector(e) {
+export function renderInspector(e) {
   const panel = document.getElementById("inspector");
   panel.hidden = !e.cell;
   document.body.classList.toggle("inspecting", Boolean(e.cell));
@@ -49,7 +57,7 @@ function inspectorContent(e, place) {
   return [head, number, ...derivationParts(e, derivationOf(e, place), place, false), ...otherSide(e, place)];
 }
 
-function valueAt(e, { name, index, gradient, weight }) {
+export function valueAt(e, { name, index, gradient, weight }) {
   const arrays = gradient
     ? weight
       ? e.gradients().weights
@@ -73,7 +81,7 @@ function derivationOf(e, { name, index, gradient, weight }) {
 
 function placeTitle(e, { name, index, gradient, weight }) {
   const [row, column] = index.slice(-2);
-  const what = weight ? weightName(name) : describe(name);
+  const what = weight ? weightName(name) : describe(e, name);
   const head = !weight && index.length === 3 ? ` of head ${index[0] + 1}` : "";
   const where = weight
     ? `[${index.join(", ")}]`
@@ -93,7 +101,9 @@ function weightName(name) {
 function derivationParts(e, found, place, isAsked) {
   const parts = found.parts ?? [found];
   const elements = parts.map(part => [
-    found.parts && part.to ? h("h3", {}, `Sent back by ${describe(part.to)} `, h("code", {}, part.to)) : null,
+    found.parts && part.to
+      ? h("h3", {}, `Sent back by ${describe(e, part.to)} `, h("code", {}, part.to))
+      : null,
     h("p", { class: "equation" }, part.equation),
     part.rows?.length ? partTable(e, part, isAsked) : null,
     isAsked

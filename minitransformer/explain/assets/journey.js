@@ -1,13 +1,29 @@
 // The backward pass on the picture: one step at a time, with its formula and numbers.
 
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { describe, range } from "./derive.js";
+import { answerUnit, shownToken } from "./elements.js";
+import { deriveGradient } from "./gradients.js";
+import { valueAt } from "./inspector.js";
+import { placeKey, tint } from "./matrix.js";
+import { brief, elementOf, percent, precise, rowOf } from "./numbers.js";
+import { stepRow } from "./output.js";
+import { choice } from "./pictures.js";
+import { stepIndex } from "./play.js";
+import { legend, pictureOf } from "./stage.js";
+import { gradientPicture } from "./stagepaint.js";
+import { backSentence } from "./stagewords.js";
+import { largestIndices } from "./state.js";
+import { vanishingText } from "./vanishing.js";
+
 const SURE = 0.98; // a right answer of this probability sends back next to no gradient
 
-function backwardScreen(e) {
+export function backwardScreen(e) {
   return { picture: pictureOf(e, true) };
 }
 
 /** The step that is shown: the slow walk's, or the one that the time line is at. */
-function journeyIndex(e, view) {
+export function journeyIndex(e, view) {
   const first = view.steps.findIndex(step => step.isBack);
   const at = stepIndex(view, e.play);
   if (at !== null && at >= first) return at;
@@ -15,7 +31,7 @@ function journeyIndex(e, view) {
   return first + Math.min(count - 1, Math.max(0, Math.floor(2 * (e.play.at - 0.5) * count)));
 }
 
-function journeyStep(e, view) {
+export function journeyStep(e, view) {
   const first = view.steps.findIndex(step => step.isBack);
   const i = journeyIndex(e, view);
   const { block } = view.steps[i];
@@ -112,7 +128,7 @@ function pullNumbers(e, block) {
             return h(
               "tr",
               {},
-              h("th", { scope: "row" }, describe(part.to)),
+              h("th", { scope: "row" }, describe(e, part.to)),
               td,
               h("td", { class: "wrap" }, part.equation),
             );
@@ -126,7 +142,7 @@ function pullNumbers(e, block) {
 // ------------------------------------------------------------ which answer counts as right
 
 /** On this stage, a sure answer of the model's own gives way to a doubtful one, whose gradients are visible. */
-function chooseTarget(e) {
+export function chooseTarget(e) {
   const isHere = e.screen === "backward";
   if (!isHere && e.wanted) e.want(null);
   if (!isHere || e.target || e.wanted) return;
@@ -142,7 +158,7 @@ function chooseTarget(e) {
 }
 
 /** The place whose right answer one can change: that of the other answer, or the one that is looked at. */
-function targetPlace(e) {
+export function targetPlace(e) {
   const positions = e.lossPositions();
   return e.wanted?.t ?? (positions.includes(stepRow(e)) ? stepRow(e) : positions[0]);
 }
@@ -191,7 +207,7 @@ function targetChoice(e) {
 }
 
 /** A field for a word of the vocabulary, with the likeliest that contain what is typed. */
-function wordField(e, t, label, take, shown = shownToken(e.wordOf(e.labels()[t]))) {
+export function wordField(e, t, label, take, shown = shownToken(e.wordOf(e.labels()[t]))) {
   return h(
     "label",
     { class: "word-field" },

@@ -1,6 +1,13 @@
 // The keyboard: ← and → turn the stages, letters do what the buttons do.
 
-function listenToKeys(e) {
+import { nextWord } from "./output.js";
+import { playOrStop } from "./play.js";
+import { startQuiz } from "./quiz.js";
+import { stepScreen } from "./screens.js";
+import { closeCard } from "./stagewords.js";
+import { closeWhatIf } from "./whatif.js";
+
+export function listenToKeys(e) {
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (

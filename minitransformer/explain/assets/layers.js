@@ -1,6 +1,17 @@
 // Stages around the attention: add & norm, feed forward, and the layers one after another.
 
-function addNormScreen(e) {
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { ACTIVATION_RULES, describe, isThere, range } from "./derive.js";
+import { shownToken, symbol, titleOfPath, unitOf, unitsOf } from "./elements.js";
+import { equation, heightForEquations } from "./equation.js";
+import { matrix } from "./matrix.js";
+import { norm, percent, precise, rowOf } from "./numbers.js";
+import { choice, wordRow } from "./pictures.js";
+import { sign } from "./positions.js";
+import { largestIndices } from "./state.js";
+import { biasOf, dotProduct } from "./words.js";
+
+export function addNormScreen(e) {
   const path = e.residual;
   const stack = e.stackOf(path);
   const sum = e.plan.get(`${path}.sum`);
@@ -15,21 +26,21 @@ function addNormScreen(e) {
     "=",
     { name: `${path}.sum`, title: stack.normFirst ? "x + f(norm(x))" : "x + f(x)", axes },
   ];
-  const height = heightForEquations(30) / 2;
+  const height = heightForEquations(e, 30) / 2;
   const order = stack.normFirst
     ? [
         norms(e, stack, `${path}.norm`),
         sign("goes through the sub-layer; its output is added to x:"),
         matrix(e, x, { title: "x" }),
         sign("+"),
-        matrix(e, f, { title: `f(norm(x)), the ${describe(f)}` }),
+        matrix(e, f, { title: `f(norm(x)), the ${describe(e, f)}` }),
         sign("="),
         matrix(e, `${path}.sum`, { title: "x + f(norm(x))" }),
       ]
     : [
         matrix(e, x, { title: "x, the input of the sub-layer" }),
         sign("+"),
-        matrix(e, f, { title: `f(x), the ${describe(f)}` }),
+        matrix(e, f, { title: `f(x), the ${describe(e, f)}` }),
         sign("="),
         matrix(e, `${path}.sum`, { title: "x + f(x)" }),
         norms(e, stack, `${path}.norm`),
@@ -51,7 +62,7 @@ function addNormScreen(e) {
 }
 
 /** A norm in one row: what is subtracted and divided by, the normalized rows, and the result. */
-function normEquation(e, stack, path, height, title = "x") {
+export function normEquation(e, stack, path, height, title = "x") {
   const part = name => `${path}.${name}`;
   const layer = stack.norm.kind === "layer";
   const bias = isThere(e, e.plan.get(part("output")).bias);
@@ -86,7 +97,7 @@ function normEquation(e, stack, path, height, title = "x") {
 }
 
 /** What one can do with an equation; at the side of stages that have nothing else there. */
-function tips(e) {
+export function tips(e) {
   return [
     h("h3", {}, "What one can do here"),
     h(
@@ -121,7 +132,7 @@ function tips(e) {
 }
 
 /** The steps of a layer norm or RMSNorm, whose arrays are at `path`. */
-function norms(e, stack, path) {
+export function norms(e, stack, path) {
   const part = name => `${path}.${name}`;
   const layer = stack.norm.kind === "layer";
   const bias = isThere(e, e.plan.get(part("output")).bias);
@@ -137,7 +148,7 @@ function norms(e, stack, path) {
       "div",
       { class: "columns" },
       layer ? matrix(e, part("mean"), { title: "mean", columns: ["mean"] }) : null,
-      matrix(e, part("rstd"), { title: describe(part("rstd")), columns: [layer ? "1/σ" : "1/rms"] }),
+      matrix(e, part("rstd"), { title: describe(e, part("rstd")), columns: [layer ? "1/σ" : "1/rms"] }),
     ),
     matrix(e, part("normalized"), {
       title: layer ? "normalized: mean 0, variance 1" : "normalized: mean square 1",
@@ -146,13 +157,13 @@ function norms(e, stack, path) {
   ];
 }
 
-function residualPaths(e) {
+export function residualPaths(e) {
   return [...e.plan.keys()]
     .filter(name => /residual\d\.sum$/.test(name))
     .map(name => name.replace(/\.sum$/, ""));
 }
 
-function forwardPaths(e) {
+export function forwardPaths(e) {
   return [...e.plan.keys()]
     .filter(name => name.endsWith("feed_forward.hidden"))
     .map(name => name.replace(/\.hidden$/, ""));
@@ -166,7 +177,7 @@ function placeChoice(e, key, paths) {
       "Layer",
       paths.map(path => [path, titleOfResidual(e, path)]),
       e[key],
-      path => go(`${e.screen}:${path}`),
+      path => e.go(`${e.screen}:${path}`),
     ),
   );
 }
@@ -181,7 +192,7 @@ function titleOfResidual(e, path) {
 }
 
 /** `relu(x W₁ + b₁) W₂ + b₂`, with the gate and without the biases that the model does not have. */
-function forwardFormula(e, path) {
+export function forwardFormula(e, path) {
   const { activation, gated } = e.stackOf(path);
   const times = (x, name, number) =>
     `${x} W${number}${isThere(e, e.plan.get(`${path}.${name}`).bias) ? ` + b${number}` : ""}`;
@@ -189,7 +200,7 @@ function forwardFormula(e, path) {
   return times(gated ? `(${first} · (${times("x", "linear3", "₃")}))` : first, "output", "₂");
 }
 
-function feedForwardScreen(e) {
+export function feedForwardScreen(e) {
   const path = e.forward;
   const stack = e.stackOf(path);
   const part = name => `${path}.${name}`;
@@ -239,7 +250,7 @@ function feedForwardScreen(e) {
           "=",
           { name: part("output"), title: "output", axes: [row, "out"] },
         ],
-        heightForEquations(40),
+        heightForEquations(e, 40),
       ),
       h(
         "p",
@@ -270,7 +281,7 @@ function feedForwardScreen(e) {
 }
 
 /** What the head of BERT, ViT or T5 computes between the last state and the logits. */
-function outputHeadScreen(e) {
+export function outputHeadScreen(e) {
   const last = e.structure.stacks.at(-1);
   const { head, pooler } = e.structure.output;
   const nodes = [...e.plan.values()].filter(
@@ -305,25 +316,25 @@ function outputHeadScreen(e) {
           i ? "→" : null,
           {
             name,
-            title: describe(name),
+            title: describe(e, name),
             axes: [e.record.arrays[name].shape[0] === 1 ? "first" : "token:source", `width ${i}`],
           },
         ]),
-        heightForEquations(200),
+        heightForEquations(e, 200),
       ),
-      e.plan.has("head.norm.output") ? normEquation(e, last, "head.norm", heightForEquations() / 2) : null,
+      e.plan.has("head.norm.output") ? normEquation(e, last, "head.norm", heightForEquations(e) / 2) : null,
     ],
     beside: tips(e),
     below: () => [
-      matrix(e, nodes[0].from[0], { title: describe(nodes[0].from[0]) }),
-      nodes.map(node => [signs[node.kind](node), matrix(e, node.name, { title: describe(node.name) })]),
+      matrix(e, nodes[0].from[0], { title: describe(e, nodes[0].from[0]) }),
+      nodes.map(node => [signs[node.kind](node), matrix(e, node.name, { title: describe(e, node.name) })]),
       e.plan.has("head.norm.output") ? norms(e, last, "head.norm") : null,
     ],
   };
 }
 
 /** The state of one token after each layer, and which word it would give there (logit lens). */
-function layersScreen(e) {
+export function layersScreen(e) {
   const stack = e.structure.stacks.find(each => each.name === e.lensStack) ?? e.structure.stacks.at(-1);
   const rows = layerOutputs(e, stack);
   const side = stack.name === "decoder" ? "target" : "source";
@@ -346,6 +357,7 @@ function layersScreen(e) {
           )
         : null,
       wordRow(
+        e,
         words,
         t,
         "Token",
@@ -363,7 +375,7 @@ function layersScreen(e) {
             value: (i, j) => rowOf(e.record.arrays[rows[i][1]], t)[j],
           },
         ],
-        Math.min(26 * rows.length, heightForEquations()),
+        Math.min(26 * rows.length, heightForEquations(e)),
       ),
       h(
         "div",
@@ -444,11 +456,6 @@ function layerOutputs(e, stack) {
   }
   if (stack.finalNorm) rows.push(["final norm", `${stack.name}.norm.output`]);
   return rows;
-}
-
-function rowOf({ data, shape }, t) {
-  const width = shape.at(-1);
-  return data.subarray(t * width, (t + 1) * width);
 }
 
 /** The likeliest words of a state, read with the final norm (of pre-norm models) and the output layer. */

@@ -1,6 +1,17 @@
 // Stages of the backward pass: the loss, what each loss depends on, and how far the gradients reach.
 
-function lossScreen(e) {
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { range } from "./derive.js";
+import { answerUnit, shownToken } from "./elements.js";
+import { imageCanvas, pictured } from "./image.js";
+import { plainTable, windowStart } from "./matrix.js";
+import { decimalsFor, inTable, largestOf, norm, precise, rowOf } from "./numbers.js";
+import { stepChoice, stepRow } from "./output.js";
+import { bars, compared, shares, signedBars } from "./pictures.js";
+import { largestIndices } from "./state.js";
+import { meanLoss, rightAnswer } from "./whatif.js";
+
+export function lossScreen(e) {
   const { losses, loss } = e.gradients();
   const labels = e.labels();
   const before = e.before && e.model.losses(e.before.record, labels);
@@ -176,13 +187,13 @@ function pullOfClass(e, sizes, tokens, right) {
   const text = x => inTable(x, decimalsFor(largest));
   return {
     body: [
-      e.isImage ? imageCanvas(e, 220, { weights: sizes, label }) : shares(tokens, sizes, text, largest),
+      e.isImage ? imageCanvas(e, 220, { weights: sizes, label }) : shares(e, tokens, sizes, text, largest),
       h("p", { class: "hint" }, `The stronger the orange, the more the loss of ${right} depends on it.`),
     ],
     beside: [
       h("h3", {}, `Gradients, ${which}`),
       bars(
-        shown.map(u => [pictured(tokens[u]), sizes[u] / largest, text(sizes[u])]),
+        shown.map(u => [pictured(e, tokens[u]), sizes[u] / largest, text(sizes[u])]),
         `Loss of ${right}`,
       ),
     ],
@@ -212,12 +223,12 @@ function pullsOf(e, inputs, predictions) {
     );
   }
   clearTimeout(e.pullTimer);
-  if (missing.length > atOnce) e.pullTimer = setTimeout(() => e.screen === "pull" && render(e), 30); // after a frame, or a keystroke
+  if (missing.length > atOnce) e.pullTimer = setTimeout(() => e.screen === "pull" && e.show(), 30); // after a frame, or a keystroke
   return predictions.map(t => found.get(t) ?? null);
 }
 
 /** For the loss of each prediction: how long the gradient is at each token that was read. */
-function pullScreen(e) {
+export function pullScreen(e) {
   const inputs = e.structure.stacks.map(stack => `${stack.name}.input`);
   const labels = e.labels();
   const count = e.record.arrays.logits.shape[0];

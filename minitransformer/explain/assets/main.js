@@ -1,6 +1,19 @@
 // The start: read the page, run the model, show the first stage.
 
-const page = load();
+import { flat, h } from "../../../minigrad/graph/assets/dom.js";
+import { copyLink, keepAddress, linkField, rememberStart } from "./address.js";
+import { listenToPointer, showLinks } from "./equation.js";
+import { imageField } from "./image.js";
+import { renderInspector } from "./inspector.js";
+import { chooseTarget } from "./journey.js";
+import { listenToKeys } from "./keys.js";
+import { forwardPaths, residualPaths } from "./layers.js";
+import { renderMap } from "./map.js";
+import { startQuiz } from "./quiz.js";
+import { follow, followHistory, go, makeScreens, renderScreen } from "./screens.js";
+import { Explanation, answerOf, listeners, readPage } from "./state.js";
+import { update } from "./update.js";
+import { answerBefore, closeWhatIf, whatIfMenu } from "./whatif.js";
 
 /** The model on the page's text; an error is told in the page. */
 function load() {
@@ -92,20 +105,6 @@ function unknownWords(e) {
     : null;
 }
 
-/** What the model makes of the sentence. */
-function answerOf(e) {
-  const text = answerText(e, e.answer, e.structure.output.head ? bestLabelsOf(e.record) : []);
-  return text || e.isPair ? `→ ${text}` : "";
-}
-
-/** An answer that was written, or the label of what is classified. */
-function answerText(e, answer, best) {
-  if (e.isPair) return e.model.decode(answer.ids);
-  const { head, labels } = e.structure.output;
-  if (!head) return `…${e.model.decode(answer.ids)}`;
-  return labels && best.length === 1 ? labels[best[0]] : "";
-}
-
 /** Shows everything. An element that had the focus and is gone leaves it to the one with the same key. */
 function render(e) {
   const focused = document.activeElement;
@@ -125,30 +124,36 @@ function render(e) {
 }
 
 /** Links lead to stages also in a notebook's frame, where the browser takes them for links to the notebook. */
-function followLink(event) {
+function followLink(e, event) {
   const address = event.target.closest?.('a[href^="#"]')?.getAttribute("href").slice(1);
   if (!address || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   if (address === "screen") document.getElementById("screen").focus();
-  else go(address);
+  else e.go(address);
 }
 
-page.residual = residualPaths(page)[0];
-page.forward = forwardPaths(page)[0];
-page.screens = makeScreens(page);
-rememberStart(page);
-document.getElementById("map").hidden = false;
-listeners.push(render, keepAddress);
-listenToKeys(page);
-listenToPointer(page);
-document.addEventListener("click", followLink);
-document.addEventListener("click", event => event.target.closest(".switches") || closeWhatIf());
-addEventListener("hashchange", () => followHistory(page));
-addEventListener("resize", () => render(page));
-page.followed = location.hash;
-if (!location.hash || !follow(page, location.hash)) render(page);
-keepAddress(page);
-document.body.classList.add("ready");
+function start() {
+  const e = load();
+  e.residual = residualPaths(e)[0];
+  e.forward = forwardPaths(e)[0];
+  e.screens = makeScreens(e);
+  e.go = address => go(e, address);
+  rememberStart(e);
+  document.getElementById("map").hidden = false;
+  listeners.push(chooseTarget, render, keepAddress);
+  listenToKeys(e);
+  listenToPointer(e);
+  document.addEventListener("click", event => followLink(e, event));
+  document.addEventListener("click", event => event.target.closest(".switches") || closeWhatIf());
+  addEventListener("hashchange", () => followHistory(e));
+  addEventListener("resize", () => render(e));
+  e.followed = location.hash;
+  if (!location.hash || !follow(e, location.hash)) render(e);
+  keepAddress(e);
+  document.body.classList.add("ready");
+}
+
+start();
 addEventListener("load", () => {
   if (location.hash) scrollTo(0, 0); // the browser goes to the heading, below the toolbar
 });

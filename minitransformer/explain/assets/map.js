@@ -1,6 +1,12 @@
 // The map: figure 1 of the paper for this model. Each box leads to its stage.
 
-function renderMap(e) {
+import { h, s } from "../../../minigrad/graph/assets/dom.js";
+import { range } from "./derive.js";
+import { forwardPaths, residualPaths } from "./layers.js";
+import { checkbox, choice } from "./pictures.js";
+import { update } from "./update.js";
+
+export function renderMap(e) {
   const map = document.getElementById("map");
   const isPicture = ["walkthrough", "backward"].includes(e.screen); // which has the whole width
   const open = isPicture ? (e.mapOver ?? false) : (e.mapOpen ?? window.innerWidth >= 1000); // a notebook's frame may get its width later
@@ -74,12 +80,12 @@ function layerChoice(e, { name, layers }) {
   const chosen = value => {
     if (e.isRecurrent)
       return e.screen in RECURRENT_PLACES
-        ? go(`${e.screen}:layers.${value}`)
+        ? e.go(`${e.screen}:layers.${value}`)
         : e.set({ layers: { [name]: Number(value) } });
     const moved = inLayer(e, name, Number(value));
     const key = PLACES[e.screen] ?? "path";
     const isHere = attentionStages(e).includes(e.screen) || e.screen in PLACES;
-    if (isHere && e[key].startsWith(name)) go(`${e.screen}:${moved[key]}`);
+    if (isHere && e[key].startsWith(name)) e.go(`${e.screen}:${moved[key]}`);
     else e.set({ ...moved, layers: { ...e.layers, [name]: Number(value) } });
   };
   return choice(
@@ -94,12 +100,12 @@ const PLACES = { "add-norm": "residual", "feed-forward": "forward" }; // what sa
 
 const RECURRENT_PLACES = { gates: true, memory: true, "through-time": true }; // stages that are about one layer
 
-function capitalized(text) {
+export function capitalized(text) {
   return text[0].toUpperCase() + text.slice(1);
 }
 
 /** The places of the stages in a layer: those that they have now, if they are in this stack. */
-function inLayer(e, stack, layer) {
+export function inLayer(e, stack, layer) {
   const start = `${stack}.layers.`;
   const paths = { path: e.attentionPaths(), residual: residualPaths(e), forward: forwardPaths(e) };
   return Object.fromEntries(
@@ -247,7 +253,7 @@ function mapColumn(e, stack, isLast) {
 }
 
 /** [name, text, address, kind] of each sub-layer of a layer. */
-function subLayers(stack, i) {
+export function subLayers(stack, i) {
   const path = `${stack.name}.layers.${i}`;
   const own = stack.causal ? "Masked attention" : "Self-attention";
   return [

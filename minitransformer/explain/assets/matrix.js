@@ -1,6 +1,13 @@
 // An array as a table of numbers: rows are tokens, columns are dimensions or tokens; colours say how large.
 
-const MOST_TOKENS = 32; // rows, or columns that are tokens, of a table
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { describe, range } from "./derive.js";
+import { comparison, printedNumber } from "./documents.js";
+import { symbol, titleOfRows } from "./elements.js";
+import { pictured } from "./image.js";
+import { decimalsFor, elementOf, inTable } from "./numbers.js";
+
+export const MOST_TOKENS = 32; // rows, or columns that are tokens, of a table
 
 /** How many columns fit: a wide array is shown as a strip of colours, and a window of numbers. */
 function columnsThatFit() {
@@ -11,7 +18,7 @@ function columnsThatFit() {
  * A figure of one array, or of one head of it; with its gradient beside it when that is switched on.
  * `options`: title, letter, head, rows and columns (labels), weight (of the state_dict).
  */
-function matrix(e, name, options = {}) {
+export function matrix(e, name, options = {}) {
   const figures = [matrixFigure(e, name, { ...options, gradient: false })];
   const differentiable = options.weight || name in (e.backward ? e.gradients().activations : {});
   if (e.backward && differentiable) figures.push(matrixFigure(e, name, { ...options, gradient: true }));
@@ -23,8 +30,8 @@ function matrixFigure(e, name, options) {
   const { rows, columns } = view;
   const size = `${rows} × ${columns}`;
   const title = options.gradient
-    ? `Gradient of ${options.title ?? describe(name)}`
-    : (options.title ?? describe(name));
+    ? `Gradient of ${options.title ?? describe(e, name)}`
+    : (options.title ?? describe(e, name));
   const caption = h(
     "figcaption",
     {},
@@ -44,7 +51,7 @@ function matrixFigure(e, name, options) {
     caption,
     isWide
       ? [
-          strip(view, first, shown, title),
+          columnStrip(view, first, shown, title),
           windowSlider(e, name, first, width, columns, title, options.gradient),
         ]
       : null,
@@ -55,7 +62,7 @@ function matrixFigure(e, name, options) {
 }
 
 /** The numbers of a figure: where they are, and what their rows and columns are called. */
-function matrixView(e, name, options) {
+export function matrixView(e, name, options) {
   const source = options.weight
     ? options.gradient
       ? e.gradients().weights
@@ -111,7 +118,7 @@ function matrixView(e, name, options) {
  * Numbers that are no cells of the record: `rows` and `columns` are labels, `value(t, u)` a number. Of many, a
  * window is shown, which sliders move; `most` is its height. `heads(t)` has further cells at the side of a row.
  */
-function plainTable(
+export function plainTable(
   e,
   { title, corner = "", rows, columns, value, text, look, heads = () => [], most = MOST_TOKENS },
 ) {
@@ -137,7 +144,7 @@ function plainTable(
             {},
             h("td", {}, corner),
             range(side, () => h("td", { class: "quiet" })),
-            shown.map(word => h("th", { scope: "col", class: "token" }, pictured(word, true))),
+            shown.map(word => h("th", { scope: "col", class: "token" }, pictured(e, word, true))),
           ),
         ),
         h(
@@ -147,7 +154,7 @@ function plainTable(
             h(
               "tr",
               {},
-              h("th", { scope: "row" }, pictured(word)),
+              h("th", { scope: "row" }, pictured(e, word)),
               heads(top + i).map(content => h("td", { class: "quiet" }, content)),
               shown.map((_, j) => {
                 const x = value(top + i, first + j);
@@ -164,7 +171,7 @@ function plainTable(
 }
 
 /** The first row or column of a window that the reader may have moved. */
-function windowStart(e, key, last) {
+export function windowStart(e, key, last) {
   return Math.min(e.windows[key] ?? 0, last);
 }
 
@@ -179,7 +186,7 @@ function table(e, view, first, count, title, top, height) {
       h(
         "th",
         { scope: "col", class: view.overTokens ? "token" : null },
-        pictured(view.columnLabel(first + j), true),
+        pictured(e, view.columnLabel(first + j), true),
       ),
     ),
   );
@@ -187,7 +194,7 @@ function table(e, view, first, count, title, top, height) {
     h(
       "tr",
       { class: view.options.current === t ? "current" : null },
-      h("th", { scope: "row", "data-token": view.tokenOfRow(t) }, pictured(view.rowLabel(t))),
+      h("th", { scope: "row", "data-token": view.tokenOfRow(t) }, pictured(e, view.rowLabel(t))),
       range(count, j => cell(e, view, t, first + j, t === top && j === 0)),
     ),
   );
@@ -229,16 +236,16 @@ function cell(e, view, t, j, isFirst) {
   return td;
 }
 
-function placeKey({ name, index, gradient, weight }) {
+export function placeKey({ name, index, gradient, weight }) {
   return `${weight ? "w" : "a"}${gradient ? "g" : "v"}:${name}:${index.join(",")}`;
 }
 
-function samePlace(a, b) {
+export function samePlace(a, b) {
   return Boolean(a && b) && placeKey(a) === placeKey(b);
 }
 
 /** A cell's colour; the text on it stays legible. */
-function tint(element, x, view) {
+export function tint(element, x, view) {
   if (!Number.isFinite(x) || !(view.largest > 0)) return;
   const share = Math.min(1, Math.abs(x) / (view.isProbability ? 1 : view.largest));
   element.style.setProperty("--share", `${Math.round(100 * share)}%`);
@@ -246,7 +253,7 @@ function tint(element, x, view) {
 }
 
 /** Arrow keys walk from cell to cell. */
-function walkCells(event) {
+export function walkCells(event) {
   const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   const step = steps[event.key];
   const td = event.target.closest("td");
@@ -264,7 +271,7 @@ function walkCells(event) {
 }
 
 /** All columns as colours, so that one sees what the window of numbers is a part of. */
-function strip(view, first, count, title) {
+function columnStrip(view, first, count, title) {
   const height = view.rows > 24 ? 3 : view.rows > 8 ? 6 : 10;
   const unit = Math.max(1, Math.floor(512 / view.columns));
   const canvas = h("canvas", {
@@ -293,7 +300,7 @@ function strip(view, first, count, title) {
   return h("div", { class: "strip-box" }, canvas, frame);
 }
 
-function stripColours() {
+export function stripColours() {
   const style = getComputedStyle(document.documentElement);
   const read = name =>
     style
@@ -309,7 +316,7 @@ function stripColours() {
   };
 }
 
-function blend(from, to, share) {
+export function blend(from, to, share) {
   const mixed = from.map((x, i) => Math.round(x + (to[i] - x) * Math.min(1, share)));
   return `rgb(${mixed.join(",")})`;
 }

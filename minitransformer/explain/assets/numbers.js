@@ -1,13 +1,13 @@
 // Numbers as text.
 
 /** Decimals for a table whose largest number is `largest`: three significant digits of that one. */
-function decimalsFor(largest) {
+export function decimalsFor(largest) {
   if (!(largest > 0)) return 2;
   return Math.min(8, Math.max(0, 2 - Math.floor(Math.log10(largest))));
 }
 
 /** A number in a table. */
-function inTable(x, decimals) {
+export function inTable(x, decimals) {
   if (x === -Infinity) return "−∞";
   if (x === Infinity) return "∞";
   if (Number.isNaN(x)) return "nan";
@@ -17,7 +17,7 @@ function inTable(x, decimals) {
 }
 
 /** A number by itself: six significant digits. */
-function precise(x) {
+export function precise(x) {
   if (!Number.isFinite(x)) return inTable(x);
   if (x === 0) return "0";
   const size = Math.abs(x);
@@ -26,19 +26,20 @@ function precise(x) {
 }
 
 /** A factor in a long list: four significant digits. */
-function brief(x) {
+export function brief(x) {
   if (!Number.isFinite(x)) return inTable(x);
   if (x === 0) return "0";
   const size = Math.abs(x);
   return withMinus(size < 1e-4 || size >= 1e5 ? x.toExponential(2) : x.toPrecision(4));
 }
 
-function withMinus(text) {
+export function withMinus(text) {
   return text.replaceAll("-", "−");
 }
 
-function percent(p) {
+export function percent(p) {
   if (Number.isNaN(p)) return "nan";
+  if (p >= 0.995 && p < 1) return `${Math.min(99.9, 100 * p).toFixed(1)} %`; // only what is certain has 100 %
   return p >= 0.0995
     ? `${(100 * p).toFixed(0)} %`
     : p >= 0.001
@@ -48,13 +49,13 @@ function percent(p) {
         : "0 %";
 }
 
-function norm(data) {
+export function norm(data) {
   let sum = 0;
   for (const x of data) sum += x * x;
   return Math.sqrt(sum);
 }
 
-function largestOf(data) {
+export function largestOf(data) {
   let largest = 0;
   for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
   return largest;
@@ -65,6 +66,11 @@ function offset(shape, index) {
   return index.reduce((at, i, axis) => at * shape[axis] + i, 0);
 }
 
-function elementOf(array, index) {
+export function elementOf(array, index) {
   return array.data[offset(array.shape, index)];
+}
+
+export function rowOf({ data, shape }, t) {
+  const width = shape.at(-1);
+  return data.subarray(t * width, (t + 1) * width);
 }

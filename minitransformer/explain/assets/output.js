@@ -1,19 +1,31 @@
 // Stages from the last state to the written words.
 
-function stepChoice(e) {
+import { announce, h, s } from "../../../minigrad/graph/assets/dom.js";
+import { describe, isThere, range } from "./derive.js";
+import { answerUnit, shownToken, symbol, unitOf } from "./elements.js";
+import { equation, widthOfStage } from "./equation.js";
+import { tips } from "./layers.js";
+import { matrix, placeKey, samePlace, tint } from "./matrix.js";
+import { elementOf, inTable, largestOf, percent, precise, rowOf, withMinus } from "./numbers.js";
+import { bars, compared, slider, wordRow } from "./pictures.js";
+import { largestIndices } from "./state.js";
+import { comparedHint } from "./whatif.js";
+import { biasOf } from "./words.js";
+
+export function stepChoice(e) {
   if (e.record.arrays.logits.shape[0] === 1) return null;
   const words = e.isPair ? e.tokensOf("target") : e.tokensOf("source");
   return [
     h("p", { class: "label" }, e.structure.output.head ? "The place:" : "Read up to:"),
-    wordRow(words, e.step, "Step", i => e.set({ step: i })),
+    wordRow(e, words, e.step, "Step", i => e.set({ step: i })),
   ];
 }
 
-function stepRow(e) {
+export function stepRow(e) {
   return Math.min(e.step, e.record.arrays.logits.shape[0] - 1);
 }
 
-function logitsScreen(e) {
+export function logitsScreen(e) {
   const t = stepRow(e);
   const logits = rowOf(e.record.arrays.logits, t);
   const node = e.plan.get("logits");
@@ -30,7 +42,7 @@ function logitsScreen(e) {
     body: [
       stepChoice(e),
       equation(e, [
-        { name: node.from[0], rowRange: [t, 1], title: describe(node.from[0]), axes: [row, "width"] },
+        { name: node.from[0], rowRange: [t, 1], title: describe(e, node.from[0]), axes: [row, "width"] },
         "·",
         {
           name: node.weight,
@@ -47,7 +59,7 @@ function logitsScreen(e) {
     ],
     beside: tips(e),
     below: () => [
-      matrix(e, node.from[0], { title: describe(node.from[0]), current: t }),
+      matrix(e, node.from[0], { title: describe(e, node.from[0]), current: t }),
       half
         ? h(
             "p",
@@ -135,7 +147,7 @@ function picked(e, name, t, indices, title) {
   );
 }
 
-function probabilitiesScreen(e) {
+export function probabilitiesScreen(e) {
   const t = stepRow(e);
   const { temperature, topK, topP } = e.sampling;
   const logits = rowOf(e.record.arrays.logits, t);
@@ -193,7 +205,7 @@ function probabilitiesScreen(e) {
                 {},
                 h(
                   "button",
-                  { type: "button", "data-key": "draw", onclick: () => draw(e, changed) },
+                  { type: "button", "data-key": "draw", onclick: () => drawWord(e, changed) },
                   "Draw one",
                 ),
                 " ",
@@ -214,7 +226,7 @@ function probabilitiesScreen(e) {
 }
 
 /** Draw from the distribution: the number in 0..1 falls into one of its parts. */
-function draw(e, distribution) {
+function drawWord(e, distribution) {
   const u = Math.random();
   let sum = 0;
   let word = 0;
@@ -225,7 +237,7 @@ function draw(e, distribution) {
   e.set({ drawn: `${u.toFixed(4)} falls on “${shownToken(e.tokenOf(word))}”` });
 }
 
-function nextWordScreen(e) {
+export function nextWordScreen(e) {
   const labels = e.labels();
   const { data, shape } = e.record.arrays.probabilities;
   const first = e.isPair ? 0 : e.prompt - 1;
@@ -272,7 +284,7 @@ function nextWordScreen(e) {
   );
   return {
     thought: e.isPair
-      ? `Each new ${unitOf(e)} is appended to what the decoder has read, and it runs again, until it writes ${e.data.tokenizer.tokens[endId()] ?? "the end token"}. Step with N.`
+      ? `Each new ${unitOf(e)} is appended to what the decoder has read, and it runs again, until it writes ${e.data.tokenizer.tokens[endId(e)] ?? "the end token"}. Step with N.`
       : `Each new ${unitOf(e)} is appended to the text, and the model runs again. Step with N.`,
     body: [
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps" }, table),
@@ -331,13 +343,13 @@ function nextWordScreen(e) {
   };
 }
 
-function nextWord(e) {
+export function nextWord(e) {
   const last = e.labels().length - 1;
   if (e.step < last) e.set({ step: e.step + 1 });
   announce(e.labelShown(e.step));
 }
 
-function beamsScreen(e) {
+export function beamsScreen(e) {
   const found = e.model.beams(
     e.record.source.slice(0, e.prompt),
     { beams: e.beamCount, maxNew: e.isPair && !e.isLarge ? null : 8 },
@@ -381,7 +393,7 @@ function beamsScreen(e) {
 /** The nodes of each step in a column, joined to the ones that they continue. */
 function beamTree(e, found) {
   const steps = found.steps.slice(0, 14);
-  const onBest = bestPath(found, steps);
+  const onBest = bestPath(e, found, steps);
   const words = steps.flat().map(node => shownToken(e.tokenOf(node.token)).slice(0, 9));
   const [w, hgt] = [Math.min(104, 8 * Math.max(...words.map(word => word.length)) + 58), 40];
   const gap = Math.max(20, Math.min(44, (widthOfStage() - 16 - w * (steps.length + 1)) / steps.length));
@@ -449,8 +461,8 @@ function beamTree(e, found) {
 }
 
 /** Which node of each step is on the way to the best sentence. */
-function bestPath(found, steps) {
-  const ids = [...found.best, endId()];
+function bestPath(e, found, steps) {
+  const ids = [...found.best, endId(e)];
   const path = [];
   let parent = -1;
   steps.forEach((step, i) => {
@@ -463,6 +475,40 @@ function bestPath(found, steps) {
   return path;
 }
 
-function endId() {
-  return page.data.tokenizer.end_id;
+function endId(e) {
+  return e.data.tokenizer.end_id;
+}
+
+/** Temperature, top-k and top-p of the answer. */
+export function samplingSliders(e, look = "sampling") {
+  const { temperature, topK, topP } = e.sampling;
+  const change = changes => e.set({ sampling: { ...e.sampling, ...changes } });
+  return h(
+    "div",
+    { class: look },
+    slider("Temperature", {
+      min: 0.1,
+      max: 3,
+      step: 0.1,
+      value: temperature,
+      text: temperature.toFixed(1),
+      oninput: value => change({ temperature: value }),
+    }),
+    slider("Top-k", {
+      min: 0,
+      max: 20,
+      step: 1,
+      value: topK,
+      text: topK ? `${topK}` : "all",
+      oninput: value => change({ topK: value }),
+    }),
+    slider("Top-p", {
+      min: 0.05,
+      max: 1,
+      step: 0.05,
+      value: topP,
+      text: topP < 1 ? topP.toFixed(2) : "all",
+      oninput: value => change({ topP: value }),
+    }),
+  );
 }

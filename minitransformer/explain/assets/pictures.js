@@ -1,7 +1,16 @@
 // Small pictures: bars, heat maps of all heads, arcs between words.
 
+import { h, s } from "../../../minigrad/graph/assets/dom.js";
+import { range } from "./derive.js";
+import { titleOfRows } from "./elements.js";
+import { equation, widthForEquations } from "./equation.js";
+import { pictured } from "./image.js";
+import { blend, stripColours } from "./matrix.js";
+import { elementOf, percent } from "./numbers.js";
+import { isOff, largestIndices } from "./state.js";
+
 /** Horizontal bars: [label, value in 0..1, text, {chosen, faded, before}]; the value before is an outline. */
-function bars(rows, label) {
+export function bars(rows, label) {
   return h(
     "table",
     { class: "bars" },
@@ -27,7 +36,7 @@ function bars(rows, label) {
 }
 
 /** Bars from a line at zero, to the left if negative: [label, share in -1..1, text, {chosen}]. */
-function signedBars(rows, label) {
+export function signedBars(rows, label) {
   return h(
     "table",
     { class: "bars signed" },
@@ -57,7 +66,7 @@ function breakable(name) {
 }
 
 /** A small heat map without numbers, as a picture. */
-function heatPicture(array, head, label) {
+export function heatPicture(array, head, label) {
   const [, rows, columns] = array.shape;
   const most = window.innerHeight < 800 ? 78 : 110;
   const size = Math.max(1, Math.min(20, Math.floor(most / Math.max(rows, columns))));
@@ -143,7 +152,7 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
 const MOST_ARCS = 12; // from as many words on, arcs are a tangle
 
 /** Which words attend to which: arcs of a short text, a heat map of a long one, or what the reader chose. */
-function attentionPicture(e, weights, head, [queries, keys], sides, bright) {
+export function attentionPicture(e, weights, head, [queries, keys], sides, bright) {
   const isHeat = e.asHeat ?? Math.max(queries.length, keys.length) >= MOST_ARCS;
   const value = (t, u) => elementOf(weights, [head, t, u]);
   const height = Math.max(150, Math.min(330, window.innerHeight - (e.isImage ? 560 : 420))); // to the end of the screen
@@ -191,7 +200,7 @@ function attentionPicture(e, weights, head, [queries, keys], sides, bright) {
 }
 
 /** Words in a row, one of them current. `side`: whose tokens they are. */
-function wordRow(words, current, label, onclick, side = null) {
+export function wordRow(e, words, current, label, onclick, side = null) {
   return h(
     "ol",
     { class: words.length < MOST_ARCS ? "words" : "words many", "aria-label": label },
@@ -207,14 +216,14 @@ function wordRow(words, current, label, onclick, side = null) {
             "data-key": `${label}:${i}`,
             onclick: () => onclick(i),
           },
-          pictured(word, true),
+          pictured(e, word, true),
         ),
       ),
     ),
   );
 }
 
-function choice(label, options, value, onchange) {
+export function choice(label, options, value, onchange) {
   return h(
     "label",
     { class: "choice" },
@@ -227,7 +236,7 @@ function choice(label, options, value, onchange) {
   );
 }
 
-function slider(label, { min, max, step, value, text, oninput }) {
+export function slider(label, { min, max, step, value, text, oninput }) {
   return h(
     "label",
     { class: "slider" },
@@ -246,7 +255,7 @@ function slider(label, { min, max, step, value, text, oninput }) {
   );
 }
 
-function checkbox(label, checked, onchange, key = label) {
+export function checkbox(label, checked, onchange, key = label) {
   return h(
     "label",
     { class: "switch" },
@@ -258,4 +267,69 @@ function checkbox(label, checked, onchange, key = label) {
     }),
     label,
   );
+}
+
+/** Each thing with its share as a colour; the three largest with their numbers, or only those if there are many. */
+export function shares(e, names, values, text, largest = 1) {
+  const best = largestIndices(values, 3);
+  const shown = names.length > MOST_ARCS ? [...best].sort((a, b) => a - b) : range(names.length, u => u);
+  return h(
+    "p",
+    { class: "shares", dir: "auto" },
+    shown.map(u => {
+      const isBest = best.includes(u) && values[u] > 0;
+      const chip = h(
+        "span",
+        { class: isBest ? "looked best" : "looked" },
+        pictured(e, names[u], true),
+        isBest ? h("b", {}, ` ${text(values[u])}`) : null,
+      );
+      chip.style.setProperty("--share", `${Math.round((100 * values[u]) / (largest || 1))}%`);
+      return chip;
+    }),
+  );
+}
+
+/** How bright the attention of a query to a key is drawn: `bright(t, u)` of a head, or of the mean of all (null). */
+export function brightnessOf(e, path, head) {
+  const faint = 0.2; // of a head that is off
+  if (head !== null) return isOff(e, path, head) ? () => faint : () => 1;
+  const off = e.options.ablated[path] ?? [];
+  const weights = e.record.arrays[`${path}.weights`];
+  const sum = (heads, t, u) => heads.reduce((total, i) => total + elementOf(weights, [i, t, u]), 0);
+  const all = range(weights.shape[0], i => i);
+  return off.length ? (t, u) => 1 - ((1 - faint) * sum(off, t, u)) / (sum(all, t, u) || 1) : () => 1;
+}
+
+/** The text of a probability, and what its bar shows: with the one before, if the model is changed. */
+export function compared(e, t, v, p) {
+  if (!e.before) return [percent(p), {}];
+  const was = elementOf(e.before.record.arrays.probabilities, [t, v]);
+  return [`${percent(was)} → ${percent(p)}`, { before: was }];
+}
+
+export function css(colour, alpha = 1) {
+  return `rgba(${colour.map(Math.round).join(",")},${alpha})`;
+}
+
+export function mixed(from, to, share) {
+  const s = Math.min(1, share);
+  return from.map((x, i) => x + (to[i] - x) * s);
+}
+
+export function stroke(pen, style, width, points) {
+  pen.strokeStyle = style;
+  pen.lineWidth = width;
+  pen.beginPath();
+  points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+  pen.stroke();
+}
+
+export function tileX(block, t) {
+  return Math.round(middleOf(block, t) - block.tileWidth / 2);
+}
+
+/** The middle of a token's column. */
+export function middleOf(block, t) {
+  return block.x + (t + 0.5) * block.step;
 }

@@ -4,7 +4,7 @@
 // `derive.js` has one rule a kind: how a number comes about. `gradients.js` has the same backward.
 
 /** All nodes by name, of a model's structure. */
-function makePlan(structure) {
+export function makePlan(structure) {
   const nodes = new Map();
   const add = (name, kind, from, more = {}) => {
     nodes.set(name, { name, kind, from, ...more });

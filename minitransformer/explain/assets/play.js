@@ -1,10 +1,13 @@
 // Play: what of the picture is lit at a moment. From 0 to 0.5 the model runs, from 0.5 to 1 the gradient flows back.
 
+import { standsFor, wordsOf } from "./stageblocks.js";
+import { gradientPicture, paintStage, stageView } from "./stagepaint.js";
+
 const PLAY_SECONDS = 10;
 const [READ, WRITTEN, LOSS] = [0.2, 0.46, 0.55]; // the encoder is through; the answer is; the loss is lit
 
 /** How much of a strip is lit at `at`, from 0 to 1: `forward` by its values, `backward` by its gradient. */
-function makeSchedule(e, layout) {
+export function makeSchedule(e, layout) {
   const last = layout.columns.at(-1);
   const count = wordsOf(e, last.blocks[0].side).length;
   const writes = !e.structure.output.head;
@@ -44,7 +47,7 @@ function ramp(at, start, length) {
 }
 
 /** The steps of the slow walk: each block forward, the answer, the loss, and each block backward. Each has a name. */
-function walkSteps({ order, back }, output) {
+export function walkSteps({ order, back }, output) {
   const steps = [
     ...order.map(block => ({ block, isBack: false })),
     { block: output, isBack: false },
@@ -55,7 +58,7 @@ function walkSteps({ order, back }, output) {
 }
 
 /** Which step of the slow walk is shown; null if none is, or if it is none of this layout. */
-function stepIndex({ steps }, { step }) {
+export function stepIndex({ steps }, { step }) {
   if (step === null) return null;
   const [, way, id] = /^(\w+)-(.*)$/.exec(step) ?? [];
   const i = steps.findIndex(({ block, isBack }) => isBack === (way === "back") && standsFor(block, id));
@@ -63,7 +66,7 @@ function stepIndex({ steps }, { step }) {
 }
 
 /** What is lit: on the time line, or up to a step of the slow walk, of which `share` is done. */
-function lightOf(view, play) {
+export function lightOf(view, play) {
   const { schedule, steps } = view;
   const at = stepIndex(view, play);
   if (at === null) {
@@ -102,7 +105,7 @@ function prefersStill() {
 
 let frame = null; // of the animation that runs
 
-function stopMotion() {
+export function stopMotion() {
   cancelAnimationFrame(frame);
   frame = null;
 }
@@ -121,7 +124,7 @@ function moveFor(seconds, show, end) {
 }
 
 /** Run from where the time line is to its end; again: stop there. Without motion, show the next end. */
-function playOrStop(e) {
+export function playOrStop(e) {
   if (!stageView) return;
   if (e.play.running) {
     stopMotion();
@@ -148,7 +151,7 @@ function playOrStop(e) {
 }
 
 /** A moment of the time line, without rendering the page. */
-function showMoment(e, at) {
+export function showMoment(e, at) {
   e.play = { ...e.play, at, step: null };
   paintStage(e);
   const slider = document.getElementById("timeline");
@@ -157,12 +160,12 @@ function showMoment(e, at) {
   slider.setAttribute("aria-valuetext", momentText(at));
 }
 
-function momentText(at) {
+export function momentText(at) {
   return at <= 0.5 ? `forward, ${Math.round(200 * at)} %` : `backward, ${Math.round(200 * (at - 0.5))} %`;
 }
 
 /** To a step of the slow walk. */
-function walkTo(e, step) {
+export function walkTo(e, step) {
   stopMotion();
   const play = {
     at: timeOfStep(stageView, step),

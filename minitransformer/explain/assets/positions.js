@@ -1,7 +1,19 @@
 // Stages on the order of the words: vectors that are added, rotations, biases; and the norm that may follow.
 
+import { h, s } from "../../../minigrad/graph/assets/dom.js";
+import { attentionChoice, currentRow, lettersChoice, partOf, sharedHead } from "./attention.js";
+import { describe, positionColumns, range } from "./derive.js";
+import { unitOf, unitsOf } from "./elements.js";
+import { equation } from "./equation.js";
+import { normEquation, norms, tips } from "./layers.js";
+import { blend, matrix, plainTable, stripColours } from "./matrix.js";
+import { brief, inTable, precise } from "./numbers.js";
+import { choice, slider } from "./pictures.js";
+import { POSITIONS_SHOWN } from "./state.js";
+import { dotProduct } from "./words.js";
+
 /** What the input of a stack's layers is made of: vectors that are added or stand side by side, and a norm. */
-function inputSum(e, stack, current = null) {
+export function inputSum(e, stack, current = null) {
   const name = part => `${stack.name}.${part}`;
   const input = { title: "input of the first layer", letter: "X", current };
   const { name: sum, kind, from } = e.plan.get(name(stack.embeddingNorm ? "embedding_sum" : "input"));
@@ -28,7 +40,7 @@ function inputSum(e, stack, current = null) {
 }
 
 /** What the input of a stack's layers is made of, in one row. */
-function sumEquation(e, stack) {
+export function sumEquation(e, stack) {
   const name = part => `${stack.name}.${part}`;
   const row = `token:${e.sideOfRows(name("input"))}`;
   const { name: sum, kind, from } = e.plan.get(name(stack.embeddingNorm ? "embedding_sum" : "input"));
@@ -39,7 +51,7 @@ function sumEquation(e, stack) {
       i ? (kind === "join" ? "beside" : "+") : null,
       {
         name: part,
-        title: `${describe(part)}s`.replace("√ds", "√d"),
+        title: `${describe(e, part)}s`.replace("√ds", "√d"),
         axes: [row, kind === "join" ? `part ${i}` : "width"],
       },
     ]),
@@ -59,11 +71,11 @@ function sumEquation(e, stack) {
   ]);
 }
 
-function sign(...content) {
+export function sign(...content) {
   return h("p", { class: "sign" }, ...content);
 }
 
-function segmentsScreen(e) {
+export function segmentsScreen(e) {
   const { shape } = e.weights["token_types.weight"];
   return {
     thought:
@@ -95,13 +107,13 @@ function segmentsScreen(e) {
 }
 
 /** How the model knows the order: vectors that are added, rotated queries and keys, or biases of the scores. */
-function positionsScreen(e) {
+export function positionsScreen(e) {
   const stack = e.structure.stacks[0];
   const { thought, body, ...more } = stack.rotary
     ? rotations(e)
     : stack.bias
       ? distances(e)
-      : positionVectors(e, stack);
+      : positionVectorsScreen(e, stack);
   const off = h(
     "p",
     { class: "note" },
@@ -116,7 +128,7 @@ function positionsScreen(e) {
   };
 }
 
-function positionVectors(e, stack) {
+function positionVectorsScreen(e, stack) {
   const learned = stack.positions === "learned";
   const columns = positionColumns(stack.halves);
   const added = stack.concatenate
@@ -279,7 +291,7 @@ function bucketLabels(e, node) {
   });
 }
 
-function inputNormScreen(e) {
+export function inputNormScreen(e) {
   const stack = stackChoice(e);
   return {
     thought: `Before the first layer, ${normSays(stack)}`,
@@ -293,7 +305,7 @@ function inputNormScreen(e) {
   };
 }
 
-function finalNormScreen(e) {
+export function finalNormScreen(e) {
   const stack = stackChoice(e);
   const [x] = e.plan.get(`${stack.name}.norm.normalized`).from;
   const reader = e.isPair && stack.name === "encoder" ? "the decoder" : "the output layer";
@@ -332,10 +344,8 @@ function stackChoice(e) {
   return { ...stack, choice: control };
 }
 
-const POSITIONS_SHOWN = 100;
-
 /** The encoding of many positions, computed here: no model is needed. */
-function wavelengthsScreen(e) {
+export function wavelengthsScreen(e) {
   const stack = e.structure.stacks[0];
   const width = e.record.arrays[`${stack.name}.positions`].shape[1];
   const { look } = e;

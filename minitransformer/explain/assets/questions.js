@@ -1,5 +1,15 @@
 // Questions of understanding: what would happen? The answer is what the model then computes.
 
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { currentRow, isUnscaled, partOf } from "./attention.js";
+import { range } from "./derive.js";
+import { answerUnit, shownToken, titleOfPath } from "./elements.js";
+import { currentToken, pictured } from "./image.js";
+import { createModel } from "./model/model.js";
+import { elementOf, norm, precise, rowOf } from "./numbers.js";
+import { stepRow } from "./output.js";
+import { largestIndices } from "./state.js";
+
 const QUESTIONS = {
   positions: [positionsQuestion],
   attention: [positionsQuestion],
@@ -15,7 +25,7 @@ const QUESTIONS = {
 };
 
 /** A card below the stage: a question on request, its options, and what the model says. */
-function questionCard(e) {
+export function questionCard(e) {
   const makers = QUESTIONS[e.screen];
   if (!makers) return null;
   const question = e.question?.record === e.record && e.question.screen === e.screen ? e.question : null;
@@ -59,7 +69,7 @@ function questionCard(e) {
             "aria-pressed": chosen === i ? "true" : "false",
             onclick: () => e.set({ question: { ...question, chosen: i } }),
           },
-          pictured(option),
+          pictured(e, option),
         ),
       ),
     ),

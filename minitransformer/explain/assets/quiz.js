@@ -1,6 +1,12 @@
 // "Quiz me": a number of this stage is hidden, and its factors are shown. Within one percent is right.
 
-function startQuiz(e) {
+import { isRight, parseTyped } from "../../../minigrad/graph/assets/answers.js";
+import { announce, h } from "../../../minigrad/graph/assets/dom.js";
+import { valueAt } from "./inspector.js";
+import { placeKey } from "./matrix.js";
+import { precise } from "./numbers.js";
+
+export function startQuiz(e) {
   if (!e.numbers && document.querySelector('#screen [data-key="numbers"]')) e.set({ numbers: true }); // it asks for one of them
   const cells = [...document.querySelectorAll("#screen table.numbers [data-key]")].filter(cell =>
     /[1-9]/.test(cell.textContent),
@@ -21,7 +27,7 @@ function readKey(key) {
   return { name, index: index.split(",").map(Number), gradient: kind[1] === "g", weight: kind[0] === "w" };
 }
 
-function quizForm(e) {
+export function quizForm(e) {
   const right = valueAt(e, e.quiz.place);
   return [
     h(

@@ -1,5 +1,15 @@
 // Stages of a recurrent layer: one step in its parts, what the cell keeps through time, and how far gradients reach.
 
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { describe, range } from "./derive.js";
+import { shownToken, unitOf } from "./elements.js";
+import { numbersButton } from "./equation.js";
+import { capitalized } from "./map.js";
+import { MOST_TOKENS, matrix, placeKey, plainTable, samePlace, stripColours } from "./matrix.js";
+import { brief, largestOf, norm, rowOf } from "./numbers.js";
+import { stepRow } from "./output.js";
+import { bars, choice, css, mixed, slider, stroke, tileX, wordRow } from "./pictures.js";
+
 /** What a layer of each type computes: [title, terms]. A term is a sign, or [letter, array, whether of the step before]. */
 const STEP_PARTS = {
   lstm: [
@@ -87,19 +97,19 @@ function recurrentChoices(e, withToken = true) {
           "Layer",
           range(layers, i => [`${i}`, `${i + 1} of ${layers}`]),
           `${e.layers.layers}`,
-          i => go(`${e.screen}:layers.${i}`),
+          i => e.go(`${e.screen}:layers.${i}`),
         )
       : null,
-    withToken ? wordRow(e.tokensOf("source"), stepRow(e), "Step", i => e.set({ step: i })) : null,
+    withToken ? wordRow(e, e.tokensOf("source"), stepRow(e), "Step", i => e.set({ step: i })) : null,
   );
 }
 
-function recurrentName(e) {
+export function recurrentName(e) {
   return { lstm: "An LSTM", gru: "A GRU", rnn: "A recurrent network" }[e.structure.stacks[0].recurrent];
 }
 
 /** The stages of a recurrent layer. */
-function recurrentStages(e) {
+export function recurrentStages(e) {
   const { recurrent: type } = e.structure.stacks[0];
   return [
     [
@@ -170,7 +180,7 @@ function gatesScreen(e) {
 function numbersOf(e, names) {
   return [
     numbersButton(e),
-    e.numbers ? names.map(name => matrix(e, name, { title: describe(name), current: stepRow(e) })) : null,
+    e.numbers ? names.map(name => matrix(e, name, { title: describe(e, name), current: stepRow(e) })) : null,
   ];
 }
 
@@ -183,7 +193,7 @@ function stepTerm(e, [letter, part, isBefore = false], t, j) {
   const tile = gradient => {
     const array = (gradient ? e.gradients().activations : e.record.arrays)[name];
     const data = isStart ? new Float32Array(array.shape[1]) : rowOf(array, row);
-    const what = `${gradient ? "gradient of " : ""}${describe(name)}`;
+    const what = `${gradient ? "gradient of " : ""}${describe(e, name)}`;
     const place = { name, index: [row, j], gradient, weight: false };
     const text = brief(data[j]);
     const asked = e.quiz && samePlace(e.quiz.place, place);
@@ -292,7 +302,7 @@ function memoryScreen(e) {
             h(
               "p",
               { class: "hint" },
-              `The product of the ${describe(recurrentPart(e, gate))} from then on, mean of all ${stack.hidden} numbers.${e.options.memory ? "" : " Memory is switched off: nothing is kept."}`,
+              `The product of the ${describe(e, recurrentPart(e, gate))} from then on, mean of all ${stack.hidden} numbers.${e.options.memory ? "" : " Memory is switched off: nothing is kept."}`,
             ),
             keptTable(e, recurrentPart(e, gate), words),
           )
@@ -313,7 +323,7 @@ function timeMap(e, name, words) {
     width: H * unit,
     height: T * height,
     role: "img",
-    "aria-label": `${describe(name)} through time: ${T} rows from the first ${unitOf(e)} to the last, ${H} columns`,
+    "aria-label": `${describe(e, name)} through time: ${T} rows from the first ${unitOf(e)} to the last, ${H} columns`,
     onclick: event => {
       const box = event.currentTarget.getBoundingClientRect();
       const at = (position, size, count) =>
@@ -343,7 +353,7 @@ function timeMap(e, name, words) {
     h(
       "figcaption",
       {},
-      describe(name),
+      describe(e, name),
       h("span", { class: "size" }, ` ${T} × ${H}`),
       h("span", { class: "quiet" }, "; time goes down"),
     ),
@@ -410,9 +420,9 @@ function throughTimeScreen(e) {
       h(
         "p",
         {},
-        `The loss of “${shownToken(e.wordOf(labels[t]))}”, predicted after “${words[t]}”. How long its gradient is at the ${describe(name)} of each ${unitOf(e)} before:`,
+        `The loss of “${shownToken(e.wordOf(labels[t]))}”, predicted after “${words[t]}”. How long its gradient is at the ${describe(e, name)} of each ${unitOf(e)} before:`,
       ),
-      bars(lines, `Length of the gradient at the ${describe(name)}, back through time`),
+      bars(lines, `Length of the gradient at the ${describe(e, name)}, back through time`),
       from > 0
         ? h(
             "p",
@@ -430,7 +440,7 @@ function throughTimeScreen(e) {
 // ---------------------------------------------------------------- in the picture of the whole model
 
 /** The bands of layer i: an LSTM's cell, and the state. They are `carried` from each token to the next. */
-function recurrentBlocks(stack, i, isCompact) {
+export function recurrentBlocks(stack, i, isCompact) {
   const where = `layer ${i + 1}`;
   const band = (part, text, to, units) => ({
     id: `layers.${i}.${part}`,
@@ -450,7 +460,7 @@ function recurrentBlocks(stack, i, isCompact) {
 }
 
 /** Arrows from the tile of each token to that of the next: the state, and back the gradient. */
-function paintCarried(view, pen, block, light) {
+export function paintCarried(view, pen, block, light) {
   const y = block.tileY + block.tileHeight / 2;
   const back = light.backward(block);
   for (let t = 0; t + 1 < block.count; t++) {
@@ -485,7 +495,7 @@ function paintCarried(view, pen, block, light) {
   }
 }
 
-function recurrentSentence(e, block) {
+export function recurrentSentence(e, block) {
   const unit = unitOf(e);
   if (block.array.endsWith(".cell"))
     return `The cell of each ${unit}: a part of the cell before it, which the forget gate keeps, and what the input gate lets in.`;
@@ -497,7 +507,7 @@ function recurrentSentence(e, block) {
 }
 
 /** The formula of a band and its arrays, for its card. */
-function recurrentEquation(e, block) {
+export function recurrentEquation(e, block) {
   const at = (letter, part) => [letter, `${block.path}.${part}`];
   const { recurrent: type } = e.structure.stacks[0];
   if (block.array.endsWith(".cell"))

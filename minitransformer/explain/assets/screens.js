@@ -1,5 +1,50 @@
 // The stages in their order, and how an address leads to one.
 
+import { flat, h } from "../../../minigrad/graph/assets/dom.js";
+import { addressOf, hasAddress, remember, restore } from "./address.js";
+import {
+  alignmentScreen,
+  attentionScreen,
+  headsScreen,
+  maskScreen,
+  qkvScreen,
+  scaleScreen,
+  scoresScreen,
+  softmaxScreen,
+  weightedSumScreen,
+} from "./attention.js";
+import { documentsScreen } from "./documents.js";
+import { unitOf } from "./elements.js";
+import { readout } from "./equation.js";
+import { looksScreen, stageImage } from "./image.js";
+import { backwardScreen } from "./journey.js";
+import {
+  addNormScreen,
+  feedForwardScreen,
+  forwardPaths,
+  layersScreen,
+  outputHeadScreen,
+  residualPaths,
+} from "./layers.js";
+import { lossScreen, pullScreen } from "./loss.js";
+import { inLayer } from "./map.js";
+import { beamsScreen, logitsScreen, nextWordScreen, probabilitiesScreen } from "./output.js";
+import { stopMotion } from "./play.js";
+import {
+  finalNormScreen,
+  inputNormScreen,
+  positionsScreen,
+  segmentsScreen,
+  wavelengthsScreen,
+} from "./positions.js";
+import { questionCard } from "./questions.js";
+import { recurrentStages } from "./recurrent.js";
+import { pictureScreen } from "./stage.js";
+import { paintStage } from "./stagepaint.js";
+import { update } from "./update.js";
+import { closeWhatIf } from "./whatif.js";
+import { embeddingsScreen, patchesScreen, shiftedScreen, tokensScreen } from "./words.js";
+
 /** The stages inside of a Transformer's layer. */
 const TRANSFORMERS = [
   "attention",
@@ -15,7 +60,7 @@ const TRANSFORMERS = [
 ];
 
 /** Which stages a model has. Addresses are stable: `page.html#positions`. */
-function makeScreens(e) {
+export function makeScreens(e) {
   const { stacks, output } = e.structure;
   const text = !e.isImage;
   const writes = !output.head;
@@ -64,7 +109,7 @@ function makeScreens(e) {
 }
 
 /** `#softmax:decoder.layers.0.self_attention` to a stage and its place, and to its state if it has one. */
-function follow(e, hash) {
+export function follow(e, hash) {
   const [place, state] = hash.replace(/^#/, "").split("?");
   const [address, path] = place.replace(/%3A/i, ":").split(":");
   const found = e.screens.find(screen => screen.address === address);
@@ -103,12 +148,12 @@ function follow(e, hash) {
   return true;
 }
 
-function stepScreen(e, by) {
+export function stepScreen(e, by) {
   const at = e.screens.findIndex(screen => screen.address === e.screen) + by;
-  if (e.screens[at]) go(e.screens[at].address);
+  if (e.screens[at]) e.go(e.screens[at].address);
 }
 
-function renderScreen(e) {
+export function renderScreen(e) {
   const at = e.screens.findIndex(screen => screen.address === e.screen);
   const screen = e.screens[at];
   const { thought, choices, body, beside, below, picture } = screen.render(e);
@@ -186,15 +231,27 @@ function hasBias(e, path) {
   return e.plan.get(`${path}.masked`).from.length > 1;
 }
 
-/** The attentions that this stage is about. */
-function attentionPathsHere(e) {
-  return e.attentionPaths().filter(path => e.screen !== "cross-attention" || path.includes("cross"));
-}
-
 function crossAttentionScreen(e) {
   return {
     ...attentionScreen(e),
     thought:
       "Here the decoder reads the input: the queries come from the decoder, the keys and values from the encoder. The four steps are the same.",
   };
+}
+
+/** Go to an address, at once: a key that is held down skips no stage. The view that is left stays in the history. */
+export function go(e, address) {
+  remember(e);
+  if (!hasAddress) location.hash = address;
+  if (!follow(e, `#${address}`) || !hasAddress) return;
+  const next = addressOf(e);
+  if (next !== (location.hash || "#walkthrough")) history.pushState(addressOf(e, true), "", next);
+  e.followed = location.hash;
+}
+
+/** To the view of the address, which Back and Forward lead to, or which the reader typed. */
+export function followHistory(e) {
+  if (location.hash === e.followed) return;
+  e.followed = location.hash;
+  follow(e, history.state ?? (location.hash || "#walkthrough"));
 }

@@ -1,14 +1,33 @@
 // The model as the picture: one canvas of strips and lines, and above it labels, words, answers and what is opened.
 
+import { filled, h, s } from "../../../minigrad/graph/assets/dom.js";
+import { range } from "./derive.js";
+import { shownToken, unitOf } from "./elements.js";
+import { drawingBoard } from "./image.js";
+import { journeyIndex, journeyStep, targetPlace } from "./journey.js";
+import { placeKey, samePlace } from "./matrix.js";
+import { brief, elementOf, percent } from "./numbers.js";
+import { samplingSliders, stepRow } from "./output.js";
+import { choice, middleOf, tileX } from "./pictures.js";
+import { momentText, playOrStop, showMoment, stepIndex, stopMotion, walkTo } from "./play.js";
+import { standsFor, wordsOf } from "./stageblocks.js";
+import { SPAN, cellAt, emptyCanvas, paintStage, placeOnStage, stageView, viewOf } from "./stagepaint.js";
+import { blockCard, captionOf, sentenceOf } from "./stagewords.js";
+import { answerOf, bestLabelsOf, isOff } from "./state.js";
+import { lengthBar, vanishingText } from "./vanishing.js";
+import { whatChanged } from "./whatif.js";
+import { answerCard, distributionAt, likeliest } from "./why.js";
+import { opening } from "./words.js";
+
 const CONTROLS = 52; // height of the row of buttons
 const ROOMY = 250; // from this height on, the panel's text is larger
 
 /** The overview: the model as it ran, and Play. */
-function pictureScreen(e) {
+export function pictureScreen(e) {
   return { picture: pictureOf(e, false) };
 }
 
-function pictureOf(e, isBack) {
+export function pictureOf(e, isBack) {
   const header = document.querySelector("header").offsetHeight;
   const width = Math.max(320, document.documentElement.clientWidth); // a notebook's frame has no width at first
   const controls = width < 700 ? 104 : CONTROLS;
@@ -38,7 +57,7 @@ function pictureOf(e, isBack) {
 }
 
 /** Sizes and positions in pixels. */
-function place(element, sizes) {
+export function place(element, sizes) {
   for (const [name, value] of Object.entries(sizes)) element.style[name] = `${value}px`;
   return element;
 }
@@ -275,7 +294,7 @@ function candidates(e, output, t, x, width, most) {
   const best = likeliest(e, t, most);
   const isBack = e.screen === "backward" && e.lossPositions().includes(t);
   if (isBack && !best.some(({ id }) => id === right))
-    best[most - 1] = { id: right, p: distributionOf(e, t)[right] };
+    best[most - 1] = { id: right, p: distributionAt(e, t)[right] };
   const isQuiet = isPromptRow(e, t);
   const line = Math.min(23, (output.height - 4) / most);
   return s(
@@ -379,7 +398,7 @@ function fitted(text, room, size) {
 }
 
 /** Whether what is predicted here is not used: within the prompt of a language model, or beside the gaps. */
-function isPromptRow(e, t) {
+export function isPromptRow(e, t) {
   if (e.isPair) return false;
   if (e.structure.output.head) return Boolean(e.gaps) && !e.gaps.includes(t);
   return t < e.prompt - 1;
@@ -388,7 +407,7 @@ function isPromptRow(e, t) {
 // ------------------------------------------------------------ what is lit
 
 /** Labels, answers and losses as far as the moment goes. */
-function showLight(e, view, light) {
+export function showLight(e, view, light) {
   const svg = document.querySelector(".stage .over");
   for (const tag of svg.querySelectorAll(".tag")) {
     const block = view.layout.blocks.find(each => each.id === tag.dataset.block);
@@ -448,7 +467,7 @@ function clickStage(e, event) {
 }
 
 /** Whether the model answers after reading this word: those of a decoder, but for a prompt's. */
-function writesAfter(e, side, t) {
+export function writesAfter(e, side, t) {
   return (
     side === stageView.layout.columns.at(-1).stack.name &&
     !e.structure.output.head &&
@@ -564,42 +583,8 @@ function saidOf(e) {
   return `→ ${e.gaps.map(t => shownToken(e.tokenOf(best[t])).trim()).join(", ")}`;
 }
 
-/** Temperature, top-k and top-p of the answer. */
-function samplingSliders(e, look = "sampling") {
-  const { temperature, topK, topP } = e.sampling;
-  const change = changes => e.set({ sampling: { ...e.sampling, ...changes } });
-  return h(
-    "div",
-    { class: look },
-    slider("Temperature", {
-      min: 0.1,
-      max: 3,
-      step: 0.1,
-      value: temperature,
-      text: temperature.toFixed(1),
-      oninput: value => change({ temperature: value }),
-    }),
-    slider("Top-k", {
-      min: 0,
-      max: 20,
-      step: 1,
-      value: topK,
-      text: topK ? `${topK}` : "all",
-      oninput: value => change({ topK: value }),
-    }),
-    slider("Top-p", {
-      min: 0.05,
-      max: 1,
-      step: 0.05,
-      value: topP,
-      text: topP < 1 ? topP.toFixed(2) : "all",
-      oninput: value => change({ topP: value }),
-    }),
-  );
-}
-
 /** What the colours say. */
-function legend(e, view, isBack = false) {
+export function legend(e, view, isBack = false) {
   const least = view.back
     ? `±${brief(view.brightest * 10 ** -SPAN)}`
     : `10⁻${"⁰¹²³⁴⁵⁶"[SPAN]} of the largest`;

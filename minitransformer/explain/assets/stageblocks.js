@@ -3,8 +3,13 @@
 // A block has an `id`, its `stack`, a short `text` and a `label` (the map's), the `array` whose rows are drawn, the
 // address `to` of its stage, and its height in `units`. An `attention` is the path whose weights are drawn as lines.
 
+import { meanOfHeads } from "./attention.js";
+import { range } from "./derive.js";
+import { subLayers } from "./map.js";
+import { recurrentBlocks } from "./recurrent.js";
+
 /** All blocks of a stack; `layer` (from 0) is the only one drawn of a folded stack, null draws all. */
-function stackBlocks(e, stack, { isCompact, layer }) {
+export function stackBlocks(e, stack, { isCompact, layer }) {
   const side = stack.name === "decoder" ? "target" : "source";
   const where = stack.name === "layers" ? "" : `, ${stack.name}`;
   const second = e.isPair && stack.name === "decoder";
@@ -47,7 +52,7 @@ function stackBlocks(e, stack, { isCompact, layer }) {
 }
 
 /** The arrays of the embedding, and of its sum with positions. */
-function embeddingArrays(e, { name, factor, embeddingNorm, positions, segments }) {
+export function embeddingArrays(e, { name, factor, embeddingNorm, positions, segments }) {
   const embedded = `${name}.${e.isImage ? "tokens" : factor ? "scaled" : "embedded"}`;
   if (embeddingNorm) return [embedded, `${name}.embedding_sum`];
   return [embedded, positions === "none" && !segments ? embedded : `${name}.input`];
@@ -113,22 +118,22 @@ function wholeLayer(e, stack, i) {
 }
 
 /** Whether a block is the one of an id, or the layer in which it is drawn. */
-function standsFor(block, id) {
+export function standsFor(block, id) {
   return block.id === id || (block.parts ?? []).some(part => part.id === id);
 }
 
 /** The tokens of a side as the picture shows them. */
-function wordsOf(e, side) {
+export function wordsOf(e, side) {
   return e.tokensOf(side);
 }
 
 /** The head whose attention the picture shows; null: the mean of all. */
-function shownHead(e, path) {
+export function shownHead(e, path) {
   return e.pictureHead < e.record.arrays[`${path}.weights`].shape[0] ? e.pictureHead : null;
 }
 
 /** The attention weights of a path: of one head, or the mean of all; (1, queries, keys). */
-function shownWeights(e, path) {
+export function shownWeights(e, path) {
   const weights = e.record.arrays[`${path}.weights`];
   const [, rows, columns] = weights.shape;
   const head = shownHead(e, path);
@@ -137,10 +142,22 @@ function shownWeights(e, path) {
   return { shape: [1, rows, columns], data: weights.data.subarray(head * size, (head + 1) * size) };
 }
 
-const MOST_LINES = 11; // tokens on a side; with more, an attention is drawn as heat maps
+export const MOST_LINES = 11; // tokens on a side; with more, a token has only the lines of its three largest weights
+const CROWDED = 64; // tokens; with more, an attention is drawn as heat maps, and one to the input with `MOST_LINES`
 
 /** Whether an attention is drawn as lines. */
-function hasLines(e, path) {
+export function hasLines(e, path) {
   const [, rows, columns] = e.record.arrays[`${path}.weights`].shape;
-  return Math.max(rows, columns) <= MOST_LINES;
+  return Math.max(rows, columns) <= (path.includes("cross") ? MOST_LINES : CROWDED);
 }
+
+/** The least weight of each query that is drawn as a line. */
+export function leastWeights({ data, shape: [, rows, columns] }) {
+  if (columns <= MOST_LINES) return new Float32Array(rows).fill(FAINT);
+  return Float32Array.from({ length: rows }, (_, t) => {
+    const row = data.slice(t * columns, (t + 1) * columns).sort();
+    return Math.max(FAINT, row.at(-3));
+  });
+}
+
+export const FAINT = 0.02; // a weight whose line would not be seen

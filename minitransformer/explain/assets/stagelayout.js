@@ -1,11 +1,13 @@
 // Where everything of the picture is: boxes in pixels, computed from the room there is.
 
+import { MOST_LINES, stackBlocks, wordsOf } from "./stageblocks.js";
+
 const WIDE = 1280; // from this width on, all blocks of a layer are drawn
 const [LEAST_WIDE, LEAST_COMPACT, MOST_UNIT, MOST_COMPACT] = [20, 17, 50, 90]; // heights of a unit
 const MARGIN = 14;
 
 /** The picture's boxes for a room of `width` × `height`; taller if that is too little. */
-function layoutPicture(e, width, height) {
+export function layoutPicture(e, width, height) {
   const isCompact = width < WIDE;
   const { stacks } = e.structure;
   const fold = stacks.map(() => null);
@@ -171,15 +173,6 @@ function gridOf(size, width, height) {
   }
   const { columns, rows } = best ?? { columns: 1, rows: 1 };
   return { columns, rows, pool: Math.ceil(size / (columns * rows)) };
-}
-
-/** The middle of a token's column. */
-function middleOf(block, t) {
-  return block.x + (t + 0.5) * block.step;
-}
-
-function tileX(block, t) {
-  return Math.round(middleOf(block, t) - block.tileWidth / 2);
 }
 
 /** Where the probabilities are: in each token's column, or of one token where columns are narrow. */

@@ -1,11 +1,23 @@
 // The canvas of the picture: strips of cells, lines of attention, and what moves.
 
-const SPAN = 4; // powers of ten from the darkest to the brightest gradient
+import { range } from "./derive.js";
+import { greyOf } from "./image.js";
+import { largestOf, percent } from "./numbers.js";
+import { brightnessOf, css, middleOf, mixed, stroke, tileX } from "./pictures.js";
+import { lightOf, makeSchedule, walkSteps } from "./play.js";
+import { paintCarried } from "./recurrent.js";
+import { showLight } from "./stage.js";
+import { FAINT, hasLines, leastWeights, shownHead, shownWeights } from "./stageblocks.js";
+import { layoutPicture } from "./stagelayout.js";
+import { isOff } from "./state.js";
+import { askedAnswer } from "./why.js";
 
-let stageView = null; // the layout, its schedule, and the strips as pictures, of the record that is shown
+export const SPAN = 4; // powers of ten from the darkest to the brightest gradient
+
+export let stageView = null; // the layout, its schedule, and the strips as pictures, of the record that is shown
 
 /** The view for a room; what was drawn before is used again while the numbers are the same. */
-function viewOf(e, width, height) {
+export function viewOf(e, width, height) {
   const key = [
     width,
     height,
@@ -76,15 +88,6 @@ function stageColours() {
   );
 }
 
-function mixed(from, to, share) {
-  const s = Math.min(1, share);
-  return from.map((x, i) => x + (to[i] - x) * s);
-}
-
-function css(colour, alpha = 1) {
-  return `rgba(${colour.map(Math.round).join(",")},${alpha})`;
-}
-
 /** A colour as the number that a canvas has for it. */
 function packed(colour) {
   const [r, g, b] = colour.map(Math.round);
@@ -103,7 +106,7 @@ function shade(shades, share) {
 const canvases = {}; // by name; they are drawn on again, since a new one of the picture's size takes milliseconds
 
 /** An empty canvas of the picture's size, in pixels of the screen. */
-function emptyCanvas(name, layout) {
+export function emptyCanvas(name, layout) {
   const ratio = devicePixelRatio;
   const canvas = (canvases[name] ??= document.createElement("canvas"));
   const size = [Math.ceil(layout.width * ratio), Math.ceil(layout.height * ratio)];
@@ -153,7 +156,7 @@ function shownIndex(data, start, size, i, pool) {
 }
 
 /** The strips of the gradients: brightness by size on a scale of powers of ten, which all blocks share. */
-function gradientPicture(e, view) {
+export function gradientPicture(e, view) {
   const { activations } = e.gradients();
   view.pass = e.backwardPass;
   const shown = view.layout.blocks.filter(block => block.array && block.array in activations);
@@ -186,7 +189,7 @@ function gradientLight(x, largest) {
 }
 
 /** Draw the moment that `e.play` says. */
-function paintStage(e) {
+export function paintStage(e) {
   const canvas = document.getElementById("cells");
   const view = stageView;
   if (!canvas || !view) return;
@@ -291,19 +294,11 @@ function paintWires(view, pen, block, light) {
         [x, to + (from - to) * back],
       ]);
     if (!block.attention && !isThin && back > 0 && back < 1)
-      dot(pen, view.colours.flow, x, to + (from - to) * back);
+      paintDot(pen, view.colours.flow, x, to + (from - to) * back);
   }
 }
 
-function stroke(pen, style, width, points) {
-  pen.strokeStyle = style;
-  pen.lineWidth = width;
-  pen.beginPath();
-  points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
-  pen.stroke();
-}
-
-function dot(pen, colour, x, y) {
+function paintDot(pen, colour, x, y) {
   pen.fillStyle = css(colour);
   pen.beginPath();
   pen.arc(x, y, 3.5, 0, 7);
@@ -320,14 +315,14 @@ function paintAttention(e, view, pen, block, light) {
   const back = light.backward(block);
   const bright = view.bright.get(block.attention);
   if (isCross) paintRails(view, pen, block, weights, light, back);
+  if (!weights.least) weights.least = leastWeights(weights);
   for (let t = 0; t < rows; t++) {
     const grown = Math.min(1, 1.6 * light.forward(block, t));
     if (grown === 0) continue;
     for (let u = 0; u < columns; u++) {
       const w = weights.data[t * columns + u];
-      if (w < 0.02) continue;
       const [quiet, alone] = isolation(view, block, isCross, t, u);
-      if (quiet) continue;
+      if (quiet || w < (alone ? FAINT : weights.least[t])) continue;
       const points = isCross ? fromRail(view, block, t, u) : selfLine(block, t, u);
       partOfCurve(
         pen,
@@ -583,7 +578,7 @@ function heatCells(view, { data, shape: [, rows, columns] }, head) {
 // ------------------------------------------------------------ cells
 
 /** Which cell is at a point of the canvas: its block, token and the place of its number; null between strips. */
-function cellAt(e, view, x, y) {
+export function cellAt(e, view, x, y) {
   for (const block of view.layout.blocks) {
     if (!block.array || y < block.tileY || y >= block.tileY + block.tileHeight) continue;
     const t = Math.floor((x - block.x) / block.step);
@@ -606,7 +601,7 @@ function cellAt(e, view, x, y) {
 }
 
 /** Where the number of a place is drawn; null if it is not. */
-function placeOnStage(e, view, { name, index, weight }) {
+export function placeOnStage(e, view, { name, index, weight }) {
   const block = weight ? null : view.layout.blocks.find(each => each.array === name);
   if (!block || index.length !== 2) return null;
   const t = index[0] + block.skips;

@@ -1,7 +1,23 @@
 // What the slow walk says of each block, the equation that a block opens to, and the steps of the backward pass.
 
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { attentionFormula } from "./attention.js";
+import { describe, isThere, range } from "./derive.js";
+import { answerUnit, shownToken, unitOf, unitsOf } from "./elements.js";
+import { equation } from "./equation.js";
+import { forwardFormula } from "./layers.js";
+import { brief, norm, rowOf } from "./numbers.js";
+import { READ, WRITTEN, lightOf } from "./play.js";
+import { recurrentEquation, recurrentSentence } from "./recurrent.js";
+import { isPromptRow, place, writesAfter } from "./stage.js";
+import { embeddingArrays, hasLines, shownHead, standsFor, wordsOf } from "./stageblocks.js";
+import { stageView } from "./stagepaint.js";
+import { bestLabelsOf, isOff, largestIndices } from "./state.js";
+import { whatChanged } from "./whatif.js";
+import { opening } from "./words.js";
+
 /** A sentence for a step of the slow walk. */
-function sentenceOf(e, { block, isBack }) {
+export function sentenceOf(e, { block, isBack }) {
   return isBack ? backSentence(e, block) : frontSentence(e, block);
 }
 
@@ -40,7 +56,7 @@ function frontSentence(e, block) {
 }
 
 /** What happens at a moment of Play. */
-function captionOf(e, view, light) {
+export function captionOf(e, view, light) {
   const { at } = e.play;
   const last = view.layout.columns.at(-1);
   const pointed = view.word;
@@ -78,7 +94,7 @@ function captionOf(e, view, light) {
     : `“${words[t]}” goes up through the blocks: what comes after it?`;
 }
 
-function backSentence(e, block) {
+export function backSentence(e, block) {
   if (block.id === "probabilities")
     return `The loss is −log of the probability of the right ${answerUnit(e)}: its gradient at the logits is p − y, divided by their number.`;
   const { activations } = e.gradients();
@@ -163,7 +179,7 @@ function equationOf(e, block) {
   const signs = { add: "+", join: "beside", stack: "below" };
   const parts = inputs.flatMap((name, i) => [
     ...(i ? [signs[node.kind] ?? ","] : []),
-    [describe(name), name],
+    [describe(e, name), name],
   ]);
   const formulas = {
     lookup: "the row of E for each token",
@@ -177,13 +193,13 @@ function equationOf(e, block) {
   };
   return {
     formula: formulas[node.kind] ?? node.kind,
-    parts: [...parts, ...(parts.length ? ["="] : []), [describe(block.array), block.array]],
+    parts: [...parts, ...(parts.length ? ["="] : []), [describe(e, block.array), block.array]],
     stage: block.to,
   };
 }
 
 /** The card of the opened block: its arrays in one row, its formula, and the way to all numbers. */
-function blockCard(e, view) {
+export function blockCard(e, view) {
   const block = [...view.layout.blocks, view.layout.output].find(each => standsFor(each, e.opened));
   if (!block) return null;
   const { formula, parts, head, stage } = equationOf(e, block);
@@ -285,7 +301,7 @@ function cardOperand(e, block, [letter, name, isTurned = false], head) {
   return { name, title: letter, axes: [axes[0], "word:all"], pick: best };
 }
 
-function closeCard(e) {
+export function closeCard(e) {
   const { id } =
     [...stageView.layout.blocks, stageView.layout.output].find(each => standsFor(each, e.opened)) ?? {};
   const key = id ? `block:${id}` : e.opened;

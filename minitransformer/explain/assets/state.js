@@ -1,9 +1,15 @@
 // What is shown: the sentence, the switches, the place on the page, and the record that follows from them.
 
-const listeners = [];
+import { range } from "./derive.js";
+import { shownToken } from "./elements.js";
+import { createModel } from "./model/model.js";
+import { pixelsOf } from "./pixels.js";
+import { makePlan } from "./plan.js";
+
+export const listeners = [];
 
 /** Read the data of the page: text that no browser runs. */
-function readPage() {
+export function readPage() {
   const data = JSON.parse(document.getElementById("data").textContent);
   data.isQuantized = Object.values(data.weights).some(({ scale }) => scale !== undefined);
   const { buffer } = fromBase85(document.getElementById("weights").textContent);
@@ -45,10 +51,11 @@ function fromBase85(text) {
   return bits;
 }
 
+export const POSITIONS_SHOWN = 100; // of a table of positions
 const LARGE = 50e6; // weights: of such a model, a reader waits for a pass
 
 /** Everything that the views ask of: the record and its labels, and gradients when they are needed. */
-class Explanation {
+export class Explanation {
   constructor(data) {
     this.data = data;
     this.structure = data.structure;
@@ -381,12 +388,16 @@ class Explanation {
     if (changes.target) this.step = this.costliest();
     if ("backward" in changes && this.screen === "walkthrough")
       this.play = { at: this.backward ? 1 : 0.5, step: null, share: 1, running: false };
-    chooseTarget(this);
+    this.show();
+  }
+
+  /** Shows the page again, after what it shows has changed. */
+  show() {
     for (const listener of listeners) listener(this);
   }
 }
 
-function bestLabelsOf({ arrays: { logits } }) {
+export function bestLabelsOf({ arrays: { logits } }) {
   const [rows, width] = logits.shape;
   return range(rows, t => bestOf(logits.data.subarray(t * width, (t + 1) * width)));
 }
@@ -398,7 +409,7 @@ function bestOf(row) {
 }
 
 /** The indices of the `count` largest, the largest first; of equal ones, the first first. */
-function largestIndices(row, count) {
+export function largestIndices(row, count) {
   const best = [];
   for (let i = 0; i < row.length; i++) {
     if (best.length === count && row[i] <= row[best.at(-1)]) continue;
@@ -407,4 +418,39 @@ function largestIndices(row, count) {
     best.length = Math.min(best.length, count);
   }
   return best;
+}
+
+/** What the model makes of the sentence. */
+export function answerOf(e) {
+  const text = answerText(e, e.answer, e.structure.output.head ? bestLabelsOf(e.record) : []);
+  return text || e.isPair ? `→ ${text}` : "";
+}
+
+/** An answer that was written, or the label of what is classified. */
+export function answerText(e, answer, best) {
+  if (e.isPair) return e.model.decode(answer.ids);
+  const { head, labels } = e.structure.output;
+  if (!head) return `…${e.model.decode(answer.ids)}`;
+  return labels && best.length === 1 ? labels[best[0]] : "";
+}
+
+function isChanged({ options: { causal, positions, scale, memory, ablated } }) {
+  return !causal || !positions || !scale || !memory || Object.values(ablated).some(heads => heads.length);
+}
+
+export function isSameBag(e, ...texts) {
+  const [a, b] = texts.map(text => String([...text].sort()));
+  if (a !== b) return false; // and so as long
+  const [c, d] = texts.map(text => String(e.model.sourceIds(text).sort()));
+  return c === d;
+}
+
+/** Whether the reader has switched a head off. */
+export function isOff(e, path, head) {
+  return (e.options.ablated[path] ?? []).includes(head);
+}
+
+/** The attentions that this stage is about. */
+export function attentionPathsHere(e) {
+  return e.attentionPaths().filter(path => e.screen !== "cross-attention" || path.includes("cross"));
 }

@@ -2,7 +2,7 @@
 // focus and the place to which a table was scrolled outlast it.
 
 /** Gives an element new children. Of those that it has, the ones of the same kind stay and take over what is new. */
-function update(parent, children) {
+export function update(parent, children) {
   const active = document.activeElement;
   let next = parent.firstChild; // of the old ones, the first that is not yet compared
   const removeNext = () => {

@@ -1,5 +1,11 @@
 // Where the gradient is small: its length at each block, and the attention whose softmax passes on the least.
 
+import { h, s } from "../../../minigrad/graph/assets/dom.js";
+import { headsOf } from "./ablation.js";
+import { range } from "./derive.js";
+import { brief, norm, rowOf } from "./numbers.js";
+import { isOff } from "./state.js";
+
 const LENGTHS = 2; // powers of ten of the bars
 const SATURATED = 0.99; // a row of attention with a weight above passes on next to no gradient
 
@@ -22,15 +28,15 @@ function inAllLayers(e, block) {
 /** The blocks with the smallest and with the largest gradient: { array, label, length }. */
 function extremes(e, view) {
   const pass = e.gradients();
-  if (view.extremes?.pass !== pass) view.extremes = { pass, ...findExtremes(view, pass.activations) };
+  if (view.extremes?.pass !== pass) view.extremes = { pass, ...findExtremes(e, view, pass.activations) };
   return view.extremes;
 }
 
-function findExtremes(view, known) {
+function findExtremes(e, view, known) {
   const all = new Map(
     view.layout.blocks
       .filter(block => block.array)
-      .flatMap(block => inAllLayers(page, block))
+      .flatMap(block => inAllLayers(e, block))
       .map(each => [each.array, each]),
   );
   const lengths = [...all.values()]
@@ -67,7 +73,7 @@ function leastThroughSoftmax(e) {
 }
 
 /** Two sentences: where the gradient is smallest, and through which softmax it hardly passes. */
-function vanishingText(e, view) {
+export function vanishingText(e, view) {
   const { smallest, largest } = extremes(e, view);
   if (!smallest || !(smallest.length > 0)) return null;
   const times = largest.length / smallest.length;
@@ -90,7 +96,7 @@ function vanishingText(e, view) {
 }
 
 /** A bar in a block's label: the length of its gradient, by powers of ten below the largest. */
-function lengthBar(e, view, block, { x, y, width }) {
+export function lengthBar(e, view, block, { x, y, width }) {
   if (!block.array || e.screen !== "backward" || !(block.array in e.gradients().activations)) return null;
   const length = gradientLength(e, block.array);
   const share = Math.max(0, 1 + Math.log10(length / extremes(e, view).largest.length) / LENGTHS);

@@ -1,11 +1,17 @@
 // What if: beside the changed model, what the whole one says of the same input.
 
-function isChanged({ options: { causal, positions, scale, memory, ablated } }) {
-  return !causal || !positions || !scale || !memory || Object.values(ablated).some(heads => heads.length);
-}
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { headsOf, showEachHead } from "./ablation.js";
+import { SWITCHES } from "./address.js";
+import { range } from "./derive.js";
+import { answerUnit, unitOf, unitsOf } from "./elements.js";
+import { capitalized } from "./map.js";
+import { elementOf, percent } from "./numbers.js";
+import { checkbox } from "./pictures.js";
+import { answerText, bestLabelsOf, isSameBag } from "./state.js";
 
 /** What can be taken away, and how the loss of the right answer changes. */
-function whatIfMenu(e) {
+export function whatIfMenu(e) {
   const {
     options,
     structure: { stacks },
@@ -28,7 +34,7 @@ function whatIfMenu(e) {
         ? null
         : h(
             "button",
-            { type: "button", class: "link", "data-key": "each-head", onclick: showEachHead },
+            { type: "button", class: "link", "data-key": "each-head", onclick: () => showEachHead(e) },
             `Each head off${off ? ` (${off} off)` : ""}`,
           ),
       e.before ? h("p", {}, "Loss ", h("b", { class: "loss-change" }, lossChange(e))) : null,
@@ -48,20 +54,13 @@ function whatIfMenu(e) {
   ];
 }
 
-function closeWhatIf() {
+export function closeWhatIf() {
   const menu = document.querySelector(".switches");
   if (menu?.open) menu.open = false;
 }
 
-/** The text of a probability, and what its bar shows: with the one before, if the model is changed. */
-function compared(e, t, v, p) {
-  if (!e.before) return [percent(p), {}];
-  const was = elementOf(e.before.record.arrays.probabilities, [t, v]);
-  return [`${percent(was)} → ${percent(p)}`, { before: was }];
-}
-
 /** What the whole model answers, beside the answer of the changed one; how sure that is, if they are the same. */
-function answerBefore(e) {
+export function answerBefore(e) {
   const text = e.before ? answerText(e, e.before.answer, bestLabelsOf(e.before.record)) : "";
   const same = () =>
     e.before.twin
@@ -84,7 +83,7 @@ function sureness(e) {
 // ------------------------------------------------------------ in words
 
 /** What the parts that are off take away, and what that changed; of an order that is lost, another one to try. */
-function whatChanged(e) {
+export function whatChanged(e) {
   const order = e.options.positions ? null : otherOrder(e);
   const rows = rightRows(e, e.before.record, e.record)
     .sort((a, b) => Math.abs(b.is - b.was) - Math.abs(a.is - a.was))
@@ -140,14 +139,12 @@ function rightRows(e, first, second, rowIn = t => t) {
   const labels = e.labels();
   const share = (record, t, id) => elementOf(record.arrays.probabilities, [t, id]);
   const word = t => (answerUnit(e) === "class" ? `“${e.labelShown(t)}”` : e.labelShown(t));
-  return e
-    .lossPositions()
-    .map(t => ({
-      t,
-      word: word(t),
-      was: share(first, rowIn(t), labels[t]),
-      is: share(second, t, labels[t]),
-    }));
+  return e.lossPositions().map(t => ({
+    t,
+    word: word(t),
+    was: share(first, rowIn(t), labels[t]),
+    is: share(second, t, labels[t]),
+  }));
 }
 
 /** What is missing without the parts that are off. */
@@ -195,21 +192,14 @@ function meanLargestWeight(e, { arrays }) {
   return largest.reduce((sum, x) => sum + x, 0) / largest.length;
 }
 
-const WORD = /[\p{L}\p{M}\p{N}'’[\]]+/gu;
+const ANY_WORD = /[\p{L}\p{M}\p{N}'’[\]]+/gu;
 
 /** The same words in the opposite order, for an encoder that sees no order; null if their tokens are others. */
 function otherOrder(e) {
   if (e.isImage || e.isRecurrent || e.structure.stacks[0].causal) return null;
-  const words = e.textRead.match(WORD) ?? [];
-  const text = e.textRead.replace(WORD, () => words.pop());
+  const words = e.textRead.match(ANY_WORD) ?? [];
+  const text = e.textRead.replace(ANY_WORD, () => words.pop());
   return text !== e.textRead && isSameBag(e, text, e.textRead) ? text : null;
-}
-
-function isSameBag(e, ...texts) {
-  const [a, b] = texts.map(text => String([...text].sort()));
-  if (a !== b) return false; // and so as long
-  const [c, d] = texts.map(text => String(e.model.sourceIds(text).sort()));
-  return c === d;
 }
 
 /** The text and the one with the same words in another order: what both get, and what the whole model gave them. */
@@ -233,7 +223,7 @@ function sameProbabilities(e) {
 }
 
 /** The mean loss of the right answers in a pass. */
-function meanLoss(e, record) {
+export function meanLoss(e, record) {
   const losses = e.model.losses(record, e.labels());
   const positions = e.lossPositions();
   return positions.reduce((sum, t) => sum + losses[t], 0) / positions.length;
@@ -245,7 +235,7 @@ function lossChange(e) {
 }
 
 /** Whose answer counts as right: while parts are off the whole model's, so that losses before and now compare. */
-function rightAnswer(e) {
+export function rightAnswer(e) {
   const likeliest = e.structure.output.head;
   const given = e.rightClass();
   if (given >= 0)
@@ -264,23 +254,7 @@ function rightAnswer(e) {
   return `${right} Of two numbers, the first is the whole model's.`;
 }
 
-/** Whether the reader has switched a head off. */
-function isOff(e, path, head) {
-  return (e.options.ablated[path] ?? []).includes(head);
-}
-
-/** How bright the attention of a query to a key is drawn: `bright(t, u)` of a head, or of the mean of all (null). */
-function brightnessOf(e, path, head) {
-  const faint = 0.2; // of a head that is off
-  if (head !== null) return isOff(e, path, head) ? () => faint : () => 1;
-  const off = e.options.ablated[path] ?? [];
-  const weights = e.record.arrays[`${path}.weights`];
-  const sum = (heads, t, u) => heads.reduce((total, i) => total + elementOf(weights, [i, t, u]), 0);
-  const all = range(weights.shape[0], i => i);
-  return off.length ? (t, u) => 1 - ((1 - faint) * sum(off, t, u)) / (sum(all, t, u) || 1) : () => 1;
-}
-
-function comparedHint(e) {
+export function comparedHint(e) {
   return e.before
     ? h(
         "p",

@@ -2,20 +2,34 @@
 //
 // `opened` is "why-2-1" for the first candidate of the second row of the logits.
 
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { addressOf } from "./address.js";
+import { isUnscaled, meanOfHeads } from "./attention.js";
+import { range } from "./derive.js";
+import { answerUnit, shownToken, titleOfPath, unitOf } from "./elements.js";
+import { threeDigits } from "./equation.js";
+import { imageCanvas } from "./image.js";
+import { wordField } from "./journey.js";
+import { decimalsFor, elementOf, inTable, largestOf, norm, percent, rowOf } from "./numbers.js";
+import { compared, shares } from "./pictures.js";
+import { place } from "./stage.js";
+import { closeCard } from "./stagewords.js";
+import { isOff, largestIndices } from "./state.js";
+
 /** Which answer is asked about: a row of the logits, and the rank of the candidate; null if none is. */
-function askedAnswer(e) {
+export function askedAnswer(e) {
   const [, row, rank] = /^why-([1-9]\d*)-([1-9]\d*)$/.exec(e.opened ?? "") ?? [];
   const [rows, words] = e.record.arrays.logits.shape;
   return row <= rows && rank <= words ? { t: row - 1, rank: rank - 1 } : null;
 }
 
 /** The likeliest words of a row, after temperature, top-k and top-p. */
-function likeliest(e, t, most) {
-  const p = distributionOf(e, t);
+export function likeliest(e, t, most) {
+  const p = distributionAt(e, t);
   return largestIndices(p, most).map(id => ({ id, p: p[id] }));
 }
 
-function distributionOf(e, t) {
+export function distributionAt(e, t) {
   const { temperature, topK, topP } = e.sampling;
   return e.model.distribution(rowOf(e.record.arrays.logits, t), { temperature, topK, topP });
 }
@@ -27,7 +41,7 @@ function lastAttention(e) {
 }
 
 /** The card of the answer that is asked about. */
-function answerCard(e, view) {
+export function answerCard(e, view) {
   const asked = askedAnswer(e);
   if (!asked) return null;
   const { t, rank } = asked;
@@ -148,7 +162,7 @@ function whereItLooked(e, t) {
     e.isImage
       ? imageCanvas(e, 120, { weights: [...mean], label: `The image, and over it what ${query} looked at` })
       : null,
-    shares(keys, mean, percent),
+    shares(e, keys, mean, percent),
     h(
       "p",
       { class: "hint" },
@@ -170,27 +184,6 @@ function whereItLooked(e, t) {
 /** The step of a row; of a text that has one answer there is no choice. */
 function stepAt(e, t) {
   return e.record.arrays.logits.shape[0] === 1 ? e.step : t;
-}
-
-/** Each thing with its share as a colour; the three largest with their numbers, or only those if there are many. */
-function shares(names, values, text, largest = 1) {
-  const best = largestIndices(values, 3);
-  const shown = names.length > MOST_ARCS ? [...best].sort((a, b) => a - b) : range(names.length, u => u);
-  return h(
-    "p",
-    { class: "shares", dir: "auto" },
-    shown.map(u => {
-      const isBest = best.includes(u) && values[u] > 0;
-      const chip = h(
-        "span",
-        { class: isBest ? "looked best" : "looked" },
-        pictured(names[u], true),
-        isBest ? h("b", {}, ` ${text(values[u])}`) : null,
-      );
-      chip.style.setProperty("--share", `${Math.round((100 * values[u]) / (largest || 1))}%`);
-      return chip;
-    }),
-  );
 }
 
 /** The scores of two keys in a head, and what softmax makes of them. */
@@ -230,7 +223,7 @@ function whatItDependsOn(e, t, id) {
       {},
       `After reading “${words[t]}”, the state holds the text so far. “${shownToken(e.wordOf(id))}” depends most on:`,
     ),
-    shares(words, lengths, x => inTable(x, decimalsFor(largest)), largest),
+    shares(e, words, lengths, x => inTable(x, decimalsFor(largest)), largest),
     h(
       "p",
       { class: "hint" },
@@ -312,7 +305,7 @@ function howItWon(e, t, id, rank) {
       : h(
           "p",
           {},
-          `${name(first)} against ${name(second)}: ${inTable(logits[first], 3)} − ${inBrackets(inTable(logits[second], 3))} = ${inTable(shownLogit(first) - shownLogit(second), 3)}. So it is e to this power as likely: ${times(Math.exp(logits[first] - logits[second]))} times.`,
+          `${name(first)} against ${name(second)}: ${inTable(logits[first], 3)} − ${inBrackets(inTable(logits[second], 3))} = ${inTable(shownLogit(first) - shownLogit(second), 3)}. So ${name(first)} is ${asTimes(Math.exp(logits[first] - logits[second]))} times as likely: e to the power of this difference.`,
         ),
     isSampled
       ? h("p", { class: "hint" }, "These probabilities are at temperature 1, without top-k and top-p.")
@@ -322,7 +315,7 @@ function howItWon(e, t, id, rank) {
 
 /** The place of a word among the candidates, from 0. */
 function rankOf(e, t, id) {
-  return distributionOf(e, t).reduce(
+  return distributionAt(e, t).reduce(
     (before, p, v, all) => before + Number(p > all[id] || (p === all[id] && v < id)),
     0,
   );
@@ -333,6 +326,6 @@ function inBrackets(text) {
 }
 
 /** How many times as likely: three digits. */
-function times(x) {
+function asTimes(x) {
   return x < 1e6 ? Number(x.toPrecision(3)).toLocaleString("en") : x.toExponential(1).replace("e+", " · 10^");
 }

@@ -1,5 +1,18 @@
 // Stages from text to the input of the first layer.
 
+import { h } from "../../../minigrad/graph/assets/dom.js";
+import { isThere, range } from "./derive.js";
+import { shownToken, unitOf } from "./elements.js";
+import { equation, heightForEquations } from "./equation.js";
+import { currentToken } from "./image.js";
+import { tips } from "./layers.js";
+import { matrix } from "./matrix.js";
+import { norm, precise } from "./numbers.js";
+import { bars, wordRow } from "./pictures.js";
+import { inputSum, sign, sumEquation } from "./positions.js";
+import { recurrentName } from "./recurrent.js";
+import { largestIndices } from "./state.js";
+
 /** What a BERT predicts of a text, by its head. */
 const PREDICTS = {
   masked_lm: "what belongs in each gap",
@@ -9,14 +22,16 @@ const PREDICTS = {
   next_sentence: "whether its second sentence follows its first",
 };
 
-function opening(e) {
+export function opening(e) {
   const unit = unitOf(e);
   const answer = e.structure.output.head ? "an answer" : `a ${unit} of the answer`;
   const why =
     e.isImage || e.isRecurrent
       ? `Click ${answer} to see why.`
       : `Point at a ${unit} to see where it looks; click ${answer} to see why.`;
-  const weights = e.data.isQuantized ? "Its matrices are stored as 8-bit integers, with a scale for each row. " : "";
+  const weights = e.data.isQuantized
+    ? "Its matrices are stored as 8-bit integers, with a scale for each row. "
+    : "";
   const live = `${why} ${weights}Your browser computes every number.`;
   if (e.isPair)
     return `A Transformer reads the whole input at once, and writes its answer one ${unit} at a time. ${live}`;
@@ -29,7 +44,7 @@ function opening(e) {
   return `${e.data.model_type === "llama" ? "Llama" : "GPT"} reads a text and predicts the next ${unit}. That is appended to the text, and the model reads on. ${live}`;
 }
 
-function tokensScreen(e) {
+export function tokensScreen(e) {
   const source = [...e.record.source].slice(0, e.prompt);
   const { tokens, unk_id: unknownId, end_id: endId } = e.data.tokenizer;
   const unknown = source.filter(id => id === unknownId).length;
@@ -125,7 +140,7 @@ function vocabularyAround(e, source) {
   ];
 }
 
-function embeddingsScreen(e) {
+export function embeddingsScreen(e) {
   const stack = e.structure.stacks[0];
   const ids = e.record.source;
   const t = Math.min(e.word, ids.length - 1);
@@ -136,7 +151,7 @@ function embeddingsScreen(e) {
   return {
     thought: `Each token has a learned vector of ${size[1]} numbers: a row of the matrix E (${size[0]} × ${size[1]}). Looking it up is the same as multiplying a one-hot vector by E.`,
     body: [
-      wordRow(e.tokensOf("source"), t, "Token to look up", i => e.set({ word: i }), "source"),
+      wordRow(e, e.tokensOf("source"), t, "Token to look up", i => e.set({ word: i }), "source"),
       oneHot(e, id, size[0]),
       equation(
         e,
@@ -153,7 +168,7 @@ function embeddingsScreen(e) {
               ]
             : null,
         ],
-        heightForEquations(90),
+        heightForEquations(e, 90),
       ),
     ],
     beside: [
@@ -233,13 +248,13 @@ function nearest(e, weight, id) {
   );
 }
 
-function dotProduct(a, b) {
+export function dotProduct(a, b) {
   let sum = 0;
   for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
   return sum;
 }
 
-function shiftedScreen(e) {
+export function shiftedScreen(e) {
   const stack = e.structure.stacks[1];
   const inputs = e.tokensOf("target");
   return {
@@ -288,13 +303,13 @@ function shiftedScreen(e) {
   };
 }
 
-function patchesScreen(e) {
+export function patchesScreen(e) {
   const { weight, bias } = e.plan.get("encoder.embedded");
   return {
     thought:
       "The image is cut into squares. The pixels of each, side by side, are multiplied by a learned matrix: now each patch is a vector, as each token is in a text model.",
     body: [
-      wordRow(e.tokensOf("source"), currentToken(e), "Token", i => e.set({ query: i, cell: null })),
+      wordRow(e, e.tokensOf("source"), currentToken(e), "Token", i => e.set({ query: i, cell: null })),
       equation(
         e,
         [
@@ -304,7 +319,7 @@ function patchesScreen(e) {
           isThere(e, bias) ? "+ b =" : "=",
           { name: "encoder.embedded", title: "vectors of the patches", axes: ["token:patches", "width"] },
         ],
-        heightForEquations(90),
+        heightForEquations(e, 90),
       ),
       h(
         "p",
@@ -328,6 +343,6 @@ function patchesScreen(e) {
 }
 
 /** ", plus a bias", of a step that has one. */
-function biasOf(e, bias) {
+export function biasOf(e, bias) {
   return isThere(e, bias) ? ", plus a bias" : "";
 }

@@ -33,6 +33,22 @@ def sure():
     return model
 
 
+def test_a_long_text_has_the_lines_of_each_tokens_strongest_weights(open_page):
+    gpt = scaled(GPT(GPTConfig(**sizes(n_positions=32, n_embd=12, n_layer=1, n_head=2))))
+    page = open_page(exposed(page_of(gpt, "you love the cat on the mat I love the mat", 32)), bypass_csp=True)
+    lines = """() => {
+      const path = page.path, weights = page.record.arrays[`${path}.weights`];
+      const least = leastWeights({ ...weights, shape: [1, weights.shape[1], weights.shape[2]] });
+      return [hasLines(page, path), weights.shape[2], [...weights.data], [...least]];
+    }"""
+    has_lines, count, weights, least = page.page.evaluate(lines)
+    assert has_lines
+    assert count > 11
+    for t, limit in enumerate(least):
+        row = sorted(weights[t * count : (t + 1) * count])
+        assert limit == pytest.approx(max(0.02, row[-3]))
+
+
 @pytest.mark.parametrize(("name", "text"), list(families()), ids=lambda x: x if len(x) < 20 else "")
 def test_each_family_is_on_the_first_screen_and_its_moments_differ(name, text, open_page):
     page = open_page(text)
@@ -64,7 +80,7 @@ def faster(page):
 
 def timed(text):
     return text.replace(
-        "Object.assign(window, { page,", "window.showMoment = showMoment; Object.assign(window, { page,"
+        "Object.assign(window, { page: e,", "window.showMoment = showMoment; Object.assign(window, { page: e,"
     )
 
 

@@ -270,7 +270,7 @@ def test_boxes_have_heat_maps_of_their_values(open_page):
     x = mg.tensor([[4.0, -4.0, 0.0], [1.0, -2.0, np.nan]], requires_grad=True)
     graph = mg.graph.trace((x * 1.0).sum(), {"x": x})
     page = open_page(graph)
-    heat = page.page.locator("#v0 .heat path")
+    heat = page.page.locator("#v0 .value path")
     cells = heat.evaluate_all(
         "paths => Object.fromEntries(paths.map(path => [path.getAttribute('class'), path.getAttribute('d')]))"
     )

@@ -10,10 +10,13 @@ import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad.autograd import checkpoint
 from minigrad.graph.labels import number
-from minigrad.graph.page import _asset, _Data, to_html
+from minigrad.graph.modules import join_modules
+from minigrad.graph.page import ASSETS, _Data, to_html
 from tests.graph.pages import expression, find, network, scalar, shown, transformer
 
 # ---------------------------------------------------------------- the walk
+
+WALK = "texts => {" + join_modules(ASSETS / "walk.js")  # its functions, to be called on `texts`
 
 
 def test_the_walk_shows_arrays_as_they_are(open_page):
@@ -172,7 +175,7 @@ def test_every_cell_of_every_product_is_the_sum_of_its_products(browser):
         graphs.append((mg.graph.trace((z * weight).sum(), {"x": x, "y": y}), x.array, y.array, weight.array))
     page = browser.new_page()
     found = page.evaluate(
-        scripts("numbers.js", "data.js", "elements.js", "walk.js")
+        WALK
         + """
         return texts.map(text => {
             const graph = readGraph(text);
@@ -192,11 +195,6 @@ def test_every_cell_of_every_product_is_the_sum_of_its_products(browser):
             factors = {round(float(factor), 4) for terms in cells for _, factor in terms}
             mine = {round(float(n), 4) for n in np.concatenate([other.reshape(-1), g.reshape(-1)])}
             assert factors <= mine, (x.shape, y.shape)
-
-
-def scripts(*names):
-    """The page's functions, to be called on `texts`."""
-    return "texts => {" + "\n".join(map(_asset, names))
 
 
 def test_a_product_in_many_batches_says_over_which_it_is_summed(open_page):
@@ -306,7 +304,7 @@ def test_the_page_rounds_to_float16_as_numpy_does(browser):
     halves = np.arange(1, 40) * 0.5 * 2.0**-24
     numbers = [*numbers.tolist(), *halves.tolist(), 2049.0, 2051.0, 65519.9, 65520.0, 2.0**-14]
     page = browser.new_page()
-    found = page.evaluate(scripts("walk.js") + "return texts.map(roundHalf)}", numbers)
+    found = page.evaluate(WALK + "return texts.map(roundHalf)}", numbers)
     page.close()
     with np.errstate(over="ignore"):
         assert found == np.array(numbers).astype(np.float16).tolist()

@@ -4,10 +4,12 @@
 // and keeps keys and values of the tokens so far. It never changes: `after` makes another, so that several
 // beams may continue one.
 
+import { maximum, softmaxOf } from "./tensors.js";
+
 // ---------------------------------------------------------------- one step
 
 /** The next token's probabilities, in float64: of what temperature, top-k and top-p leave, 0 elsewhere. */
-function distributionOf(logits, { temperature = 1, topK = null, topP = 1 } = {}) {
+export function distributionOf(logits, { temperature = 1, topK = null, topP = 1 } = {}) {
   const largest = maximum(logits);
   let scores = new Float64Array(logits.length);
   for (let i = 0; i < scores.length; i++) scores[i] = (logits[i] - largest) / temperature;
@@ -53,7 +55,8 @@ function logSoftmax(x) {
 function allowed(scores, { forced, suppressed, history, penalty, ngramSize }) {
   if (forced !== null) return scores.map((_, i) => (i === forced ? 0 : -Infinity));
   const found = scores.slice();
-  for (const i of penalty === 1 ? [] : new Set(history)) found[i] = found[i] < 0 ? found[i] * penalty : found[i] / penalty;
+  for (const i of penalty === 1 ? [] : new Set(history))
+    found[i] = found[i] < 0 ? found[i] * penalty : found[i] / penalty;
   const kept = withoutRepeated(found, history, ngramSize);
   for (const i of suppressed) kept[i] = -Infinity;
   return kept;
@@ -64,7 +67,8 @@ function withoutRepeated(scores, history, size) {
   const found = scores.slice();
   const start = history.length + 1 - size; // of the n-gram that the next token ends
   for (let at = 0; size > 0 && at < start; at++) {
-    if (history.slice(at, at + size - 1).every((id, k) => id === history[start + k])) found[history[at + size - 1]] = -Infinity;
+    if (history.slice(at, at + size - 1).every((id, k) => id === history[start + k]))
+      found[history[at + size - 1]] = -Infinity;
   }
   return found.some(score => score > -Infinity) ? found : scores;
 }
@@ -97,7 +101,7 @@ function uniforms(seed) {
 // ---------------------------------------------------------------- greedy search and sampling
 
 /** The tokens that follow: the likeliest at each step, or with `sample` one drawn from the distribution. */
-function continuation(decoder, ends, limit, { sample = false, seed = 0, ...settings } = {}) {
+export function continuation(decoder, ends, limit, { sample = false, seed = 0, ...settings } = {}) {
   const next = uniforms(seed);
   const ids = [];
   while (ids.length < limit) {
@@ -119,7 +123,7 @@ function continuation(decoder, ends, limit, { sample = false, seed = 0, ...setti
  * Returns `texts`, the finished ones, best first; `best`, the ids of the first; and the tree, `steps`: in
  * each the tokens that were added, best first, with their parents' indices in the step before (-1: the start).
  */
-function beamSearch(decoder, ends, limit, options) {
+export function beamSearch(decoder, ends, limit, options) {
   const { beams = 4, lengthPenalty = 1, form = "huggingface", early = false } = options;
   const penalty = length => (form === "gnmt" ? (5 + length) / 6 : length) ** lengthPenalty;
   const width = Math.max(2, 1 + ends.length) * beams; // of so many candidates, at least `beams` do not end

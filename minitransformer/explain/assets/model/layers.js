@@ -3,8 +3,33 @@
 // A place is a module's path in a run, such as "encoder.layers.0.self_attention": its weights stand there, and
 // its results are recorded there, under the names of record.py. `c` are the settings of Python's LayerConfig.
 
+import {
+  ACTIVATIONS,
+  Tensor,
+  add,
+  alias,
+  cut,
+  dotProducts,
+  gainAndBias,
+  head,
+  hide,
+  inverseDeviation,
+  joinHeads,
+  linear,
+  lookup,
+  meanOfRows,
+  multiply,
+  normalize,
+  rotary,
+  scale,
+  softmax,
+  splitHeads,
+  transposed,
+  weightedSums,
+} from "./tensors.js";
+
 /** The model on one input: weights, switches, results by name, and the cache while text is generated. */
-class Run {
+export class Run {
   constructor(weights, options = {}, cache = null) {
     this.weights = weights;
     this.options = { causal: true, positions: true, scale: true, memory: true, ablated: {}, ...options };
@@ -17,7 +42,7 @@ class Run {
   }
 }
 
-class Place {
+export class Place {
   constructor(run, path) {
     Object.assign(this, { run, path, options: run.options });
   }
@@ -39,7 +64,7 @@ class Place {
 }
 
 /** The settings that most families share: the defaults of LayerConfig. */
-const LAYER = {
+export const LAYER = {
   activation: "relu",
   norm_first: false,
   layer_norm_eps: 1e-5,
@@ -54,17 +79,17 @@ const LAYER = {
 };
 
 /** activation(x W_1) ∘ x W_3 (Shazeer 2020): the activation of each. */
-const GATED = { swiglu: "silu", geglu: "gelu", geglu_tanh: "gelu_tanh" };
+export const GATED = { swiglu: "silu", geglu: "gelu", geglu_tanh: "gelu_tanh" };
 
 // ---------------------------------------------------------------- sub-layers
 
 /** The linear layer of a place. */
-function linearAt(at, x) {
+export function linearAt(at, x) {
   return linear(x, at.weight("weight"), at.weight("bias"));
 }
 
 /** Layer norm, or RMSNorm: γ (x - m) s + β. Its results may be recorded at another place, `as`. */
-function normAt(at, x, c, as = at) {
+export function normAt(at, x, c, as = at) {
   const isRms = c.norm === "rms_norm";
   const rows = x.shape[0];
   const m = isRms ? new Tensor([rows, 1], new Float32Array(rows)) : as.keep("mean", meanOfRows(x));
@@ -151,7 +176,7 @@ function ablate(heads, which) {
 // ---------------------------------------------------------------- stacks of layers
 
 /** N encoder layers; also of a decoder-only model, which is causal. `real(s)`: is token s no padding? */
-function encoderStack(at, x, c, real, isCausal = false) {
+export function encoderStack(at, x, c, real, isCausal = false) {
   at.keep("input", x);
   const past = pastOf(at);
   const bias = positionBias(at, x, c, past, isCausal);
@@ -167,7 +192,7 @@ function encoderStack(at, x, c, real, isCausal = false) {
 }
 
 /** N decoder layers, which also attend to the encoder's output, the memory. */
-function decoderStack(at, x, memory, c, real, isCausal = true) {
+export function decoderStack(at, x, memory, c, real, isCausal = true) {
   at.keep("input", x);
   const past = pastOf(at);
   const bias = positionBias(at, x, c, past, isCausal);
@@ -192,7 +217,7 @@ function pastOf(at) {
 // ---------------------------------------------------------------- positions
 
 /** PE(pos, 2i) = sin(pos / 10000^(2i / d)), PE(pos, 2i + 1) = cos(the same) (section 3.5). */
-function sinusoids(start, length, width, halves) {
+export function sinusoids(start, length, width, halves) {
   const data = new Float32Array(length * width);
   for (let i = 0; i < data.length; i++) {
     const { f, scale } = wave(i % width, width, halves);
@@ -202,7 +227,7 @@ function sinusoids(start, length, width, halves) {
 }
 
 /** Column j of the sinusoids: f(pos / scale). With `halves`, all sines come first, then all cosines. */
-function wave(j, width, halves) {
+export function wave(j, width, halves) {
   const sines = Math.ceil(width / 2);
   const isCosine = halves ? j >= sines : j % 2 === 1;
   const pair = halves ? j % sines : Math.floor(j / 2);
@@ -210,7 +235,7 @@ function wave(j, width, halves) {
 }
 
 /** θ^(-2i / d) for each pair i of a head of width d; lower if they are scaled, as in RotaryScaling. */
-function rotaryFrequencies(c, d) {
+export function rotaryFrequencies(c, d) {
   const frequencies = Array.from({ length: d / 2 }, (_, i) => c.rope_theta ** ((-2 * i) / d));
   if (c.rope_type === "linear") return frequencies.map(f => f / c.rope_factor);
   if (c.rope_type !== "llama3") return frequencies;
@@ -243,7 +268,7 @@ function alibi(H, T, S) {
 }
 
 /** 2^(-8/n), 2^(-16/n), ..., 2^-8; beyond a power of two, every other one of the next power's. */
-function alibiSlopes(H) {
+export function alibiSlopes(H) {
   const lower = 2 ** Math.floor(Math.log2(H));
   const slopes = n => Array.from({ length: n }, (_, i) => 2 ** ((-8 / n) * (i + 1)));
   const others = slopes(2 * lower).filter((_, i) => i % 2 === 0);
@@ -265,7 +290,7 @@ function relativeBias(at, c, T, S, isCausal) {
  * The bucket of a distance, the key's position minus the query's. Short distances have a bucket each; longer
  * ones share buckets of equal width in the logarithm. In float32, as in Python: at the edges, rounding decides.
  */
-function bucket(distance, c, bidirectional) {
+export function bucket(distance, c, bidirectional) {
   const size = Math.floor(c.num_buckets / (bidirectional ? 2 : 1));
   const exact = Math.floor(c.num_buckets / (bidirectional ? 4 : 2));
   const length = bidirectional ? Math.abs(distance) : Math.max(-distance, 0);

@@ -1,7 +1,23 @@
 // The model of the page: text to ids, ids to every activation, the loss to every gradient, and new texts.
 
+import { beamSearch, continuation, distributionOf } from "./decoding.js";
+import { LAYER, Run, alibiSlopes, bucket, normAt, rotaryFrequencies, wave } from "./layers.js";
+import { BERT_HEADS, FAMILIES, t5Layer } from "./models.js";
+import {
+  CURVES,
+  Tensor,
+  Weight,
+  crossEntropy,
+  gradients,
+  joined,
+  losses,
+  softmax,
+  weightGradients,
+} from "./tensors.js";
+import { createTokenizer, markedTokens, strip } from "./tokenizers.js";
+
 /** The model of a page's payload; an Error says what this script does not compute. */
-function createModel(payload) {
+export function createModel(payload) {
   checkSupported(payload);
   return new Model(payload);
 }
@@ -288,7 +304,7 @@ class Decoder {
 }
 
 /** The rows of a tensor from one on, without what they were computed from. */
-function detached(x, from = 0) {
+export function detached(x, from = 0) {
   const data = x.data.subarray(from * x.width);
   return new Tensor([x.shape[0] - from, x.width], data);
 }

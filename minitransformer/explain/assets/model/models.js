@@ -3,7 +3,25 @@
 // A family has `states` (decoder-only models and encoders), or `encode` and `decode`; and `logits`. `c` is
 // the model's configuration as Python has it; `start` the position of the first token, while generating.
 
-const FAMILIES = {
+import { GATED, LAYER, decoderStack, encoderStack, linearAt, normAt, sinusoids } from "./layers.js";
+import { recurrentStack } from "./recurrent.js";
+import {
+  ACTIVATIONS,
+  Tensor,
+  add,
+  alias,
+  beside,
+  cut,
+  linear,
+  lookup,
+  meanOfTokens,
+  scale,
+  slice,
+  stack,
+  toUnitLength,
+} from "./tensors.js";
+
+export const FAMILIES = {
   /** "Attention Is All You Need" (Vaswani et al. 2017). */
   transformer: {
     isEncoderDecoder: true,
@@ -168,7 +186,7 @@ const FAMILIES = {
   },
 };
 
-const BERT_HEADS = {
+export const BERT_HEADS = {
   masked_lm: (at, states, c) => {
     const words = at.in("words");
     const activate = ACTIVATIONS[GATED[c.hidden_act] ?? c.hidden_act];
@@ -258,7 +276,7 @@ function transformerEmbedding(at, c, table, ids, start) {
   return withPositions(at, x, c, `${at.path}_positions`, c.d_model, start);
 }
 
-function t5Layer(c, num_layers) {
+export function t5Layer(c, num_layers) {
   const gated = { "gated-gelu": "geglu_tanh", "gated-gelu_python": "geglu", "gated-silu": "swiglu" };
   return {
     ...LAYER,

@@ -3,8 +3,26 @@
 // What a layer computes is recorded with a row for each step. The gradient of such a row is also that of all
 // later steps, which it reaches through the state; so each row is a tensor of its own.
 
+import { Place } from "./layers.js";
+import { detached } from "./model.js";
+import {
+  ACTIVATIONS,
+  Tensor,
+  activation,
+  add,
+  alias,
+  linear,
+  multiply,
+  part,
+  sum,
+  sumOfRows,
+  times,
+  timesTransposed,
+  transposed,
+} from "./tensors.js";
+
 /** Recurrent layers one after another, from x (T, D); the state after each step of the last one (T, H). */
-function recurrentStack(at, x, c) {
+export function recurrentStack(at, x, c) {
   at.keep("input", x);
   let states = x;
   for (let i = 0; i < c.num_layers; i++) {

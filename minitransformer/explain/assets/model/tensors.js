@@ -5,7 +5,7 @@
 // that with respect to the input. `gradients` walks back through these. Letters: T queries, S keys, H heads,
 // d the width of a head, D and E other widths.
 
-class Tensor {
+export class Tensor {
   static count = 0;
 
   constructor(shape, data, inputs = [], derivatives = []) {
@@ -24,7 +24,7 @@ class Tensor {
  * products: a text and what is generated after it, or the same text with one more letter, are mostly the
  * same rows again.
  */
-class Weight extends Tensor {
+export class Weight extends Tensor {
   recent = new Map(); // of this pass, by `keyOf`
   older = new Map(); // of the pass before
 
@@ -67,17 +67,17 @@ function keyOf(x, t, D, from) {
 }
 
 /** Arrays of numbers, one after another. */
-function joined(arrays) {
+export function joined(arrays) {
   const data = new Float32Array(arrays.reduce((size, array) => size + array.length, 0));
   arrays.reduce((at, array) => (data.set(array, at), at + array.length), 0);
   return data;
 }
 
 /** The gradient of a scalar with respect to each tensor that it was computed from, except weights: a Map. */
-function gradients(scalar) {
+export function gradients(scalar) {
   const found = new Map([[scalar, Float32Array.of(1)]]);
   const whole = new Set(); // gradients to which those of parts are added in place
-  for (const tensor of history(scalar)) {
+  for (const tensor of historyOf(scalar)) {
     if (tensor.from !== undefined) {
       const [input] = tensor.inputs;
       if (!whole.has(input))
@@ -96,9 +96,9 @@ function gradients(scalar) {
 }
 
 /** The gradient with respect to each weight: a Map, from those of all others. */
-function weightGradients(scalar, others) {
+export function weightGradients(scalar, others) {
   const found = new Map();
-  for (const tensor of history(scalar)) {
+  for (const tensor of historyOf(scalar)) {
     tensor.inputs.forEach((input, i) => {
       if (!(input instanceof Weight)) return;
       const gradient = tensor.derivatives[i](others.get(tensor));
@@ -109,7 +109,7 @@ function weightGradients(scalar, others) {
 }
 
 /** A tensor and all that it was computed from, the newest first: each after everything that used it. */
-function history(tensor) {
+function historyOf(tensor) {
   const found = new Set([tensor]);
   for (const each of found) for (const input of each.inputs) found.add(input); // a Set may grow meanwhile
   return [...found].sort((a, b) => b.number - a.number);
@@ -117,7 +117,7 @@ function history(tensor) {
 
 // ---------------------------------------------------------------- matrices, as arrays of numbers
 
-function sum(x, y) {
+export function sum(x, y) {
   const z = new Float32Array(x.length);
   for (let i = 0; i < z.length; i++) z[i] = x[i] + y[i];
   return z;
@@ -130,7 +130,7 @@ function product(x, y) {
 }
 
 /** xᵀ, for x of rows of `width`. */
-function transposed(x, width) {
+export function transposed(x, width) {
   const rows = x.length / width;
   const y = new Float32Array(x.length);
   for (let i = 0; i < rows; i++) for (let j = 0; j < width; j++) y[j * rows + i] = x[i * width + j];
@@ -141,7 +141,7 @@ function transposed(x, width) {
  * x wᵀ, for x (T, D) and w (E, D): dot products of rows. Two rows of x and four of w are read together, so
  * that a number is loaded once for several products. Beyond the end, the last row is taken again.
  */
-function timesTransposed(x, w, D) {
+export function timesTransposed(x, w, D) {
   const T = x.length / D;
   const E = w.length / D;
   if (T === 1) return rowTimesTransposed(x, w, D);
@@ -232,7 +232,7 @@ function rowTimes(x, w, D) {
 }
 
 /** x w, for x (T, E) and w (E, D): sums of rows of w. Read as in `timesTransposed`; beyond the end is 0. */
-function times(x, w, E) {
+export function times(x, w, E) {
   const T = x.length / E;
   const D = w.length / E;
   if (T === 1) return rowTimes(x, w, D);
@@ -273,12 +273,12 @@ function times(x, w, E) {
 // ---------------------------------------------------------------- sums, products, layouts
 
 /** x + y. dx = g, dy = g. */
-function add(x, y) {
+export function add(x, y) {
   return new Tensor(x.shape, sum(x.data, y.data), [x, y], [g => g, g => g]);
 }
 
 /** x ∘ y, number by number. dx = g ∘ y, dy = g ∘ x. */
-function multiply(x, y) {
+export function multiply(x, y) {
   return new Tensor(
     x.shape,
     product(x.data, y.data),
@@ -288,7 +288,7 @@ function multiply(x, y) {
 }
 
 /** c x. dx = c g. */
-function scale(x, c) {
+export function scale(x, c) {
   return new Tensor(
     x.shape,
     x.data.map(value => c * value),
@@ -298,12 +298,12 @@ function scale(x, c) {
 }
 
 /** The same numbers under another name, or in another shape. dx = g. */
-function alias(x, shape = x.shape) {
+export function alias(x, shape = x.shape) {
   return new Tensor(shape, x.data, [x], [g => g]);
 }
 
 /** Rows of `weight`: row i is that of ids[i], a one-hot vector times the matrix. dW adds up rows of g. */
-function lookup(weight, ids) {
+export function lookup(weight, ids) {
   const D = weight.width;
   const data = new Float32Array(ids.length * D);
   ids.forEach((id, i) => data.set(weight.data.subarray(id * D, (id + 1) * D), i * D));
@@ -318,12 +318,12 @@ function lookup(weight, ids) {
 }
 
 /** `size` numbers of x from one on, as a row. dx = g there: `gradients` adds it to those of the other parts. */
-function part(x, from, size) {
+export function part(x, from, size) {
   return Object.assign(new Tensor([1, size], x.data.subarray(from, from + size), [x]), { from });
 }
 
 /** Rows `from` to `to`. dx = g there, 0 elsewhere. */
-function slice(x, from, to) {
+export function slice(x, from, to) {
   const D = x.width;
   const data = x.data.slice(from * D, to * D);
   const derivative = g => {
@@ -335,7 +335,7 @@ function slice(x, from, to) {
 }
 
 /** The rows of x, then those of y. dx and dy are the rows of g. */
-function stack(x, y) {
+export function stack(x, y) {
   const size = x.data.length;
   const data = new Float32Array(size + y.data.length);
   data.set(x.data);
@@ -345,7 +345,7 @@ function stack(x, y) {
 }
 
 /** Each row of x (T, D) beside that of y (T, E): (T, D + E). dx and dy are columns of g. */
-function beside(x, y) {
+export function beside(x, y) {
   const [D, E] = [x.width, y.width];
   const T = x.data.length / D;
   const data = new Float32Array(T * (D + E));
@@ -372,7 +372,7 @@ function columns(x, width, from, to) {
 }
 
 /** Columns `from` to `to` of x. dx = g there, 0 elsewhere. */
-function cut(x, from, to) {
+export function cut(x, from, to) {
   const D = x.width;
   const E = to - from;
   const T = x.data.length / D;
@@ -385,13 +385,13 @@ function cut(x, from, to) {
 }
 
 /** (T, H d) -> (H, T, d). */
-function splitHeads(x, H) {
+export function splitHeads(x, H) {
   const [T, d] = [x.shape[0], x.width / H];
   return new Tensor([H, T, d], swapAxes(x.data, T, H, d), [x], [g => swapAxes(g, H, T, d)]);
 }
 
 /** (H, T, d) -> (T, H d): the heads side by side. */
-function joinHeads(x) {
+export function joinHeads(x) {
   const [H, T, d] = x.shape;
   return new Tensor([T, H * d], swapAxes(x.data, H, T, d), [x], [g => swapAxes(g, T, H, d)]);
 }
@@ -411,7 +411,7 @@ function swapAxes(x, A, B, d) {
  * y = x Wᵀ + b, for x (T, D), W (E, D), b (E) or null. dx = g W, dW = gᵀ x, db = the sum of the rows of g.
  * With `rows`, [from, to], only these of W and b: those of the queries, say, of a stacked projection.
  */
-function linear(x, W, b = null, rows = [0, W.shape[0]]) {
+export function linear(x, W, b = null, rows = [0, W.shape[0]]) {
   const D = x.width;
   const [from, to] = rows;
   const E = to - from;
@@ -437,7 +437,7 @@ function linear(x, W, b = null, rows = [0, W.shape[0]]) {
   return new Tensor([y.length / E, E], y, b ? [x, W, b] : [x, W], derivatives);
 }
 
-function sumOfRows(x, width) {
+export function sumOfRows(x, width) {
   const found = new Float64Array(width);
   for (let i = 0; i < x.length; i++) found[i % width] += x[i];
   return Float32Array.from(found);
@@ -446,7 +446,7 @@ function sumOfRows(x, width) {
 // ---------------------------------------------------------------- activations
 
 /** f(x), number by number, with its derivative f'. dx = g f'(x). */
-function activation(x, f, derivative) {
+export function activation(x, f, derivative) {
   return new Tensor(x.shape, x.data.map(f), [x], [g => g.map((value, i) => value * derivative(x.data[i]))]);
 }
 
@@ -474,7 +474,7 @@ const tanhArgument = x => Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3);
 const tanhSlope = x => Math.sqrt(2 / Math.PI) * (1 + 3 * 0.044715 * x ** 2);
 
 /** The activations, each with its derivative. */
-const CURVES = {
+export const CURVES = {
   relu: { f: relu, slope: x => (x > 0 ? 1 : 0) },
   gelu: { f: x => x * normalCdf(x), slope: x => normalCdf(x) + x * normalDensity(x) }, // x Φ(x)
   gelu_tanh: {
@@ -490,7 +490,7 @@ const CURVES = {
   tanh: { f: Math.tanh, slope: x => 1 - Math.tanh(x) ** 2 },
 };
 
-const ACTIVATIONS = Object.fromEntries(
+export const ACTIVATIONS = Object.fromEntries(
   Object.entries(CURVES).map(([name, { f, slope }]) => [name, x => activation(x, f, slope)]),
 );
 ACTIVATIONS.gelu_new = ACTIVATIONS.gelu_tanh;
@@ -501,7 +501,7 @@ ACTIVATIONS.gelu_new = ACTIVATIONS.gelu_tanh;
 // the gradient h with respect to n: dx = s (h - mean(h) - n mean(h n)). RMSNorm is the same with m = 0, no β.
 
 /** m, the mean of each row: (T, 1). dx = g / D. */
-function meanOfRows(x) {
+export function meanOfRows(x) {
   const D = x.width;
   const data = new Float32Array(x.data.length / D);
   for (let t = 0; t < data.length; t++) data[t] = total(x.data, t * D, D) / D;
@@ -509,14 +509,14 @@ function meanOfRows(x) {
 }
 
 /** The mean of all rows: (1, D). dx = g / T, the same for each. */
-function meanOfTokens(x) {
+export function meanOfTokens(x) {
   const T = x.shape[0];
   const data = sumOfRows(x.data, x.width).map(value => value / T);
   return new Tensor([1, x.width], data, [x], [g => x.data.map((_, i) => g[i % x.width] / T)]);
 }
 
 /** u = x / |x|, of length 1. dx = (g - u (g · u)) / |x|. */
-function toUnitLength(x) {
+export function toUnitLength(x) {
   const length = Math.sqrt(dot(x.data, x.data, 0, x.width));
   const unit = x.data.map(value => value / length);
   const back = g => {
@@ -533,7 +533,7 @@ function total(x, from, count) {
 }
 
 /** s = 1 / √(mean((x - m)²) + ε) of each row. dx = -g s³ (x - m) / D, dm = g s³ mean(x - m). */
-function inverseDeviation(x, m, epsilon) {
+export function inverseDeviation(x, m, epsilon) {
   const D = x.width;
   const data = new Float32Array(x.data.length / D);
   for (let t = 0; t < data.length; t++) {
@@ -554,7 +554,7 @@ function inverseDeviation(x, m, epsilon) {
 }
 
 /** n = (x - m) s. dx = g s, dm = -s Σ g, ds = Σ g (x - m), sums over a row. */
-function normalize(x, m, s) {
+export function normalize(x, m, s) {
   const D = x.width;
   const centred = x.data.map((value, i) => value - m.data[Math.floor(i / D)]);
   const scaled = values => values.map((value, i) => value * s.data[Math.floor(i / D)]);
@@ -577,7 +577,7 @@ function dot(x, y, from, count) {
 }
 
 /** y = γ n + β, for n (T, D), γ (D), β (D) or null. dn = g γ, dγ = Σ g n, dβ = Σ g, sums over rows. */
-function gainAndBias(n, gain, bias) {
+export function gainAndBias(n, gain, bias) {
   const D = n.width;
   const data = n.data.map((value, i) => value * gain.data[i % D] + (bias ? bias.data[i % D] : 0));
   return new Tensor(n.shape, data, bias ? [n, gain, bias] : [n, gain], [
@@ -594,7 +594,7 @@ function gainAndBias(n, gain, bias) {
 // ---------------------------------------------------------------- attention
 
 /** The matrix of head h of x (H, T, d), T d numbers. */
-function head(x, h) {
+export function head(x, h) {
   const size = x.data.length / x.shape[0];
   return x.data.subarray(h * size, (h + 1) * size);
 }
@@ -603,7 +603,7 @@ function head(x, h) {
  * q kᵀ of each head, for q (H, T, d) and k (K, S, d): (H, T, S). dq = g k, dk = gᵀ q. Of fewer heads of keys
  * (K < H), each serves H / K heads of queries, and its gradient is the sum of theirs.
  */
-function dotProducts(q, k) {
+export function dotProducts(q, k) {
   const [H, T, d] = q.shape;
   const [K, S] = k.shape;
   const serving = h => Math.floor((h * K) / H);
@@ -621,7 +621,7 @@ function dotProducts(q, k) {
 }
 
 /** a v of each head, for weights a (H, T, S) and v (K, S, d): (H, T, d). da = g vᵀ, dv = aᵀ g. */
-function weightedSums(a, v) {
+export function weightedSums(a, v) {
   const [H, T, S] = a.shape;
   const [K, , d] = v.shape;
   const serving = h => Math.floor((h * K) / H);
@@ -653,7 +653,7 @@ function addTo(x, y, from) {
 }
 
 /** x where visible(t, s), -∞ elsewhere. dx = g there, 0 elsewhere. */
-function hide(x, visible) {
+export function hide(x, visible) {
   const [, T, S] = x.shape;
   const seen = new Uint8Array(T * S);
   for (let i = 0; i < seen.length; i++) seen[i] = visible(Math.floor(i / S), i % S);
@@ -662,7 +662,7 @@ function hide(x, visible) {
 }
 
 /** p = exp(x) / Σ exp(x) in each row; 0 in a row of -∞. dx = p (g - Σ g p). */
-function softmax(x) {
+export function softmax(x) {
   const S = x.width;
   const data = new Float32Array(x.data.length);
   for (let i = 0; i < data.length; i += S) data.set(softmaxOf(x.data.subarray(i, i + S)), i);
@@ -678,7 +678,7 @@ function softmax(x) {
 }
 
 /** The probabilities of the logits `x`, in float64. */
-function softmaxOf(x) {
+export function softmaxOf(x) {
   const largest = maximum(x);
   const powers = new Float64Array(x.length);
   for (let i = 0; i < x.length; i++) powers[i] = x[i] === -Infinity ? 0 : Math.exp(x[i] - largest);
@@ -687,7 +687,7 @@ function softmaxOf(x) {
   return powers;
 }
 
-function maximum(x) {
+export function maximum(x) {
   let found = -Infinity;
   for (let i = 0; i < x.length; i++) if (x[i] > found) found = x[i];
   return found;
@@ -697,7 +697,7 @@ function maximum(x) {
  * Each pair (a_i, b_i) of a head (a, b), rotated by its position times its frequency (Su et al. 2021). x (H, T, d);
  * the first position is `start`. The gradient is rotated by the negative angle.
  */
-function rotary(x, frequencies, start) {
+export function rotary(x, frequencies, start) {
   const [, T, d] = x.shape;
   const turned = (x, sign) => {
     const y = new Float32Array(x.length);
@@ -718,7 +718,7 @@ function rotary(x, frequencies, start) {
 // ---------------------------------------------------------------- the loss
 
 /** -log p of the label of each row, p = softmax(logits). */
-function losses(logits, labels) {
+export function losses(logits, labels) {
   const V = logits.width;
   return labels.map((label, t) => {
     const row = logits.data.subarray(t * V, (t + 1) * V);
@@ -730,7 +730,7 @@ function losses(logits, labels) {
 }
 
 /** The mean of -log p[label] over the rows `chosen`: N of them. dlogits = g (p - onehot(label)) / N there. */
-function crossEntropy(logits, labels, chosen) {
+export function crossEntropy(logits, labels, chosen) {
   const V = logits.width;
   const each = losses(logits, labels);
   const mean = chosen.reduce((sum, t) => sum + each[t], 0) / chosen.length;

@@ -9,7 +9,7 @@
 const SPACE = "\\p{White_Space}";
 const STRIPPED = new RegExp(`^[${SPACE}\\x1c-\\x1f]+|[${SPACE}\\x1c-\\x1f]+$`, "gu");
 
-function strip(text) {
+export function strip(text) {
   return text.replace(STRIPPED, "");
 }
 
@@ -536,7 +536,7 @@ const LAYOUTS = {
  * A tokenizer of a layout, a list of tokens by id, and merges or parts. `special` are the ids that `decode` skips;
  * `names` has the ids of special tokens by our names, such as that of <mask> for [MASK].
  */
-function createTokenizer(data) {
+export function createTokenizer(data) {
   const { layout, tokens, special, names = {}, unk_id, languageCodes = false, target } = data;
   if (!(layout in LAYOUTS)) {
     const known = Object.keys(LAYOUTS).join(", ");
@@ -599,7 +599,9 @@ function createTokenizer(data) {
       if (layout === "parts" || layout === "char") {
         const { leftStrips = [], rightStrips = [] } = data;
         const between = i => {
-          const end = leftStrips.includes(idOf(parts[i + 1])) ? parts[i].replace(/\p{White_Space}+$/u, "") : parts[i];
+          const end = leftStrips.includes(idOf(parts[i + 1]))
+            ? parts[i].replace(/\p{White_Space}+$/u, "")
+            : parts[i];
           return rightStrips.includes(idOf(parts[i - 1])) ? end.replace(/^\p{White_Space}+/u, "") : end;
         };
         return parts.flatMap((part, i) => (i % 2 ? [special(part)] : textTokens(between(i))));
@@ -645,7 +647,7 @@ function refuse(character, tokens) {
 }
 
 /** The tokens of a text in which the `marks`, such as [MASK], are special tokens. */
-function markedTokens(tokenizer, text, marks) {
+export function markedTokens(tokenizer, text, marks) {
   const escaped = marks.map(mark => mark.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   return tokenizer.encodeMarked(marks.length ? text.split(new RegExp(`(${escaped.join("|")})`)) : [text]);
 }
