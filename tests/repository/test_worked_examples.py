@@ -21,7 +21,7 @@ def example(shared):
 
 
 def close(given, expected):
-    np.testing.assert_allclose(np.asarray(given), np.array(expected), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(getattr(given, "array", given), np.array(expected), rtol=0, atol=1e-6)
 
 
 def tensor(rows):
