@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ACROSS = 4  # entries of the legend in a row
 MAPS = 60  # boxes of the largest drawing with heat maps
-MAP = 30, 26  # a heat map's width and height
+MAP = 26, 26  # a heat map's width and height
 
 
 def to_graphviz(folding: Folding, color: str = "family", across: bool = False) -> graphviz.Digraph:

@@ -86,7 +86,7 @@ TEXT = 12.5
 NAME = 13.5
 
 LINE = 15.0  # the height of a line
-MAP = 40.0  # the width of a box's heat map, with the space beside it
+MAP = 36.0  # the width of a box's heat map, with the space beside it
 TAB = 11.0  # half the height of the tab with a frame's name, and its distance from the frame's left side
 KNOB = 24.0  # the width of the knob beside it
 

@@ -37,7 +37,7 @@ from .snapshots import WHOLE, snapshot
 from .tape import Tape, operand_names, pulled_places, shapes
 
 HIDDEN = ("key",)  # settings that are not shown
-LISTED = 16  # integers of an array that its box shows
+LISTED = 8  # integers of an array that its box shows
 
 
 def trace(

@@ -22,7 +22,7 @@ export const TITLE = 15, // sizes of letters
   TEXT = 12.5,
   NAME = 13.5,
   LINE = 15,
-  MAP = 40,
+  MAP = 36,
   TAB = 11,
   KNOB = 24;
 
