@@ -18,7 +18,7 @@ from typing import Any
 from minigrad import MinigradError, __version__, allocator
 
 from ..errors import UserError, did_you_mean
-from ..files import COMMAND, one_line, printable
+from ..files import COMMAND, printable
 from ..training.ranks import current_ranks, join
 
 FIRST_VERBS = {  # verb -> what it does, with an example
@@ -141,9 +141,7 @@ def _report_error(error: BaseException, debug: bool) -> int | None:
             return 1
     if debug:
         traceback.print_exc()
-    problem, _, fix = printable(message).rpartition("\n")
-    lines = [one_line(problem), fix] if problem else [fix]
-    print(f"{ranks.name}error: " + "\n".join(lines), file=sys.stderr, flush=True)
+    print(f"{ranks.name}error: {printable(message)}", file=sys.stderr, flush=True)
     return getattr(error, "exit_code", 2)
 
 

@@ -114,7 +114,8 @@ class Translation(EncoderDecoderTask):
         verb = "does" if len(lossy) == 1 else "do"
         return [
             f"warning: {len(lossy):,} of {counted(len(targets), 'target')} {verb} not round-trip through the "
-            f"tokenizer (such as {example}), and cannot be translated exactly; with --tokenizer bpe, all do"
+            f"tokenizer (such as {example}), and cannot be translated exactly; trained with --tokenizer bpe, "
+            f"all could"
         ]
 
     def __init__(
@@ -184,6 +185,12 @@ class Translation(EncoderDecoderTask):
             length = len(run.tokenizer.encode(side)) + 1  # with <END>
             check_length(length, run.recipe.data.max_length, side, run.model.max_length)
         return source, target
+
+    @classmethod
+    def read_input(cls, run: Trained, texts: Sequence[str]) -> Pair:
+        """A text alone: its translation is what is predicted."""
+        check_texts(run, texts, cls.inputs)
+        return cls.read(run, texts)
 
     def with_answer(self, example: Pair, answer: str) -> Pair:
         return example[0], answer

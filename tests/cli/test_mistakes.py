@@ -391,3 +391,17 @@ def test_a_damaged_state_is_named(here, cli):
     code, _, err = cli(*command)
     assert code == 2
     assert "state.json does not match its checksum" in err
+
+
+def test_a_translator_predicts_from_one_text(cli):
+    code, out, err = cli("predict", "mine", "I love you\tJe vous aime")
+    assert (code, out) == (2, "")
+    assert err == "error: mine reads a text, got 2 texts.\nPass a text, in quotes.\n"
+
+
+def test_an_error_of_several_lines_keeps_them(cli, here):
+    rows = "".join(f"{n}\tthe cat\tpos\n" for n in range(4))
+    (here / "three.tsv").write_text(f"Nr\tSatz\tWert\n{rows}", encoding="utf-8")
+    code, _, err = cli("train", "bert-classify", "--data", "three.tsv")
+    assert code == 2
+    assert "\n  line 2: 1='0' | 2='the cat' | 3='pos'\n" in err
