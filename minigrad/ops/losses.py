@@ -142,7 +142,7 @@ def soft_cross_entropy(input, target, weight=None, reduction="mean", label_smoot
         target = target * (1 - label_smoothing) + label_smoothing / classes
     terms = log_softmax(input, axis) * target
     if weight is not None:
-        terms = terms * _per_class(weight, input)
+        terms = terms * _per_class(class_weights(weight, input), input)
     return reduced(-terms.sum(axis), reduction)
 
 

@@ -819,6 +819,7 @@ class SequentialLR(_CombinedScheduler):
         self._set_schedulers(schedulers, optimizer)
         self.milestones = list(milestones)
         self.last_epoch = -1
+        self.check_options()
         for group in optimizer.param_groups:  # undo the first steps of all schedules
             group["lr"] = group["initial_lr"]
         for _ in range(last_epoch + 2):

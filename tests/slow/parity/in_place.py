@@ -200,7 +200,7 @@ def _in_graph(x: Any) -> bool:
 
 
 def _difference(expected: np.ndarray, x: Any) -> str:
-    found = x.numpy()
+    found = getattr(x, "array", x)
     if found.shape != expected.shape:
         return f"shape {found.shape}, PyTorch {expected.shape}"
     if not np.allclose(found, expected, rtol=1e-9, atol=1e-12, equal_nan=True):
