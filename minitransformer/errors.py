@@ -65,11 +65,6 @@ def singular(units: str) -> str:
     return units.removesuffix("s")
 
 
-def none_of(n: int, units: str) -> str:
-    """The subject of an error: `none of the 12 pairs`, `not even the only pair`."""
-    return f"not even the only {singular(units)}" if n == 1 else f"none of the {n:,} {units}"
-
-
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suggestion ` Did you mean ...?` of similar names; empty if there are none."""
     close = difflib.get_close_matches(word[:100], list(known), n=3, cutoff=0.7)

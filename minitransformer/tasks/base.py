@@ -22,7 +22,7 @@ from ..data.labels import check_labels
 from ..data.masking import row_generator
 from ..data.rows import DataError
 from ..data.splits import Sources, Splits, user_splits
-from ..errors import UserError, counted_units, did_you_mean, none_of, singular
+from ..errors import UserError, counted_units, did_you_mean, singular
 from ..models.protocol import MODELS, model_class
 from ..text.tokenizer import Tokenizer
 from .inputs import MAX_SHORT, held_out_first, pick_input, warn_of_unknown
@@ -147,7 +147,7 @@ class Task:
         kept = [example for example in examples if cls.fits(data, tokenizer, example)]
         if not kept:
             raise DataError(
-                f"{none_of(len(examples), cls.unit)}{where} can be used: "
+                f"no {cls.unit}{where} can be used: "
                 f"{cls.misfits.format(data.max_length)}.\n"
                 f"Pass others, or train with a larger --max-length."
             )

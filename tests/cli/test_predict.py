@@ -155,7 +155,7 @@ def test_texts_that_denoising_cannot_train_on_are_not_scored_and_counted(runs, c
     assert run.task.evaluate(run, ["the cat is red", "the", "the " * 40])[0]["n"] == 1
     why = "too short or too long (fewer than 2 or more than 24 tokens, --max-length)"
     assert capsys.readouterr().err == f"warning: left out 2 texts: {why}\n"
-    with pytest.raises(UserError, match="not even the only text can be used: too short or too long"):
+    with pytest.raises(UserError, match="no texts can be used: too short or too long"):
         run.task.evaluate(run, ["the"])
 
 

@@ -172,7 +172,7 @@ def test_an_old_run_stays_if_the_new_one_cannot_start(cli, here):
     (here / "letter.txt").write_text("R" * 200)
     before = contents("mine"), contents("play")
     code, _, err = cli(*TRAIN, "--run-dir", "mine", "--overwrite", "--test-data", "long.tsv")
-    assert (code, "not even the only pair is shorter" in err) == (2, True)
+    assert (code, "no pairs of the test split can be used: too long" in err) == (2, True)
     words = ("--tokenizer", "word", "--test-data", "letter.txt", *TINY_GPT)
     play = ("train", "shakespeare-char-cpu", "--data", "text.txt", "--run-dir", "play", "--overwrite", *words)
     code, _, err = cli(*play)
