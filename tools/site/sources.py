@@ -47,7 +47,8 @@ def link(app: Any, doctree: nodes.document) -> None:
         node.replace_self(nodes.reference("", "", *node.children, refuri=uri, internal=True))
     for node in list(doctree.findall(nodes.literal)):
         file = ROOT / node.astext()
-        if NAME.fullmatch(node.astext()) and file.exists() and not isinstance(node.parent, nodes.reference):
+        is_name = NAME.fullmatch(node.astext()) and file.exists() and file.suffix != ".gz"
+        if is_name and not isinstance(node.parent, nodes.reference):
             reference = nodes.reference(
                 "", "", refuri=relative_uri(f"{page}.html", f"{source(app, file, page)}.html")
             )
