@@ -12,6 +12,7 @@ import pytest
 
 from minigrad.core.registry import ops, registry
 from minitransformer.cli import VERBS
+from minitransformer.layers.config import NORMS
 from minitransformer.models.presets import PRESETS
 from minitransformer.models.protocol import MODELS
 from minitransformer.recipes import load_recipe, names
@@ -121,7 +122,7 @@ def test_commands_name_verbs_recipes_files_and_modules_that_exist(page):
 
 
 def test_each_picture_of_the_gallery_has_the_command_that_makes_its_page():
-    text = TEXT[ROOT / "docs" / "gallery.md"]
+    text = TEXT[ROOT / "docs" / "looking-inside.md"]
     made = re.findall(r"^minitransformer .* -o (\w+)\.html$", text, re.MULTILINE)
     assert re.findall(r"^!\[.+\]\(gallery-(\w+)\.webp\)$", text, re.MULTILINE) == made != []
 
@@ -149,10 +150,10 @@ def linked_pages(page):
 
 @pytest.fixture
 def own_registry():
-    """Ops and models that an example defines are gone after it."""
-    before = dict(registry), dict(ops), dict(MODELS)
+    """Ops, models and norms that an example defines are gone after it."""
+    before = dict(registry), dict(ops), dict(MODELS), dict(NORMS)
     yield
-    for table, old in zip((registry, ops, MODELS), before, strict=True):
+    for table, old in zip((registry, ops, MODELS, NORMS), before, strict=True):
         table.clear()
         table.update(old)
 
@@ -191,7 +192,7 @@ def test_examples_run_and_give_what_they_show(page, tmp_path, monkeypatch, own_r
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "example"}
     for code, shown in EXAMPLE.findall(TEXT[page]):
-        if page.name in ("README.md", "questions.md"):  # where each example is copied alone
+        if page.name == "README.md":  # where each example is copied alone
             namespace = {"__name__": "example"}
         printed, error = run(code, namespace)
         if error is not None and not shown:

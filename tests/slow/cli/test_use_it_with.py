@@ -251,7 +251,7 @@ class NumbersData:
 
 
 class Numbers(Task):
-    """As `signs` of docs/your-data.md: it says nothing of how an input is read."""
+    """As `signs` of docs/your-own.md: it says nothing of how an input is read."""
 
     name = "numbers"
     Data = NumbersData
