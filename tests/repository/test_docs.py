@@ -63,7 +63,7 @@ def test_links_lead_to_a_file_or_a_heading(page):
 
 
 @pages
-def test_functions_are_defined_in_the_files_that_links_to_them_name(page):
+def test_linked_functions_are_defined_in_their_files(page):
     for name, file in re.findall(r"\[`([A-Za-z_][\w.]*)(?:\(\))?`\]\(([^)\s]+\.py)\)", prose(page)):
         defined = definitions((page.parent / file).resolve())
         assert name.endswith(".py") or defined.issuperset(name.split(".")), f"{name} in {file}"
@@ -103,7 +103,7 @@ def test_files_that_are_named_exist(page):
 
 
 @pages
-def test_commands_name_verbs_recipes_files_and_modules_that_exist(page):
+def test_commands_name_what_exists(page):
     for code in blocks(page, "sh"):
         for line in code.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
@@ -121,7 +121,7 @@ def test_commands_name_verbs_recipes_files_and_modules_that_exist(page):
                     assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), line
 
 
-def test_each_picture_of_the_gallery_has_the_command_that_makes_its_page():
+def test_each_picture_of_the_gallery_has_its_command():
     text = TEXT[ROOT / "docs" / "looking-inside.md"]
     made = re.findall(r"^minitransformer .* -o (\w+)\.html$", text, re.MULTILINE)
     assert re.findall(r"^!\[.+\]\(gallery-(\w+)\.webp\)$", text, re.MULTILINE) == made != []
@@ -133,7 +133,7 @@ def test_each_page_of_docs_is_linked_from_the_readme():
     assert linked == others - {"docs/index.md"}  # the site's front page, as the README is the repository's
 
 
-def test_each_page_of_docs_is_at_most_two_links_from_the_start_page():
+def test_each_page_is_at_most_two_links_from_start():
     near = {ROOT / "docs" / "start.md"}
     for _ in range(2):
         near |= {target for page in near for target in linked_pages(page)}

@@ -114,7 +114,7 @@ def test_a_page_fits_and_is_accessible_at_three_sizes(name, tab):
         assert [f"{width}: {v['id']}: {[node['html'][:200] for node in v['nodes'][:3]]}" for v in found] == []
 
 
-def test_the_front_page_is_below_1_mb_until_the_animation_is_asked_for(tab):
+def test_the_front_page_is_below_1_mb_until_it_plays(tab):
     page = tab.open("index.html")
     page.wait_for_load_state("networkidle")
     sizes = {url: len(response.body()) for url, response in tab.loaded.items()}
@@ -154,7 +154,7 @@ def wait_for_live_page(page, title):
 
 @pytest.mark.parametrize("tab", ["light", "dark"], indirect=True)
 @pytest.mark.parametrize("name", LIVE)
-def test_a_live_page_takes_the_place_of_its_picture_until_it_is_closed(name, tab):
+def test_a_live_page_replaces_its_picture_until_closed(name, tab):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = tab.open("looking-inside.html")
     page.wait_for_load_state("networkidle")
@@ -208,7 +208,7 @@ def test_search_finds_first(words, tab):
     assert search(words, tab)[0] == FIRST[words]
 
 
-def test_search_finds_pages_that_explain_before_lessons_and_names(tab):
+def test_search_ranks_explanations_first(tab):
     found = search("download", tab)
     assert not any(address.startswith(("lessons/", "api/", "documents")) for address in found[:4])
 
