@@ -1,6 +1,6 @@
 """Optimizers: SGD, Adam and AdamW, with PyTorch's parameter groups, defaults and arithmetic.
 
-The others are in `adaptive_optimizers`, `lbfgs` and `muon`.
+The others are in `muon`, and in `more/adaptive_optimizers.py` and `more/lbfgs.py`.
 """
 
 from __future__ import annotations

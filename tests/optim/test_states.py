@@ -386,7 +386,7 @@ SCHEDULES = {
     name: kind
     for name, kind in vars(lr_scheduler).items()
     if inspect.isclass(kind)
-    and kind.__module__ == lr_scheduler.__name__
+    and kind.__module__ == lr_scheduler.LRScheduler.__module__
     and not name.startswith("_")
     and kind is not lr_scheduler.LRScheduler
 }
