@@ -13,7 +13,7 @@ tensor([2., 4.])
 __version__ = "0.2.0"  # pyproject.toml reads it
 
 import sys as _sys
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 # core: tensors, ops, nodes and the backward pass
 from .core import errors, random
@@ -56,7 +56,7 @@ from .core.tensor import Tensor, as_tensor, tensor
 # ops, and the public modules built from them
 from .ops import *
 from .ops.creation import *
-from . import accelerator, allocator, amp, autograd, backends, cuda, func, kernels, nn, ops, optim, utils
+from . import allocator, amp, autograd, cuda, func, kernels, nn, ops, optim, utils
 from .amp import GradScaler
 from .io import load_file, save_file
 from .ops.checked import check_all as _check_all
@@ -73,40 +73,41 @@ from .kernels.cuda import backend as _cupy
 # capture: training steps as CUDA graphs
 from .capture import capture
 
-# torch_names: PyTorch's other names
-from .torch_names import *
-from .torch_names import missing_names as _late
+# more: what PyTorch's users expect beyond this; like graph, debug and checks it is loaded when asked for
+from .late_names import load_when_asked as _load_when_asked, methods_when_asked as _methods_when_asked
 
 if _TYPE_CHECKING:
-    from . import breadth, debug, graph
-    from .breadth import *
-    from .breadth import linalg, special
+    from . import debug, graph
     from .checks import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
     from .debug import shadow
+    from .more import *
+    from .more import accelerator, backends, linalg, special
+
+_PARTS = {
+    **dict.fromkeys(("GradcheckError", "GradcheckReport", "gradcheck", "gradcheck_sweep"), "minigrad.checks"),
+    **{name: f"minigrad.{name}" for name in ("checks", "debug", "graph", "more")},
+    "shadow": "minigrad.debug",
+}
+_ANOMALY = dict.fromkeys(("detect_anomaly", "set_detect_anomaly"), "minigrad.debug")
+# `from minigrad import *` does not hide Python's types
+__all__ = [name for name in globals() if name[0] != "_" and name not in ("bool", "float", "int")] + [*_PARTS]
 
 
-def _load_rest() -> None:
-    """Load the parts that wait until one of their names is asked for, here or in another package."""
-    # checks: gradients compared with finite differences
-    from .checks import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
+def _load_more() -> _Any:
+    from . import more
 
-    # graph: tracing and drawing computation graphs
-    from . import graph
+    globals().update(more.NAMES)
+    globals()["listed"] = [*dict.fromkeys([*listed, *more.NAMES])]
+    return more
 
-    # debug: NaN, memory, differences between devices
-    from . import debug
-    from .debug import shadow
 
-    # breadth: more of PyTorch's functions and layers
-    from . import breadth
-    from .breadth import linalg, special
-
-    names = {name: getattr(breadth, name) for name in breadth.__all__} | {**locals()}
-    globals().update(names)
-    # `from minigrad import *` does not hide Python's types
-    hidden = ("bool", "float", "int")
-    globals()["__all__"] = [name for name in globals() if name[0] != "_" and name not in hidden]
-    _late.install_missing_names(_sys.modules[__name__], _rest)
+_load_when_asked(_sys.modules[__name__], _load_more, _PARTS)
+for _package in (
+    nn, nn.functional, nn.utils, ops, optim, optim.lr_scheduler, cuda, func, utils, utils.data,
+):  # fmt: skip
+    _load_when_asked(_package, _load_more)
+_load_when_asked(autograd, _load_more, _ANOMALY)
+_methods_when_asked(Tensor, _load_more)
 
 
 def _show(x: Tensor | nn.Module) -> str:
@@ -116,7 +117,19 @@ def _show(x: Tensor | nn.Module) -> str:
     return notebooks.show(x)
 
 
+def _numpy_ufunc(x: Tensor, *args: _Any, **settings: _Any) -> _Any:
+    """`ndarray * Tensor`, `np.exp(Tensor)`; `more` replaces this function."""
+    from .more.numpy_functions import array_ufunc
+
+    return array_ufunc(x, *args, **settings)
+
+
+def _numpy_function(x: Tensor, *args: _Any) -> _Any:
+    """`np.concatenate([Tensor])`; `more` replaces this function."""
+    from .more.numpy_functions import array_function
+
+    return array_function(x, *args)
+
+
 Tensor._repr_html_ = nn.Module._repr_html_ = _show  # type: ignore[attr-defined]
-_rest = _late.Rest(_load_rest, [nn, nn.functional, ops])
-_late.bind_late_methods(Tensor, _rest)
-_late.install_missing_names(_sys.modules[__name__], _rest)
+Tensor.__array_ufunc__, Tensor.__array_function__ = _numpy_ufunc, _numpy_function

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from . import breadth  # noqa: F401 - its operations are checked too
+from . import more  # noqa: F401 - its operations are checked too
 from .checks.check import check_settings
 from .checks.every_op import Row, check_op
 from .core.errors import MinigradError, OptionError

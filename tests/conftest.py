@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 import minigrad as mg
+from minigrad import linalg  # noqa: F401 - which loads `more`: tests of all ops and classes find its too
 from tests.gpus import gpu_of_kind, gpus
 
 # not the phrasebook, which has no shapes and a million calls

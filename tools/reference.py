@@ -24,12 +24,12 @@ from minigrad.core import arithmetic as core
 from minigrad.core.op import Derived, Op, OpInfo, info_of
 from minigrad.core.registry import registry
 from minigrad.graph.latex import bar, upright
+from minigrad.more.missing_names import INSTEAD
 from minigrad.ops import METHODS
 from minigrad.ops.methods import FAMILIES
-from minigrad.torch_names.missing_names import INSTEAD
 
 ROOT = Path(__file__).parents[1]
-OPS = ("minigrad.ops", "minigrad.breadth")  # where functions of ops are defined
+OPS = ("minigrad.ops", "minigrad.more")  # where functions of ops are defined
 OF_ARRAYS = ("minigrad.ops.draws",)  # functions of arrays, whose NumPy methods have the names of ops
 TARGET = ROOT / "build" / "ops.md"  # which git ignores
 PYTORCH = ROOT / "docs" / "pytorch.md"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import minigrad.breadth  # noqa: F401 - which binds methods too
+import minigrad.more  # noqa: F401 - which binds methods too
 from minigrad.core.registry import ops
 from minigrad.ops import METHODS, PROPERTIES
 

@@ -1,6 +1,6 @@
 """Functions that behave differently during a capture; the rest of the library does not know about capture.
 
-The functions and methods in `REPLACED` are replaced during a capture, in the capturing thread only.
+The functions and methods of `replaced` are replaced during a capture, in the capturing thread only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from ..core.tensor import Tensor
 from ..kernels.cuda.backend import CuPyBackend
 from ..kernels.cuda.fused import cudnn
 from ..optim import Adam, Optimizer
-from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from .failures import raise_uncapturable
 
 patch_lock = threading.RLock()  # the replaced functions are global
@@ -84,28 +83,31 @@ class Replacements:
         )
 
 
-# (class or module, its function, the replacement); in subclasses too
-REPLACED: tuple[tuple[Any, Callable, Callable], ...] = (
-    (Optimizer, Optimizer.count_step, Replacements.on_replay),
-    (Optimizer, Optimizer.count, Replacements.on_replay),
-    (LRScheduler, LRScheduler.step, Replacements.on_replay),
-    (ReduceLROnPlateau, ReduceLROnPlateau.step, Replacements.plateau_step),
-    (CuPyBackend, CuPyBackend.upload, Replacements.run_uncaptured),
-    (CuPyBackend, CuPyBackend.download, Replacements.download),
-    (cudnn, cudnn._plan, Replacements.run_uncaptured),
-    (Optimizer, Optimizer.step, Replacements.optimizer_step),
-    (Optimizer, Optimizer.hyperparameters_for, Replacements.hyperparameters_for),
-    (Optimizer, Optimizer.init_state, Replacements.init_state),
-    (Adam, Adam.flatten, Replacements.init_state),
-)
+def replaced() -> tuple[tuple[Any, Callable, Callable], ...]:
+    """(class or module, its function, the replacement); in subclasses too."""
+    from ..more.schedulers import LRScheduler, ReduceLROnPlateau
+
+    return (
+        (Optimizer, Optimizer.count_step, Replacements.on_replay),
+        (Optimizer, Optimizer.count, Replacements.on_replay),
+        (LRScheduler, LRScheduler.step, Replacements.on_replay),
+        (ReduceLROnPlateau, ReduceLROnPlateau.step, Replacements.plateau_step),
+        (CuPyBackend, CuPyBackend.upload, Replacements.run_uncaptured),
+        (CuPyBackend, CuPyBackend.download, Replacements.download),
+        (cudnn, cudnn._plan, Replacements.run_uncaptured),
+        (Optimizer, Optimizer.step, Replacements.optimizer_step),
+        (Optimizer, Optimizer.hyperparameters_for, Replacements.hyperparameters_for),
+        (Optimizer, Optimizer.init_state, Replacements.init_state),
+        (Adam, Adam.flatten, Replacements.init_state),
+    )
 
 
 @contextlib.contextmanager
 def intercept(graph: Any) -> Iterator[None]:
-    """Replace the functions in `REPLACED` for this thread while it captures `graph`."""
+    """Replace the functions of `replaced` for this thread while it captures `graph`."""
     instead = Replacements(graph)
     with patch_lock, contextlib.ExitStack() as stack:
-        for owner, function, replacement in REPLACED:
+        for owner, function, replacement in replaced():
             name = function.__name__
             for kind in _subclasses(owner) if isinstance(owner, type) else [owner]:
                 original = vars(kind).get(name)

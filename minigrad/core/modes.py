@@ -17,7 +17,7 @@ from .errors import DtypeError, OptionError
 from .generator_context import within
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Modes:
     """How operations run: an object is replaced, never changed."""
 
@@ -26,6 +26,7 @@ class Modes:
     autocast_dtype: Any = None  # the dtype of matrix products, see `precision`
     observers: tuple[Any, ...] = ()  # see `observers`
     data_moves: bool = False  # whether CPU data moves to the GPU of other inputs
+    other: Modes | None = None  # the same with the other grad mode, once it was asked for
 
     def replaced(self, **changes: Any) -> Modes:
         """These modes with some changes."""
@@ -33,6 +34,17 @@ class Modes:
         for name, value in changes.items():
             setattr(new, name, value)
         return new
+
+    def with_grad(self, enabled: bool) -> Modes:
+        """These modes with this grad mode, which generation changes for each token."""
+        if self.grad_enabled is enabled:
+            return self
+        if self.observers:  # what they hold is freed with them
+            return self.replaced(grad_enabled=enabled)
+        if self.other is None:
+            self.other = self.replaced(grad_enabled=enabled)
+            self.other.other = self
+        return self.other
 
 
 current_modes = ContextVar("modes", default=Modes())  # noqa: B039
@@ -148,6 +160,12 @@ class _GradSwitch(Switch):
 
     def __init__(self) -> None:
         super().__init__(modes, "grad_enabled", self.mode)
+
+    def _read(self) -> bool:
+        return current_modes.get().grad_enabled
+
+    def _write(self, value: bool) -> None:
+        current_modes.set(current_modes.get().with_grad(value))
 
 
 class no_grad(_GradSwitch):

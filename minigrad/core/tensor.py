@@ -83,7 +83,7 @@ class Tensor(Methods):
     node: Any
     version: VersionCounter | None
     hooks: dict[int, Callable] | None
-    __array_ufunc__: Any  # ndarray * Tensor, np.exp(Tensor): see torch_names/numpy_functions.py
+    __array_ufunc__: Any  # ndarray * Tensor, np.exp(Tensor): see more/numpy_functions.py
     __array_function__: Any
     _nested: Callable[[Any, Any, Any], Tensor]  # stacks nested lists of tensors: see ops/shaping.py
     _sum_to: Callable[[Any], Tensor]  # sums over broadcast axes: see arithmetic.py

@@ -17,7 +17,7 @@ TOTAL_NUMBERS = 200_000  # the limit for all Jacobians of a trace together
 
 # modules of ops whose results depend on their inputs element by element
 ELEMENTWISE = (
-    "breadth.activations", "breadth.elementary", "breadth.specials", "core.arithmetic", "ops.arithmetic",
+    "more.activations", "more.elementary", "more.specials", "core.arithmetic", "ops.arithmetic",
     "ops.comparisons",
     "ops.elementary", "ops.logic", "ops.rounding",
 )  # fmt: skip

@@ -2,17 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-from . import containers, functional, init, layers, parameter, recurrent, utils
+from . import activations, containers, functional, init, layers, losses, parameter, recurrent, utils
+from .activations import *
 from .containers import *
 from .layers import *
+from .losses import *
 from .module import Module, Parameter
 from .recurrent import *
 
-if TYPE_CHECKING:  # what the breadth adds, for editors
-    from ..breadth.modules import *
+if TYPE_CHECKING:  # what `more` adds, for editors
+    from ..more.modules import *
 
 __all__: list[str] = [
-    *containers.__all__, *layers.__all__, *recurrent.__all__, "Module", "Parameter", "functional", "init",
-    "parameter", "utils",
+    *activations.__all__, *containers.__all__, *layers.__all__, *losses.__all__, *recurrent.__all__, "Module",
+    "Parameter", "functional", "init", "parameter", "utils",
 ]  # fmt: skip
-listed = __all__  # `breadth` adds its own

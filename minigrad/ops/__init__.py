@@ -22,14 +22,17 @@ from .padding import *
 from .reductions import *
 from .repeat_and_flip import *
 from .rounding import *
+from .sampling import *
+from .scans import *
 from .scattering import *
 from .selection import *
 from .shaping import *
+from .sorting import *
 from .stacking import *
 from .statistics import *
+from .triangles import *
 from .views import *
 
 globals().update(PUBLIC)
 
 __all__ = [*PUBLIC, "fused"]
-listed = __all__  # `breadth` adds its own

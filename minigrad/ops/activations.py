@@ -14,8 +14,9 @@ from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.tensor import constant
 from . import draws
-from .arithmetic import astype, multiply
-from .elementary import erfc
+from .arithmetic import astype, multiply, negative
+from .axes import as_floating
+from .elementary import erfc, logaddexp
 from .samplers import along_axis, cases, distinct, real, unary
 
 __family__ = "activation"
@@ -59,6 +60,12 @@ def silu(x):
     d/dx = s (1 + x (1 - s)) with s = sigmoid(x).
     """
     return multiply(x, sigmoid(x))
+
+
+@derived(autocast="float32", samples=unary(real), latex=r"g\,\sigma(-x)")
+def logsigmoid(x):
+    """log(sigmoid(x)) = -log(1 + e**-x), without overflow."""
+    return negative(logaddexp(negative(as_floating(x)), 0.0))
 
 
 @composite(

@@ -1,4 +1,4 @@
-"""Cross-entropy, and PyTorch's `reduction`, which all losses share.
+"""Cross-entropy, the squared error, and PyTorch's `reduction`, which all losses share.
 
 "mean" averages the losses, "sum" adds them up, "none" returns each.
 """
@@ -10,9 +10,11 @@ import math
 from ..core.composites import composite
 from ..core.costs import per_input
 from ..core.errors import DtypeError, OptionError, RangeError, ShapeError
+from ..core.frames import warn
 from ..core.op import derived
-from ..core.tensor import as_tensor_like
+from ..core.tensor import as_tensor, as_tensor_like
 from .activations import log_softmax
+from .axes import all_floating
 from .elementary import logaddexp
 from .indexing import checked_ids, gather
 from .reductions import logsumexp
@@ -178,3 +180,34 @@ def class_weights(weight, input):
             f"weight must have shape ({classes},), got {weight.shape}.\nPass one number for each class."
         )
     return weight
+
+
+# ---------------------------------------------------------------- regression
+
+
+def check_pair(name, input, target):
+    """Convert both to tensors; warns if they broadcast, since (N, 1) with (N,) gives (N, N), rarely meant."""
+    input, target = as_tensor(input), as_tensor(target)
+    if input.shape != target.shape:
+        warn(
+            f"{name} broadcasts input {input.shape} with target {target.shape}.\n"
+            f"Pass a target of the input's shape."
+        )
+    return input, target
+
+
+@derived(
+    autocast="float32",
+    samples=cases((real, 2, 3), (real, 2, 3))
+    | cases((real, 3), (real, 3), reduction="none", weight=(positive, 3)),
+    latex=(r"\frac{2g}{n}\,(input - target)", r"\frac{2g}{n}\,(target - input)"),
+)
+def mse_loss(input, target, reduction="mean", weight=None):
+    """(input - target)**2; with `weight`, "mean" is the weighted mean."""
+    input, target = all_floating(*check_pair("mse_loss", input, target))
+    losses = (input - target).square()
+    if weight is None:
+        return reduced(losses, reduction)
+    weight = as_tensor(weight)
+    losses = losses * weight
+    return losses.sum() / weight.sum() if reduction == "mean" else reduced(losses, reduction)

@@ -26,11 +26,15 @@ from . import (
     reductions,
     repeat_and_flip,
     rounding,
+    sampling,
+    scans,
     scattering,
     selection,
     shaping,
+    sorting,
     stacking,
     statistics,
+    triangles,
     views,
 )
 from .arithmetic import (
@@ -126,7 +130,8 @@ IN_PLACE_FUNCTIONS = (  # PyTorch's in-place functions: `mg.relu_(x)` is `x.relu
 
 FAMILIES = (
     arithmetic, elementary, comparisons, activations, reductions, shaping, indexing, linalg, rounding, logic,
-    statistics, views, stacking, repeat_and_flip, selection, scattering, padding,
+    statistics, scans, sorting, sampling, views, stacking, repeat_and_flip, selection, scattering, padding,
+    triangles,
 )  # fmt: skip
 
 # functions that do not take one tensor first

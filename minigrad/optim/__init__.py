@@ -1,10 +1,10 @@
 """Optimizers, gradient clipping and learning-rate schedules, with PyTorch's names."""
 
+from typing import TYPE_CHECKING
+
 from ..ops.checked import check_all
 from . import lr_scheduler
-from .adaptive_optimizers import Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop
 from .clipping import clip_grad_norm_
-from .lbfgs import LBFGS
 from .lr_scheduler import (
     cosine_schedule,
     inverse_sqrt_schedule,
@@ -15,13 +15,13 @@ from .lr_scheduler import (
 from .muon import Muon
 from .optimizer import SGD, Adam, AdamW, Optimizer
 
+if TYPE_CHECKING:  # what `more` adds, for editors
+    from ..more.adaptive_optimizers import *
+    from ..more.lbfgs import LBFGS
+
 __all__ = [
-    "LBFGS",
-    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer", "RAdam",
-    "RMSprop",
-    "clip_grad_norm_", "cosine_schedule", "inverse_sqrt_schedule", "linear_schedule", "lr_scheduler",
-    "paper_schedule", "wsd_schedule",
+    "SGD", "Adam", "AdamW", "Muon", "Optimizer", "clip_grad_norm_", "lr_scheduler",
+    *lr_scheduler.__all__,
 ]  # fmt: skip
 
-
-check_all(globals(), [name for name in __all__ if name.endswith("_schedule")])
+check_all(globals(), lr_scheduler.__all__)

@@ -22,7 +22,7 @@ from tests.graph.traces import (
     transformer_loss,
 )
 from tests.leaves import for_each
-from tests.ops.test_every_op import is_breadth
+from tests.ops.test_every_op import is_of_more
 
 # ---------------------------------------------------------------- gradients
 
@@ -299,7 +299,7 @@ def test_checks_can_be_left_out_and_are_where_they_cost_much():
     assert not any(v.checks for v in trace(y.sum()).vertices)
 
 
-@for_each([key for key, record in registry.items() if record.samples and not is_breadth(record)])
+@for_each([key for key, record in registry.items() if record.samples and not is_of_more(record)])
 def test_an_op_can_be_traced(key):
     check_trace(key)
 

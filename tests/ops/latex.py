@@ -26,13 +26,13 @@ ENDS = {"", ")", "]", "}", "|", "+", "-", ",", "&", r"\lor", r"\rVert", r"\rfloo
 
 
 def inverses():
-    from minigrad.breadth import error_functions
+    from minigrad.more import error_functions
 
     return error_functions
 
 
 def gamma():
-    from minigrad.breadth import gamma_functions
+    from minigrad.more import gamma_functions
 
     return gamma_functions
 

@@ -47,14 +47,14 @@ def differentiable_samples(record):
     return [sample for sample in samples_of(record) if as_function(record, sample)[1]]
 
 
-def is_breadth(record):
-    """Whether the op is one of breadth's, which have their own folder, and whose sweep is a slow one."""
-    return record.source.__module__.startswith("minigrad.breadth.")
+def is_of_more(record):
+    """Whether the op is one of `more`, whose sweep is a slow one."""
+    return record.source.__module__.startswith("minigrad.more.")
 
 
 def each(records):
-    """A test for each op, but for those of breadth."""
-    quick = {name: record for name, record in records.items() if not is_breadth(record)}
+    """A test for each op, but for those of `more`."""
+    quick = {name: record for name, record in records.items() if not is_of_more(record)}
     return pytest.mark.parametrize("record", quick.values(), ids=list(quick))
 
 
@@ -164,14 +164,14 @@ def check_gradients(record, fused, order):
 
 
 def in_each_order(forms, quick):
-    """Each form in both orders, if it is quick or not: breadth's ops and second derivatives are in
+    """Each form in both orders, if it is quick or not: the ops of `more` and second derivatives are in
     `tests/slow/sweeps`, and so are PyTorch's for both."""
     return [
         pytest.param(record, fused, order, id=f"{form.id}-{order}")
         for form in forms
         for record, fused in [form.values]
         for order in (1, 2)
-        if quick == (not is_breadth(record) and (order == 1 or record.name in SECOND_ORDER))
+        if quick == (not is_of_more(record) and (order == 1 or record.name in SECOND_ORDER))
     ]
 
 
@@ -251,7 +251,7 @@ def rounded(sample):
     return Sample(tuple(map(cast, sample.args)), {name: cast(x) for name, x in sample.kwargs.items()})
 
 
-@pytest.mark.parametrize(("record", "fused"), [form for form in FORMS if not is_breadth(form.values[0])])
+@pytest.mark.parametrize(("record", "fused"), [form for form in FORMS if not is_of_more(form.values[0])])
 @pytest.mark.parametrize("what", ["value", "gradient"])
 def test_float32_is_float64_but_for_rounding(record, fused, what):
     for sample in differentiable_samples(record):

@@ -1,7 +1,7 @@
 """A list of tensors that require gradients, in place of an array, keeps its gradient or is refused.
 
 All functions of the registry are swept, each argument that may be an array, by their own samples; so are
-methods in place, and in tests/torch_names/test_numpy_on_lists.py NumPy's functions. A new op is in the
+methods in place, and in tests/more/test_numpy_on_lists.py NumPy's functions. A new op is in the
 sweep by itself.
 """
 

@@ -31,7 +31,7 @@ CALLS = {
     "operator": lambda x: x * x,
     "in place": lambda x: (x * 1).add_(1),
     "method": lambda x: x.softmax(-1),
-    "breadth": lambda x: x.logcumsumexp(-1),
+    "more": lambda x: x.acosh(),
     "torch's name": lambda x: mg.absolute(x),
     "functional": lambda x: F.gelu(x),
     "module": lambda x: LAYER(x),

@@ -109,8 +109,7 @@ def test_the_search_finds_hidden_imports_and_names_of_packages():
 # the parts of each package in their order: a file imports only from its own part and those before it
 ORDERS = {
     "minigrad": (
-        "core", "ops", "nn optim utils", "kernels", "checks", "graph", "debug", "capture", "breadth",
-        "torch_names",
+        "core", "ops", "nn optim utils", "kernels", "checks", "graph", "debug", "capture", "more",
     ),
     "minitransformer": (
         "layers", "models", "inspection", "text", "data", "pretrained", "generation", "tasks", "training",
@@ -141,13 +140,28 @@ NOT_AT_ONCE = {  # imported where they are needed: they are optional, or slow to
 ASSEMBLY = {f"{package}{name}" for package in ORDERS for name in ("", ".__main__")}  # of all parts
 
 
+MORE = "minigrad.more"
+LATE = {"minigrad.capture.interception"}  # these import it within functions
+
+
 def test_a_part_imports_only_parts_before_it():
     wrong = []
     for module in FILES.keys() - ASSEMBLY:
         package = module.partition(".")[0]
         ours = {name for name in imports_of(module) if name in FILES and name.partition(".")[0] == package}
+        if module in LATE:
+            ours = {name for name in ours if not name.startswith(MORE)}
         wrong += [(module, name) for name in ours if name == package or rank(name) > rank(module)]
     assert not wrong
+
+
+def test_more_is_imported_only_when_a_name_of_it_is_asked_for():
+    importers = {
+        module
+        for module in FILES
+        if not module.startswith(MORE) and any(name.startswith(MORE) for name in imports_of(module))
+    }
+    assert importers <= {*LATE, *ASSEMBLY}
 
 
 def test_core_imports_numpy_ml_dtypes_and_itself():
@@ -162,7 +176,7 @@ def test_minigrad_does_not_import_minitransformer():
             assert not any(name.startswith("minitransformer") for name in imports_of(module)), module
 
 
-WHEN_ASKED_FOR = {f"minigrad.{part}" for part in ("breadth", "checks", "debug", "graph")}
+WHEN_ASKED_FOR = {f"minigrad.{part}" for part in ("checks", "debug", "graph", "more")}
 
 
 def test_importing_loads_no_optional_or_slow_package():
@@ -172,12 +186,11 @@ import minigrad as mg, minitransformer
 unwanted = {NOT_AT_ONCE | WHEN_ASKED_FOR | {"numpy.random", "secrets"}!r}
 assert not unwanted & sys.modules.keys(), unwanted & sys.modules.keys()
 x = mg.ones(2, 2)
-from minigrad.torch_names.missing_names import LATE_METHODS
-bound = set(mg.ops.METHODS)
-found = mg.Tensor.acosh, x.acosh, mg.einsum, mg.nn.Conv1d, mg.nn.functional.mse_loss, mg.ops.einsum
-assert all(map(callable, (*found, mg.graph.trace, mg.graph.memory, mg.gradcheck)))
-assert {{*LATE_METHODS.split()}} == mg.ops.METHODS.keys() - bound
-assert mg.Tensor.acosh is mg.ops.METHODS["acosh"]
+found = x.tril, x.sort, mg.nn.ReLU, mg.nn.MSELoss, mg.nn.functional.mse_loss, mg.gradcheck, mg.graph.trace
+assert all(map(callable, found)) and "minigrad.more" not in sys.modules
+found = x.acosh, mg.einsum, mg.linalg.svd, mg.nn.Conv1d, mg.nn.functional.conv1d, mg.ops.einsum
+found += mg.optim.LBFGS, mg.optim.lr_scheduler.StepLR, mg.Tensor.acosh
+assert all(map(callable, found))
 from minigrad.nn import *
 Conv2d
 """

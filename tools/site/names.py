@@ -22,31 +22,32 @@ LISTED = Path(__file__).with_name("public_names.txt")
 FAMILIES = {
     "elementwise": (
         "Elementwise functions",
-        "core.arithmetic ops.arithmetic ops.rounding ops.elementary breadth.elementary ops.activations "
-        "breadth.activations breadth.specials",
+        "core.arithmetic ops.arithmetic ops.rounding ops.elementary more.elementary ops.activations "
+        "more.activations more.specials",
     ),
     "comparisons": ("Comparisons and logic", "ops.comparisons ops.logic"),
     "reductions": (
         "Reductions, statistics, scans, sorting",
-        "ops.reductions ops.statistics breadth.scans breadth.sorting breadth.counting breadth.calculus",
+        "ops.reductions ops.statistics ops.scans ops.sorting more.counting more.calculus",
     ),
     "shapes": (
         "Shapes: joining, splitting, repeating, padding",
-        "ops.shaping ops.views ops.stacking ops.repeat_and_flip ops.padding breadth.windows breadth.grids",
+        "ops.shaping ops.views ops.stacking ops.repeat_and_flip ops.padding ops.triangles more.windows "
+        "more.grids",
     ),
     "indexing": (
         "Indexing, gathering, scattering, diagonals",
-        "ops.indexing ops.selection ops.scattering breadth.diagonals",
+        "ops.indexing ops.selection ops.scattering more.diagonals",
     ),
     "linear-algebra": (
         "Linear algebra",
-        "ops.linalg breadth.matrix_products breadth.contractions breadth.decompositions breadth.inverses "
-        "ops.norms ops.quantized breadth.norms breadth.distances",
+        "ops.linalg more.matrix_products more.contractions more.decompositions more.inverses "
+        "ops.norms ops.quantized more.norms more.distances",
     ),
     "networks": (
         "Networks: attention, losses, normalization, convolution",
-        "ops.attention ops.losses ops.normalization ops.recurrent breadth.losses breadth.margin_losses "
-        "breadth.normalization breadth.convolution breadth.pooling breadth.resampling",
+        "ops.attention ops.losses ops.normalization ops.recurrent more.losses more.margin_losses "
+        "more.normalization more.convolution more.pooling more.resampling",
     ),
 }
 
@@ -54,7 +55,7 @@ FAMILIES = {
 MODULES = {
     "api/minigrad": ("minigrad", "minigrad"),
     "api/minigrad.Tensor": ("minigrad.Tensor", ""),
-    "api/creation": ("Creating and drawing tensors", "minigrad.ops.creation minigrad.breadth.sampling"),
+    "api/creation": ("Creating and drawing tensors", "minigrad.ops.creation minigrad.ops.sampling"),
     **{
         f"api/{name}": (title, " ".join(f"minigrad.{module}" for module in modules.split()))
         for name, (title, modules) in FAMILIES.items()
@@ -320,12 +321,11 @@ def public_names(path: str, module: ModuleType) -> list[str]:
 def methods(known: dict[int, Entry]) -> dict[str, list[tuple[str, Entry]]]:
     """What a Tensor has that is not a function: attributes, and methods of its own."""
     rows: dict[str, list[tuple[str, Entry]]] = {"Attributes": [], "Methods": []}
-    missing = {name for name in listed()["minigrad.Tensor"] if is_missing(name)}
     for name in sorted(dir(minigrad.Tensor)):
         thing = inspect.getattr_static(minigrad.Tensor, name)
         function = METHODS.get(name)
         is_function = function is not None and (id(function) in known or is_in_place(name))
-        if name.startswith("_") or name in missing or is_function:
+        if name.startswith("_") or is_function:
             continue
         kind = "Methods" if callable(thing) else "Attributes"
         entry = Entry(f"minigrad.Tensor.{name}", thing, "api/minigrad.Tensor", kind)
@@ -335,17 +335,6 @@ def methods(known: dict[int, Entry]) -> dict[str, list[tuple[str, Entry]]]:
 
 def is_in_place(name: str) -> bool:
     return name.endswith("_") and name.strip("_") in METHODS
-
-
-def is_missing(name: str) -> bool:
-    """Whether PyTorch's Tensor has the name, and this one says what to use instead."""
-    try:
-        getattr(minigrad.zeros(1), name)
-    except AttributeError:
-        return True
-    except Exception:  # a property that needs another state
-        return False
-    return False
 
 
 @functools.cache

@@ -10,7 +10,9 @@ from ...core.arguments import accept_aliases
 from ...core.op import info_of, with_gradients
 from ...core.registry import registry
 from ...ops import one_hot, relu, sigmoid, silu, tanh
+from ...ops.activations import logsigmoid
 from ...ops.checked import check_all
+from ...ops.losses import mse_loss
 from ...ops.norms import normalize
 from .core import (
     check_probability,
@@ -28,8 +30,8 @@ from .core import (
     softmax,
 )
 
-if TYPE_CHECKING:  # what the breadth adds, for editors
-    from ...breadth.functional import *
+if TYPE_CHECKING:  # what `more` adds, for editors
+    from ...more.functional import *
 
 __all__ = ["embedding", "linear"]
 listed = __all__  # `add` adds the others
@@ -65,8 +67,8 @@ def document(functions: Iterable[Callable[..., Any]]) -> None:
 document((linear, embedding))
 add(
     (
-        cross_entropy, dropout, gelu, layer_norm, log_softmax, normalize, one_hot, relu, rms_norm,
-        scaled_dot_product_attention, sigmoid, silu, softmax, tanh,
+        cross_entropy, dropout, gelu, layer_norm, log_softmax, logsigmoid, mse_loss, normalize, one_hot,
+        relu, rms_norm, scaled_dot_product_attention, sigmoid, silu, softmax, tanh,
     ),
     ("dropout", "relu", "silu"),
     ("relu",),

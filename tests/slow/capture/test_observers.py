@@ -30,9 +30,9 @@ def test_nothing_but_the_package_itself_imports_capture():
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_is_intercepted_is_as_it_was_after_a_recording(fails, device):
-    from minigrad.capture.interception import REPLACED
+    from minigrad.capture.interception import replaced
 
-    owners = [owner for owner, _, _ in REPLACED]
+    owners = [owner for owner, _, _ in replaced()]
     before = [dict(vars(owner)) for owner in owners]
     generator = mg.random.in_use.generator
     model = nn.Linear(3, 3).to(device)

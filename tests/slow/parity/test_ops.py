@@ -289,13 +289,13 @@ def test_functions(function, arrays):
 
 
 def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
-    from minigrad.breadth import sampling
-    from minigrad.torch_names import torch_aliases as aliases
+    from minigrad.more import sampling
+    from minigrad.more import torch_aliases as aliases
 
     operators = {name for name in METHODS if name.startswith("__")}
     compared = {c.id.split("[")[0].split("-")[0] for c in METHOD_CASES + FUNCTION_CASES}
     conversions = {"to", "type", *CONVERSIONS, "bfloat16"}  # below
-    named = {*aliases.METHODS, *sampling.__all__}  # tests/torch_names/test_small_names.py
+    named = {*aliases.METHODS, *sampling.__all__}  # tests/more/test_small_names.py
     made = {name for name in METHODS if name.startswith("new_")}  # tests of creation
     compared |= {name.split("/")[0].split(".")[-1] for name in test_op_db.COVERED}
     compared |= {f"{name}_" for name in (*FROM_FUNCTIONS, *RESHAPING, "add", "sub", "mul", "div")}

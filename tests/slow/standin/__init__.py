@@ -480,7 +480,7 @@ def _special(name):
 
     def compute(x):
         if name in ("erfcx", "erfinv", "ndtri"):
-            from minigrad.breadth import error_functions as functions
+            from minigrad.more import error_functions as functions
         else:
             from minigrad.ops import special_functions as functions
         return clad(getattr(functions, "sigmoid" if name == "expit" else name)(bare(x)))

@@ -1,4 +1,4 @@
-"""What tests/ops/test_every_op.py leaves out: second derivatives, and the ops of breadth."""
+"""What tests/ops/test_every_op.py leaves out: second derivatives, and the ops of `more`."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.ops.test_every_op import (
     check_gradients,
     differentiable_samples,
     in_each_order,
-    is_breadth,
+    is_of_more,
     rounded,
 )
 
@@ -21,7 +21,7 @@ def test_the_gradient_agrees_with_finite_differences(record, fused, order):
     check_gradients(record, fused, order)
 
 
-@pytest.mark.parametrize(("record", "fused"), [form for form in FORMS if is_breadth(form.values[0])])
+@pytest.mark.parametrize(("record", "fused"), [form for form in FORMS if is_of_more(form.values[0])])
 @pytest.mark.parametrize("what", ["value", "gradient"])
 def test_float32_is_float64_but_for_rounding(record, fused, what):
     for sample in differentiable_samples(record):
@@ -42,10 +42,10 @@ def checks(name, record):
     [
         pytest.param(check, record, id=f"{check.__name__}-{name}")
         for name, record in DIFFERENTIABLE.items()
-        if is_breadth(record)
+        if is_of_more(record)
         for check in checks(name, record)
     ],
 )
-def test_an_op_of_breadth(check, record):
+def test_an_op_of_more(check, record):
     for sample in differentiable_samples(record):
         check(record, sample)

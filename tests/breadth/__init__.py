@@ -1,1 +1,0 @@
-"""minigrad.breadth: ops beyond what a Transformer needs."""

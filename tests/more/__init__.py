@@ -1,0 +1,1 @@
+"""minigrad.more: ops beyond what a Transformer needs."""

@@ -1,1 +1,0 @@
-"""minigrad.torch_names: PyTorch's names, and NumPy's functions."""
