@@ -39,9 +39,9 @@ comparison, the first number of its sentence: a mean difference over five or ten
 - **No**: the whole interval is below the smallest effect that counts.
 - **Not decided here**: the interval contains it.
 
-Points are of 100; losses are in nats per token. Each side of a comparison has its own best learning rate,
-chosen with other seeds. All models have fewer than a million parameters and train for seconds: what does not
-hold here may hold at scale.
+Points are percentage points; losses are in nats per token. Each side of a comparison has its own best
+learning rate, chosen with other seeds. All models have fewer than a million parameters and train for seconds:
+what does not hold here may hold at scale.
 """
 
 
@@ -64,8 +64,8 @@ ANSWERS = (
     ),
     Answer(
         "inherent-order", 7, "Without positions, is the order of words unknown?",
-        "asked for the word before, a model in which all see all is wrong {0:points} points more often "
-        "without positions, as often as by guessing; two layers with a causal mask, {1:points} points.",
+        "without positions, an encoder that has to name the word before is wrong {0:points} points more "
+        "often, as if it guessed; with a causal mask and two layers, only {1:points} points more often.",
         [("all see all", "with positions: wrong", "without: wrong"),
          ("causal mask, two layers", "with positions: wrong", "without: wrong")],
     ),
@@ -78,8 +78,8 @@ ANSWERS = (
     ),
     Answer(
         "add-or-concatenate", 7, "Is it easier to learn from added positions than from concatenated ones?",
-        "asked for the word before, the mean training loss is {0:-nats} nats higher with added ones; in "
-        "translation it is {1:nats} nats lower.",
+        "where a model has to name the word before, its mean training loss is {0:-nats} nats higher with "
+        "added ones; in translation, at equal width, it is {1:nats} nats lower.",
         [("word before", "added: burden", "half and half: burden"),
          ("translation", "added: burden", "half and half: burden")],
     ),
@@ -113,15 +113,15 @@ ANSWERS = (
     Answer(
         "norms", 10, "Does layer norm make training faster?",
         "with the norm first, six layers reach a loss {0:nats} nats lower than without a norm, but only "
-        "{1:nats} lower if those start with smaller weights; in a translator of one layer it is {2:-nats} "
-        "higher.",
+        "{1:nats} lower than without a norm and with smaller initial weights; in a translator of one layer "
+        "it is {2:-nats} higher.",
         [("two looks with 6 layers", "norm first: loss", "no norm: loss"),
          ("two looks with 6 layers", "norm first: loss", "no norm but smaller: loss"),
          ("translation with 1 layer", "norm first: loss", "no norm: loss")],
     ),
     Answer(
         "warm-up", 12, "Does a Transformer with the norm after each sub-layer need a warm-up?",
-        "with a warm-up, a translator's loss is {0:nats} nats lower; with the norm first, {1:nats}.",
+        "with a warm-up, a translator's loss is {0:nats} nats lower; with the norm first, {1:nats} lower.",
         [("translation, norm after", "warm-up: loss", "no warm-up: loss"),
          ("translation, norm first", "warm-up: loss", "no warm-up: loss")],
     ),
@@ -292,9 +292,9 @@ def page(runs: Mapping[str, Sequence[Run]]) -> str:
         "",
         f"## All {len(runs)} claims",
         "",
-        "A claim holds if all its comparisons do, and depends if only some do. Open a verdict to see them:",
-        "the smallest effect that counts, then the effect with its interval. The file of an experiment has",
-        "the quotes, the setting and what is measured.",
+        "A claim holds if all its comparisons do, and depends if some hold and others do not. Open a verdict",
+        "to see them: the smallest effect that counts, then the effect with its interval. The file of an",
+        "experiment has the quotes, the setting and what is measured.",
         "",
         "| experiment | question | verdict | same with other seeds | date, minutes |",
         "|---|---|---|---|---|",
