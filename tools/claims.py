@@ -254,12 +254,13 @@ def claim_line(first: Run, second: Run) -> str:
     """A row of the table of claims; its comparisons are shown when it is opened."""
     found, name = first.findings(), first.claim.name
     parts, others = verdicts(found), verdicts(second.findings())
+    opened = "<br>".join(comparisons(first, second))
     cells = [
         f"[{name}](../minitransformer/claims/experiments/{name.replace('-', '_')}.py)",
-        first.claim.question,
-        f"<details><summary>{verdict(found)}</summary>{'<br>'.join(comparisons(first, second))}</details>",
+        f"{first.claim.question} <details><summary><b>{verdict(found)}</b></summary>{opened}</details>",
         f"{sum(parts[key] == others[key] for key in parts)} of {len(parts)}",
-        f"{first.date}, {first.minutes:.1f} + {second.minutes:.1f}",
+        first.date,
+        f"{first.minutes + second.minutes:.1f}",
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -267,9 +268,9 @@ def claim_line(first: Run, second: Run) -> str:
 def comparisons(first: Run, second: Run) -> Iterator[str]:
     """A line for each rule in each case, with its effect in both runs."""
     for one, other in zip(first.findings(), second.findings(), strict=True):
-        place = "".join(f"{name}: " for name in (one.case, one.rule.part) if name)
+        place = ", ".join(filter(None, (one.case, one.rule.part)))
         shown = [f"{describe_effect(as_entry(each))}, {each.verdict}" for each in (one, other)]
-        yield f"{place}{one.rule}: {'; other seeds: '.join(shown)}"
+        yield f"{place}: {one.rule}: {'; other seeds: '.join(shown)}".removeprefix(": ")
 
 
 def as_entry(finding: Finding) -> dict[str, Any]:
@@ -296,7 +297,7 @@ def page(runs: Mapping[str, Sequence[Run]]) -> str:
         "to see them: the smallest effect that counts, then the effect with its interval. The file of an",
         "experiment has the quotes, the setting and what is measured.",
         "",
-        "| experiment | question | verdict | same with other seeds | date, minutes |",
+        "| experiment | claim and verdict | same with other seeds | measured on | minutes |",
         "|---|---|---|---|---|",
         *(claim_line(*both) for both in runs.values()),
         "",
