@@ -134,8 +134,9 @@ for way, depth in (("pre-norm", 1), ("pre-norm", 2), ("pre-norm", 6), ("bare", 6
 
 # %% [markdown]
 # One layer cannot do it, two can, and six can as well, although they need not. Six bare layers do worse
-# than a single layer with plus and norm. (Probes show what each layer of a stack knows:
-# `minitransformer claims probes`.)
+# than a single layer with plus and norm. (Each part alone, with more seeds:
+# `minitransformer claims residuals` and `minitransformer claims norms`. Probes show what each layer of a
+# stack knows: `minitransformer claims probes`.)
 #
 # ## Post-norm or pre-norm?
 #

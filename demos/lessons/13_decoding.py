@@ -76,7 +76,8 @@ with mg.no_grad():
 # %% [markdown]
 # In training all words are known, and one pass predicts all of them. When it writes, each word must be
 # there before the next pass begins. (A *cache* keeps the keys and values of the words before, which makes
-# each pass shorter.)
+# each pass shorter.) So a model reads its own mistakes, and they lead to others:
+# `minitransformer claims exposure-bias`.
 #
 # ## One step in close-up: temperature and top p
 #

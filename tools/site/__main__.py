@@ -37,7 +37,7 @@ def main() -> int:
         parser.error("Sphinx is missing. Install it with: pip install -e '.[docs]'")
     if options.runs is not None and not options.runs.is_dir():
         parser.error(f"{options.runs} is not a folder.")
-    from . import api, gallery, lessons, ops  # they need Sphinx
+    from . import api, claims, gallery, lessons, ops  # they need Sphinx
 
     start = time.perf_counter()
     shutil.rmtree(BUILD, ignore_errors=True)
@@ -45,6 +45,7 @@ def main() -> int:
     lessons.build(options.stored)
     api.write()
     ops.write()
+    claims.build()
     gallery.build(options.runs)
     executed = time.perf_counter()
     # warnings are errors (-W); each reference must lead somewhere (-n)
