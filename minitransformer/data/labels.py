@@ -26,11 +26,12 @@ from .rows import (
     FileFormat,
     convert,
     normal_name,
-    read_fields,
+    read_rows,
     read_table,
     read_texts,
     read_words,
     select,
+    texts_of,
 )
 from .splits import Splits
 
@@ -179,11 +180,10 @@ def unknown_labels(found: Iterable[str], known: Collection[str]) -> str:
 
 def read_labelled(path: str | Path, how: FileFormat = AUTO) -> Examples:
     """The examples of a file with text<TAB>label on each line, or of another format (see `rows`)."""
-    rows = read_fields(path, "text", "label", how=how)
-    examples = Examples((LabelledText(text, label) for _, (text, label) in rows), rows.notes)
-    labels, texts = ({example[i] for example in examples} for i in (1, 0))
+    examples = read_rows(path, how, "text", "label", make=lambda _, cells: LabelledText(*texts_of(cells)))
     if how.is_plain:
         return examples
+    labels, texts = ({example[i] for example in examples} for i in (1, 0))
     if not how.chosen and len(examples) >= 10 and len(labels) > len(examples) // 2:
         order = "2,1" if len(texts) < len(labels) else "1,2"
         raise DataError(

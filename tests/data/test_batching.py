@@ -58,9 +58,9 @@ def test_byte_order_mark_and_windows_line_ends_are_no_part_of_a_sentence(tsv):
     ("line", "found"),
     [
         (b"I love you  Je t'aime", "no tab.*I love you  Je t'aime"),
-        (b"a\tb\tc", "2 tabs"),
-        (b"\tbonjour", "empty side"),
-        (b"hello\t ", "empty side"),
+        (b"a\tb\tc", "3 columns"),
+        (b"\tbonjour", "source is missing or empty"),
+        (b"hello\t ", "target is missing or empty"),
         (b"caf\xe9\tcoffee", "UTF-8"),
     ],
 )
@@ -71,8 +71,8 @@ def test_a_malformed_line_is_named_with_what_stands_there(tsv, line, found):
     assert len(str(caught.value).splitlines()) == 2  # what is wrong, and what to do
 
 
-def test_one_tab_is_a_tab(tsv):
-    with pytest.raises(DataError, match="found 1 tab: 'a"):
+def test_one_step_is_a_step(tsv):
+    with pytest.raises(DataError, match="found 2 columns: 'a"):
         read_answered(tsv(b"a\tb\n"))
     assert [counted(n, "step") for n in (0, 1, 1000)] == ["0 steps", "1 step", "1,000 steps"]
 

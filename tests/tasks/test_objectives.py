@@ -357,7 +357,7 @@ def test_a_file_without_images_is_refused(tmp_path, content, message):
     ("read", "text", "message"),
     [
         (labels.read_labelled, "good\tyes\n\nbad\n", r"line 3: expected text<TAB>label, found no tab"),
-        (labels.read_labelled, "good\t\n", "line 1: expected text<TAB>label, found an empty side"),
+        (labels.read_labelled, "good\t\n", "line 1: the label is missing or empty"),
         (labels.read_labelled, "\n", "has no examples"),
         (labels.read_tagged, "The\tO\ncat\n", r"line 2: expected word<TAB>tag, found no tab: 'cat'"),
         (labels.read_tagged, "The\tO\ncat\tB-x\n\nHe S-x\n", r"line 4: the tag 'S-x' is not O, B-type"),
