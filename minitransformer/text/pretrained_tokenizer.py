@@ -12,7 +12,6 @@ from typing import Any
 import tokenizers as hf
 
 from ..errors import check_integer
-from ..files import JSON_LIMIT
 from .tokenizer import MOST_TOKENS, Tokenizer, TokenizerError, backend_of, problem_in
 from .tokenizer_presets import CLS, END, MASK, PAD, SEP, START, UNK
 
@@ -43,8 +42,6 @@ class PretrainedTokenizer(Tokenizer):
     ) -> None:
         self.layout = "pretrained"
         self.kind = KINDS.get(type(backend.model).__name__, "")
-        backend.no_padding()
-        backend.no_truncation()
         self._backend = backend
         self._backend.encode_special_tokens = True
         added = backend.get_added_tokens_decoder().items()
@@ -83,13 +80,11 @@ class PretrainedTokenizer(Tokenizer):
     def _checked_size(self, size: int | None) -> int:
         """The model's number of tokens, which must include all ids of the tokenizer."""
         least = max(self.id_to_token, default=-1) + 1
-        if size is None:
-            return least
+        size = least if size is None else size
         check_integer("vocab_size", size, 1)
         if size > MOST_TOKENS:
             raise TokenizerError(
-                f"the model has {size:.3g} tokens, the limit is {MOST_TOKENS:,}.\n"
-                f"Download its config.json again."
+                f"the model has {size:.3g} tokens, the limit is {MOST_TOKENS:,}.\nDownload its files again."
             )
         if size < least:
             raise TokenizerError(
@@ -178,13 +173,7 @@ class PretrainedTokenizer(Tokenizer):
         """The content of a run's tokenizer.json: that of the model's tokenizer, with roles and size."""
         about = {"roles": self.roles, "vocab_size": self.vocab_size}
         content = {"pretrained": about, "tokenizer": json.loads(self._backend.to_str())}
-        found = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
-        if len(found) > JSON_LIMIT:
-            raise TokenizerError(
-                f"a tokenizer of {self.vocab_size:,} tokens has {len(found):,} bytes, the limit is "
-                f"{JSON_LIMIT:,}.\nChoose a model with a smaller vocabulary."
-            )
-        return found
+        return self._checked_content(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any], where: str) -> PretrainedTokenizer:

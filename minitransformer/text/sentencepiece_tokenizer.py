@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Any
 
 from ..errors import UserError
-from ..files import JSON_LIMIT
 from .pretrained_tokenizer import PretrainedTokenizer
 from .tokenizer import TokenizerError
 
@@ -132,13 +131,8 @@ class SentencePieceTokenizer(PretrainedTokenizer):
             "has_end": self.has_end,
             "models": {name: base64.b64encode(model).decode() for name, model in self._content.items()},
         }
-        found = json.dumps({"sentencepiece": content}, ensure_ascii=False, separators=(",", ":")).encode()
-        if len(found) > JSON_LIMIT:
-            raise TokenizerError(
-                f"this SentencePiece model takes {len(found):,} bytes, the limit is {JSON_LIMIT:,}.\n"
-                f"Choose a model with a smaller vocabulary."
-            )
-        return found
+        found = json.dumps({"sentencepiece": content}, ensure_ascii=False, separators=(",", ":"))
+        return self._checked_content(found.encode())
 
     def model_files(self) -> dict[str, bytes]:
         """The model's own files, by the names that transformers expects."""
