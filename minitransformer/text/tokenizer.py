@@ -281,14 +281,19 @@ class Tokenizer:
             if ids and self.id_to_token[ids[-1]] in SPACES:
                 ids.pop()
             done = end
-            ids += self._tokens_beside(before)
+            ids += self._tokens_beside(before, start == 0)
             for part in after:
                 ids += [next(marks), *self._tokens_beside(part)]
         return ids
 
-    def _tokens_beside(self, part: str) -> list[int]:
+    def _tokens_beside(self, part: str, is_first: bool = False) -> list[int]:
         """The ids of letters before or after a special token in a word; an apostrophe belongs to its word."""
-        return self.encode(part) if part.strip(" '’") else []
+        if not part.strip(" '’"):
+            return []
+        if self.layout != "spaced word":
+            return self.encode(part)
+        word = f" {part}" if is_first else part  # a word includes the space before it
+        return [token.id for token in self._backend.model.tokenize(word)]
 
     def encode_array(self, text: str) -> Int[np.ndarray, " n"]:
         """`encode` as an array."""

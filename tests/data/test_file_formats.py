@@ -15,7 +15,6 @@ from minitransformer.data.labels import (
     read_documents,
     read_labelled,
     read_tagged,
-    right_answers,
 )
 from minitransformer.data.rows import FileFormat, read_noted_text, read_pairs, read_prefixed, read_texts
 from minitransformer.errors import UserError
@@ -27,7 +26,7 @@ LABELLED = [(f"the {noun} is {word}", label) for noun in ("hat", "cat", "dog") f
             (("red", "neg"), ("old", "pos"), ("new", "neg"), ("big", "pos"))]  # fmt: skip
 PAIRS = [("a hat", "un chapeau"), ("a cat", "un chat")]
 TAGGED = [(("the", "hat"), ("O", "B-X")), (("a", "cat"), ("O", "B-X"))]
-ANSWERED = [("who ?", "the cat and a dog", "cat", 4)]
+ANSWERED = [("who ?", "the cat and a dog", "cat", 4, ())]
 REPLIES = [("user: Hi.", "Hello."), ("user: Hi. bot: Hello. user: You?", "Fine.")]
 TURNS = ["Hi.", "Hello.", "You?", "Fine."]
 LONG = ["the hat is red and old"] * 6
@@ -126,7 +125,7 @@ READ = {  # name: how it is read, file, content, flags, examples, and how the no
         [4]}}), {}, ANSWERED, "question, context, answers.text as answer, answers.answer_start as start"),
     "questions with a header": (read_answered, "qa.csv",
         'context,question,answer,answer_start\n"  a cat, a cat",'
-        "who ?,cat,11\n", {}, [("who ?", "a cat, a cat", "cat", 9)],
+        "who ?,cat,11\n", {}, [("who ?", "a cat, a cat", "cat", 9, ())],
         "CSV with a header: question, context, answer, answer_start as start"),
     "parallel text with languages": (read_pairs, "en-fr.tsv", table(("en", "fr"), *PAIRS), {}, PAIRS,
         "en as source, fr as target"),
@@ -320,7 +319,7 @@ def test_a_file_that_is_not_clear_is_refused_with_the_flag_or_the_fix(tmp_path, 
 def test_all_right_answers_of_a_question_are_read(tmp_path, answers):
     (tmp_path / "qa.jsonl").write_text(objects(QA | answers))
     (example,) = read_answered(tmp_path / "qa.jsonl")
-    assert right_answers(example) == ("cat", "the cat")
+    assert example.answers == ("cat", "the cat")
     assert (example.answer, example.start) == ("cat", 4)  # which is learned
 
 
