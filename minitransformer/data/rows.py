@@ -257,9 +257,9 @@ def _read_csv(table: Table) -> None:
 
 def _objects(path: str | Path, kind: str) -> list[Row]:
     """The objects of JSON lines, of a JSON list, or of the list `data` of a JSON object."""
-    lines = [(where, _attempt(_parse, line)) for where, line in read_lines(path) if line.strip()]
-    if kind == "jsonl" or (len(lines) > 1 and isinstance(lines[0][1], dict)):
-        return lines
+    lines = [(where, line) for where, line in read_lines(path) if line.strip()]
+    if kind == "jsonl" or (len(lines) > 1 and isinstance(_attempt(_parse, lines[0][1]), dict)):
+        return [(where, _attempt(_parse, line)) for where, line in lines]
     content = _attempt(_parse, read_utf8(path))
     if isinstance(content, BadRow):
         raise DataError(f"{path}: {content}.\nWrite a list of objects, or one object on each line.")
