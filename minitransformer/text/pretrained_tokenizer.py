@@ -179,8 +179,4 @@ class PretrainedTokenizer(Tokenizer):
     def from_json(cls, content: Mapping[str, Any], where: str) -> PretrainedTokenizer:
         """The tokenizer of `to_bytes`; a TokenizerError names the file, `where`."""
         about = content["pretrained"]
-        roles = about.get("roles") if isinstance(about, dict) else None
-        size = about.get("vocab_size") if isinstance(about, dict) else None
-        if not isinstance(roles, dict) or not all(isinstance(token, str) for token in roles.values()):
-            raise TokenizerError(f"{where} is damaged: it has no roles.\nImport the model again.")
-        return cls(backend_of(content.get("tokenizer"), where), roles, size)
+        return cls(backend_of(content["tokenizer"], where), about["roles"], about["vocab_size"])

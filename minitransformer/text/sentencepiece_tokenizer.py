@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from ..errors import UserError
 from .pretrained_tokenizer import PretrainedTokenizer
 from .tokenizer import TokenizerError
 
@@ -149,18 +148,9 @@ class SentencePieceTokenizer(PretrainedTokenizer):
     @classmethod
     def from_json(cls, content: Mapping[str, Any], where: str) -> SentencePieceTokenizer:
         about = content["sentencepiece"]
-        try:
-            models = {name: base64.b64decode(text, validate=True) for name, text in about["models"].items()}
-            return cls(
-                models["source"], about["roles"], about["vocab_size"], models.get("target"), about["vocab"],
-                about["added"], about["prefix"], about["has_end"], where, about.get("marks", ()),
-                about.get("legacy", False),
-            )  # fmt: skip
-        except UserError:
-            raise
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            problem = str(error).splitlines()[0]
-            raise TokenizerError(f"{where} is damaged: {problem}.\nImport the model again.") from None
+        models = {name: base64.b64decode(text) for name, text in about["models"].items()}
+        keys = ("roles", "vocab_size", "vocab", "added", "prefix", "has_end", "marks", "legacy")
+        return cls(**models, **{key: about[key] for key in keys}, where=where)
 
 
 def model_message(content: bytes) -> Any:

@@ -361,13 +361,6 @@ def test_a_size_that_is_not_the_models_is_refused(size, tmp_path):
         words(tmp_path, config={"vocab_size": size})
 
 
-@pytest.mark.parametrize("name", ["do_lower_case", "strip_accents", "tokenize_chinese_chars"])
-@pytest.mark.parametrize("value", ["yes", 1, {}])
-def test_a_setting_that_is_not_true_or_false_is_named(name, value, tmp_path):
-    with pytest.raises(UserError, match=name):
-        bert(tmp_path, **{name: value})
-
-
 def test_a_text_that_the_library_cannot_encode_is_named(tmp_path):
     ours = words(tmp_path, unknown="<none>")
     for encode in (ours.encode, ours.encode_with_special_tokens, ours.encode_with_offsets):

@@ -91,7 +91,7 @@ def test_each_word_has_a_tag_and_an_entity_is_a_noun_with_its_determiner(sentenc
 def test_an_answer_stands_in_its_context_and_belongs_to_its_question(sentences):
     examples = labels.make_questions(sentences["test"])
     assert len(examples) > 100
-    for question, context, answer in examples:
+    for question, context, answer, *_ in examples:
         assert question.endswith("?")
         assert answer in context
         assert context.count(".") == 3
@@ -374,7 +374,7 @@ def test_files_of_ones_own(tmp_path):
     path.write_text("One.\nTwo.\n\nThree.\n", encoding="utf-8")
     assert labels.read_documents(path) == [["One.", "Two."], ["Three."]]
     path.write_text("Who sang?\tPaul sang.\tPaul\n", encoding="utf-8")
-    assert labels.read_answered(path) == [("Who sang?", "Paul sang.", "Paul")]
+    assert labels.read_answered(path) == [labels.Question("Who sang?", "Paul sang.", "Paul")]
 
 
 # ---------------------------------------------------------------- scores
