@@ -124,23 +124,19 @@ Row = tuple[str, Any]  # its place ("mine.tsv, line 3"), and its cells or the Ba
 
 @dataclass
 class Table:
-    """Rows of cells; those with `labels` are read. `names` are those of a header or of fields, if any."""
+    """Rows of cells; those of `roles` are read. `names` are those of a header or of fields, if any."""
 
     path: Path
     how: FileFormat
-    labels: Sequence[str]  # the last word of each is a role
+    roles: Sequence[str]  # of the columns that are read, such as "text" and "label"
     kind: str
     rows: list[Row] = field(default_factory=list)
     names: list[str] | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
-    def roles(self) -> list[str]:
-        return [label.rpartition(" ")[2] for label in self.labels]
-
-    @property
     def form(self) -> str:
-        return "<TAB>".join(self.labels)
+        return "<TAB>".join(self.roles)
 
     @property
     def cells(self) -> list[list[Any]]:
@@ -187,10 +183,10 @@ def read_lines(path: str | Path) -> list[tuple[str, str]]:
     return [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1)]
 
 
-def read_table(path: str | Path, how: FileFormat, *labels: str) -> Table:
+def read_table(path: str | Path, how: FileFormat, *roles: str) -> Table:
     """The table of a file, which is TSV if its name does not tell."""
     kind = how.kind(path, "tsv")
-    table = Table(Path(path), how, labels, KINDS[kind])
+    table = Table(Path(path), how, roles, KINDS[kind])
     if kind == "csv":
         _read_csv(table)
     elif kind in ("json", "jsonl"):
@@ -359,9 +355,9 @@ def select(table: Table, optional: str = "") -> list[Row]:
             number = counted(len(cells), "column") if len(cells) > 1 else "no tab"
             raise BadRow(f"expected {expected}, found {number}: {_show(cells)}")
         values = [_join([cells[i] for i in found]) for found in columns]
-        for label, value in zip(table.labels, values, strict=True):
+        for role, value in zip(table.roles, values, strict=True):
             if not value:
-                raise BadRow(f"the {label} is missing or empty: {_show(cells)}")
+                raise BadRow(f"the {role} is missing or empty: {_show(cells)}")
         if table.names and table.names == [str(cell).strip() for cell in cells]:
             raise BadRow(f"repeats the header: {_show(cells)}")
         return [*values, *([cells[more[0]] if more else None] if optional else [])]
@@ -407,11 +403,11 @@ def ask(table: Table, problem: str) -> DataError:
         if isinstance(cells, list):
             shown = (f"{name}={str(cell)[:30]!r}" for name, cell in zip(names, cells, strict=False))
             lines.append(f"  {where.removeprefix(f'{table.path}, ')}: {' | '.join(shown)}"[:200])
-    these = f"which {'is' if len(table.labels) == 1 else 'are'} {' and '.join(table.labels)}"
+    these = f"which {'is' if len(table.roles) == 1 else 'are'} {' and '.join(table.roles)}"
     fix = f"Say {these}, such as --columns {_suggest(table)} (+ joins several)"
     if table.names is None or table.kind.endswith("header"):
         fix += ", and pass --header if the first row names the columns, or --no-header"
-    whole = "; --format plain reads whole lines" if len(table.labels) == 1 else ""
+    whole = "; --format plain reads whole lines" if len(table.roles) == 1 else ""
     return DataError("\n".join([*map(one_line, lines), f"{fix}{whole}."]))
 
 
@@ -438,10 +434,10 @@ def _find_columns(table: Table) -> list[list[int]]:
         return [_columns_of(table, name) for name in chosen]
     if table.names is not None:
         found = match_roles(table.names, table.roles)
-        for label, columns in zip(table.labels, found, strict=True):
+        for role, columns in zip(table.roles, found, strict=True):
             if len(columns) != 1:
                 names = ", ".join(table.names)[:200]
-                raise ask(table, f"does not say which column is the {label}; there are {names}")
+                raise ask(table, f"does not say which column is the {role}; there are {names}")
         return found
     if table.width > n and not table.how.is_plain:
         raise ask(table, f"has {table.width} columns, expected {table.form}")
@@ -530,9 +526,9 @@ def texts_of(cells: Sequence[Any]) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def read_rows(path: str | Path, how: FileFormat, *labels: str, make: Callable[..., Any]) -> Examples:
-    """`make(where, cells)` of each row of a file with these labels, the last words of which are roles."""
-    table = read_table(path, how, *labels)
+def read_rows(path: str | Path, how: FileFormat, *roles: str, make: Callable[..., Any]) -> Examples:
+    """`make(where, cells)` of each row of a file, with the cells of these columns."""
+    table = read_table(path, how, *roles)
     return convert(table, select(table), make)
 
 
@@ -567,7 +563,7 @@ def read_prefixed(path: str | Path, how: FileFormat = AUTO) -> Examples:
             raise BadRow(f"expected a prefix before the source, such as 'negate: ', found {source[:60]!r}")
         return source, target
 
-    return read_rows(path, how, "prefix: source", "target", make=pair)
+    return read_rows(path, how, "source", "target", make=pair)
 
 
 def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
@@ -587,13 +583,8 @@ def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
     return Examples(lines, [] if is_clear else [f"warning: {name}: {warning}"])
 
 
-def read_long_text(path: str | Path, how: FileFormat = AUTO) -> str:
-    """The text of a UTF-8 file of at least 100 characters."""
-    return read_noted_text(path, how)[0]
-
-
 def read_noted_text(path: str | Path, how: FileFormat = AUTO) -> tuple[str, list[str]]:
-    """`read_long_text`, and notes on how the file was read. Each text of a table is a line."""
+    """The text of a file of at least 100 characters, one line for each of a table; and how it was read."""
     found = read_texts(path, how)
     whole = read_utf8(path)
     text = whole if found == whole.removesuffix("\n").split("\n") else "".join(f"{x}\n" for x in found)

@@ -25,7 +25,7 @@ from minitransformer.data.batching import (
 )
 from minitransformer.data.datasets import multi30k, sha256_of, tinyshakespeare
 from minitransformer.data.labels import read_answered
-from minitransformer.data.rows import DataError, read_long_text, read_pairs
+from minitransformer.data.rows import DataError, read_noted_text, read_pairs
 from minitransformer.errors import UserError, counted
 from minitransformer.text.tokenizer import Tokenizer
 
@@ -93,7 +93,7 @@ def test_a_folder_is_no_file_of_pairs(tmp_path):
         read_pairs(tmp_path)
 
 
-@pytest.mark.parametrize("read", [read_pairs, read_long_text])
+@pytest.mark.parametrize("read", [read_pairs, read_noted_text])
 def test_data_that_would_never_end_is_refused(tmp_path, read):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "huge").touch()
@@ -106,7 +106,7 @@ def test_data_that_would_never_end_is_refused(tmp_path, read):
 def test_a_long_text_is_read_whole(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbf" + b"a line\r\n" * 20)
-    assert read_long_text(path) == "a line\n" * 20
+    assert read_noted_text(path)[0] == "a line\n" * 20
 
 
 def test_a_missing_file_is_named(tmp_path):
