@@ -34,12 +34,12 @@ class PixelRange(NamedTuple):
 
     integer_pixels: bool
     largest_pixel: float
-    smallest_pixel: float | None = None  # None if unknown
+    smallest_pixel: float = 0.0
 
     @property
     def has_negatives(self) -> bool:
-        """Whether some pixels are known to be negative."""
-        return self.smallest_pixel is not None and self.smallest_pixel < 0
+        """Whether some pixels are negative."""
+        return self.smallest_pixel < 0
 
     def divisor(self) -> float:
         """The divisor of integer pixels, if these are the training images."""
@@ -67,13 +67,12 @@ class PixelRange(NamedTuple):
 
     def sign_problem(self, trained: PixelRange) -> str:
         """How the signs of these pixels disagree with those of the training images; "" if they agree."""
-        low, trained_low = self.smallest_pixel, trained.smallest_pixel
-        if low is None or trained_low is None or self.has_negatives == trained.has_negatives:
+        if self.has_negatives == trained.has_negatives:
             return ""
         unit = 1 if self.integer_pixels else trained.divisor()
         return (
-            f"has pixels from {low:g} to {self.largest_pixel:g}, the model was trained on pixels from "
-            f"{trained_low / unit:g} to {trained.largest_pixel / unit:g}"
+            f"has pixels from {self.smallest_pixel:g} to {self.largest_pixel:g}, the model was trained on "
+            f"pixels from {trained.smallest_pixel / unit:g} to {trained.largest_pixel / unit:g}"
         )
 
 

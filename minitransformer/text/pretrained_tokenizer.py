@@ -56,26 +56,13 @@ class PretrainedTokenizer(Tokenizer):
         """Set the attributes that describe the vocabulary."""
         self.token_to_id = vocab
         self.id_to_token = {i: token for token, i in vocab.items()}
-        self.roles = self._checked(roles)
+        self.roles = {role: roles[role] for role in ROLES if role in roles}
         self._vocab_size = self._checked_size(vocab_size)
         self._unused = set(range(self._vocab_size)) - self.id_to_token.keys()
         self.id_to_token |= {i: f"<unused {i}>" for i in self._unused}
         ids = {role: self.token_to_id[token] for role, token in self.roles.items()}
         self.pad_id, self.unk_id, self.start_id, self.end_id = map(ids.get, ROLES[:4])
         self._special = special | set(ids.values())
-
-    def _checked(self, roles: Mapping[str, str]) -> dict[str, str]:
-        """The roles whose tokens are in the vocabulary; a TokenizerError for one that is not."""
-        for role, token in roles.items():
-            if role not in ROLES or token not in self.token_to_id:
-                problem = (
-                    "is not in the vocabulary" if role in ROLES else f"has the unknown role {role!r:.60}"
-                )
-                raise TokenizerError(
-                    f"the special token {token!r:.60} {problem}.\n"
-                    f"Download the tokenizer's files again, all from one model."
-                )
-        return {role: roles[role] for role in ROLES if role in roles}
 
     def _checked_size(self, size: int | None) -> int:
         """The model's number of tokens, which must include all ids of the tokenizer."""
