@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-import math
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -36,12 +34,12 @@ class PixelRange(NamedTuple):
 
     integer_pixels: bool
     largest_pixel: float
-    smallest_pixel: float | None = None  # None if unknown
+    smallest_pixel: float = 0.0
 
     @property
     def has_negatives(self) -> bool:
-        """Whether some pixels are known to be negative."""
-        return self.smallest_pixel is not None and self.smallest_pixel < 0
+        """Whether some pixels are negative."""
+        return self.smallest_pixel < 0
 
     def divisor(self) -> float:
         """The divisor of integer pixels, if these are the training images."""
@@ -69,13 +67,12 @@ class PixelRange(NamedTuple):
 
     def sign_problem(self, trained: PixelRange) -> str:
         """How the signs of these pixels disagree with those of the training images; "" if they agree."""
-        low, trained_low = self.smallest_pixel, trained.smallest_pixel
-        if low is None or trained_low is None or self.has_negatives == trained.has_negatives:
+        if self.has_negatives == trained.has_negatives:
             return ""
         unit = 1 if self.integer_pixels else trained.divisor()
         return (
-            f"has pixels from {low:g} to {self.largest_pixel:g}, the model was trained on pixels from "
-            f"{trained_low / unit:g} to {trained.largest_pixel / unit:g}"
+            f"has pixels from {self.smallest_pixel:g} to {self.largest_pixel:g}, the model was trained on "
+            f"pixels from {trained.smallest_pixel / unit:g} to {trained.largest_pixel / unit:g}"
         )
 
 
@@ -138,21 +135,24 @@ def load_images(path: str | Path) -> tuple[np.ndarray, Int[np.ndarray, " N"]]:
     mnist.npz, the training images."""
     where = str(path)
     content = read_bytes(path, LIMIT)
-    names = ("images", "labels")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if "x_train.npy" in archive.namelist():
-                names = ("x_train", "y_train")
-                said = (
-                    "x_train and y_train are read, x_test and y_test are not: save these as images and labels"
-                )
-                print(f"{where}: {said} of a file for --test-data", file=sys.stderr)
-            images, labels = (_read_array(partial(_member, archive, name), name) for name in names)
+            arrays = {each.filename.removesuffix(".npy"): each for each in archive.infolist()}
+            is_keras = "x_train" in arrays
+            names = ("x_train", "y_train") if is_keras else ("images", "labels")
+            if missing := [name for name in names if name not in arrays]:
+                raise ValueError(f"no array {missing[0]}, found {', '.join(arrays) or 'none'}")
+            if (size := sum(arrays[name].file_size for name in names)) > LIMIT:
+                raise ValueError(f"it has {size:,} bytes, the limit is {LIMIT:,}")
+            images, labels = (read_array(archive.read(arrays[name])) for name in names)
     except Exception as error:  # what zipfile, its decompressors and NumPy's parser raise is not documented
         raise DataError(
             f"{where} is not an .npz file with the arrays images and labels: {error!s:.200}.\n"
             f"Write it with numpy.savez(file, images=..., labels=...)."
         ) from None
+    if is_keras:
+        said = "x_train and y_train are read, x_test and y_test are not: save these as images and labels"
+        print(f"{where}: {said} of a file for --test-data", file=sys.stderr)
     if not images.ndim or not images.size:
         raise DataError(f"{where}: images have the shape {images.shape}.\nSave at least one image.")
     integers = labels.shape == images.shape[:1] and labels.dtype.kind in "ui"
@@ -184,7 +184,7 @@ def read_image(
 
     def load() -> np.ndarray:
         if kind is None:
-            return read_array(content, "the image")
+            return read_array(content)
         return picture_array(open_image(content, kind, where), channels)
 
     image = decoded(where, load)
@@ -252,9 +252,9 @@ def picture_array(image: Any, channels: int) -> np.ndarray:
     return np.asarray(image.convert("L" if is_grey else "RGBA" if channels == 4 else "RGB"))
 
 
-def read_array(content: bytes, name: str) -> np.ndarray:
+def read_array(content: bytes) -> np.ndarray:
     """The array of an .npy file."""
-    return _read_array(lambda: io.BytesIO(content), name)
+    return np.load(io.BytesIO(content), allow_pickle=False)
 
 
 def check_range(where: str, found: PixelRange, trained: PixelRange, is_refused: bool) -> None:
@@ -291,29 +291,6 @@ def _pixels(
     if found.integer_pixels:
         pixels /= (trained or found).divisor()
     return pixels, found
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    """An open array of an .npz file. A ValueError if it is missing."""
-    if f"{name}.npy" not in (names := archive.namelist()):
-        found = ", ".join(each.removesuffix(".npy") for each in names)
-        raise ValueError(f"no array {name}, found {found or 'none'}")
-    return archive.open(f"{name}.npy")
-
-
-def _read_array(open_file: Callable[[], IO[bytes]], name: str) -> np.ndarray:
-    """The array of an .npy file. A ValueError if its header declares more than LIMIT bytes."""
-    with open_file() as opened:
-        file = io.BytesIO(opened.read(2**16))  # a header may declare any length
-        version = np.lib.format.read_magic(file)
-        read_header = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, _, dtype = read_header(file)
-        if (size := math.prod(shape) * max(dtype.itemsize, 4)) > LIMIT:  # as float32
-            raise ValueError(f"{name} has {size:,} bytes as floats, the limit is {LIMIT:,}")
-    with open_file() as opened:
-        return np.lib.format.read_array(opened, allow_pickle=False)
 
 
 def warp_images(

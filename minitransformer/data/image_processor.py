@@ -49,7 +49,7 @@ class ImageProcessor(Config):
 
         def load() -> Any:
             if kind is None:
-                return _opened(read_array(content, "the image"))
+                return _opened(read_array(content))
             return open_image(content, kind, where).convert("RGB")
 
         return self.prepare(decoded(where, load))

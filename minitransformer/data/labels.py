@@ -26,11 +26,12 @@ from .rows import (
     FileFormat,
     convert,
     normal_name,
-    read_fields,
+    read_rows,
     read_table,
     read_texts,
     read_words,
     select,
+    texts_of,
 )
 from .splits import Splits
 
@@ -51,34 +52,19 @@ class TaggedSentence(NamedTuple):
     tags: tuple[str, ...]
 
 
-class AnsweredQuestion(NamedTuple):
+class Question(NamedTuple):
     """A question, a text that answers it, and the answer, which occurs somewhere in the text."""
 
     question: str
     context: str
-    answer: str
+    answer: str  # which is learned
+    start: int | None = None  # of the answer in the context, in characters, if it is known
+    others: tuple[str, ...] = ()  # which are right too
 
-
-class LocatedAnswer(NamedTuple):
-    """A question whose answer starts at a known place in the text, counted in characters from 0."""
-
-    question: str
-    context: str
-    answer: str
-    start: int
-
-
-class SeveralAnswers(NamedTuple):
-    """A question with several right answers. The first is learned; `start` is its place, if that is known."""
-
-    question: str
-    context: str
-    answer: str
-    start: int | None
-    others: tuple[str, ...]
-
-
-Question = AnsweredQuestion | LocatedAnswer | SeveralAnswers
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """All answers that are right."""
+        return (self.answer, *self.others)
 
 
 # ---------------------------------------------------------------- classes
@@ -115,7 +101,7 @@ def tag_sentences(sentences: Iterable[Sentence]) -> list[TaggedSentence]:
 # ---------------------------------------------------------------- questions
 
 
-def make_questions(sentences: Sequence[Sentence], rounds: int = 1, others: int = 2) -> list[AnsweredQuestion]:
+def make_questions(sentences: Sequence[Sentence], rounds: int = 1, others: int = 2) -> list[Question]:
     """Questions about statements, each among `others` statements of the same split; `rounds` for each."""
     statements = [pair for pair in sentences if pair.asked is not None]
     draw = generator(0, ANSWERS, len(statements))
@@ -135,7 +121,7 @@ def make_questions(sentences: Sequence[Sentence], rounds: int = 1, others: int =
         context = " ".join(texts)
         place = _place(context, texts, _with_stop(pair[0]), answer)
         if context.lower().find(answer.lower()) == place:
-            examples.append(AnsweredQuestion(question, context, context[place : place + len(answer)]))
+            examples.append(Question(question, context, context[place : place + len(answer)]))
     return examples
 
 
@@ -179,11 +165,10 @@ def unknown_labels(found: Iterable[str], known: Collection[str]) -> str:
 
 def read_labelled(path: str | Path, how: FileFormat = AUTO) -> Examples:
     """The examples of a file with text<TAB>label on each line, or of another format (see `rows`)."""
-    rows = read_fields(path, "text", "label", how=how)
-    examples = Examples((LabelledText(text, label) for _, (text, label) in rows), rows.notes)
-    labels, texts = ({example[i] for example in examples} for i in (1, 0))
+    examples = read_rows(path, how, "text", "label", make=lambda _, cells: LabelledText(*texts_of(cells)))
     if how.is_plain:
         return examples
+    labels, texts = ({example[i] for example in examples} for i in (1, 0))
     if not how.chosen and len(examples) >= 10 and len(labels) > len(examples) // 2:
         order = "2,1" if len(texts) < len(labels) else "1,2"
         raise DataError(
@@ -269,30 +254,24 @@ def _answered_row(question: Any, context: Any, answer: Any, start: Any) -> Quest
     others = [each.get("text") if isinstance(each, dict) else each for each in others]
     if wrong := [text for text in (question, context, answer, *others) if not isinstance(text, str)]:
         raise BadRow(f"expected texts, found {wrong[0]!r:.60}")
-    fields = (question.strip(), context.strip(), answer.strip())
-    different = tuple(each for each in dict.fromkeys(map(str.strip, others)) if each not in ("", fields[-1]))
-    example: Question = SeveralAnswers(*fields, None, different) if different else AnsweredQuestion(*fields)
+    place = None
     if start not in (None, "", []):
         if not str(start).isdecimal():
             raise BadRow(f"the answer starts at {start!r:.20}, which is not a number")
         place = int(start) - (len(context) - len(context.lstrip())) + len(answer) - len(answer.lstrip())
-        example = SeveralAnswers(*fields, place, different) if different else LocatedAnswer(*fields, place)
+    question, context, answer, *others = map(str.strip, (question, context, answer, *others))
+    different = tuple(each for each in dict.fromkeys(others) if each not in ("", answer))
+    example = Question(question, context, answer, place, different)
     if problem := answer_problem(example):
         raise BadRow(problem)
     return example
-
-
-def right_answers(example: Question) -> tuple[str, ...]:
-    """All answers that are right."""
-    return (example.answer, *(example.others if isinstance(example, SeveralAnswers) else ()))
 
 
 def answer_problem(example: Question) -> str:
     """Why an answer cannot be learned: it does not occur in its context, or not where the data says."""
     if not example.answer.strip():
         return "the answer is empty"
-    start = getattr(example, "start", None)
-    at = "" if start is None else f" at {start}"
+    at = "" if example.start is None else f" at {example.start}"
     missing = f"the answer {example.answer[:60]!r} does not occur in its context{at}"
     return "" if answer_places(example) else missing
 
@@ -300,8 +279,7 @@ def answer_problem(example: Question) -> str:
 def answer_places(example: Question) -> list[tuple[int, int]]:
     """Where an answer may start and end in its context: at its `start`, if the data has one; else wherever it
     occurs, and if it does not, wherever it occurs with other capitals, spaces or accents."""
-    context, answer = example.context, example.answer
-    start = getattr(example, "start", None)
+    _, context, answer, start, _ = example
     exact = [(m.start(), m.start() + len(answer)) for m in re.finditer(f"(?={re.escape(answer)})", context)]
     exact = [place for place in exact if start in (None, place[0])]
     if exact:

@@ -36,20 +36,17 @@ FORMATS = ("auto", *KINDS)
 
 # The names of columns that have a role. "answers.text" is `text` in the object `answers`.
 ALIASES = {
-    "text": """sentence content review review_text tweet tweet_text comment comment_text message sms body
-        document article headline title phrase utterance question query description name names line input""",
-    "label": """labels class category class_index class_label classification sentiment polarity emotion intent
-        target topic rating stars star_rating score y gold gold_label tag output spam coarse_label fine_label
-        label_coarse label_fine label_text label_name airline_sentiment toxic""",
-    "source": """src source_text src_text input input_text inputs prompt instruction question query article
-        document text dialogue dialog conversation context sentence1 sentence_1 text1 text_1 question1 premise
-        anchor original""",
-    "target": """tgt trg target_text tgt_text trg_text output output_text outputs completion response summary
-        highlights abstract answer reply reference sentence2 sentence_2 text2 text_2 question2 hypothesis
-        positive translation paraphrase corrected""",
-    "question": "query question_text q",
-    "context": "passage paragraph document text article story",
-    "answer": "answers answers.text answer_text answer.text short_answer",
+    "text": """sentence content review review_text tweet comment message body document article headline title
+        phrase question query description name names line input""",
+    "label": """labels class category class_index sentiment polarity emotion intent target topic rating stars
+        score gold gold_label tag output""",
+    "source": """src source_text input input_text prompt instruction question query article document text
+        dialogue dialog conversation context sentence1 text1 question1 premise anchor original""",
+    "target": """tgt trg target_text output output_text completion response summary highlights abstract answer
+        reply reference sentence2 text2 question2 hypothesis positive translation paraphrase corrected""",
+    "question": "query question_text",
+    "context": "passage paragraph document text article",
+    "answer": "answers answers.text answer_text answer.text",
     "start": "answer_start answers.answer_start answer.answer_start",
     "word": "words token tokens form",
     "tag": "tags ner_tags ner labels pos_tags upos pos",
@@ -127,23 +124,19 @@ Row = tuple[str, Any]  # its place ("mine.tsv, line 3"), and its cells or the Ba
 
 @dataclass
 class Table:
-    """Rows of cells; those with `labels` are read. `names` are those of a header or of fields, if any."""
+    """Rows of cells; those of `roles` are read. `names` are those of a header or of fields, if any."""
 
     path: Path
     how: FileFormat
-    labels: Sequence[str]  # the last word of each is a role
+    roles: Sequence[str]  # of the columns that are read, such as "text" and "label"
     kind: str
-    rows: list[Row]
+    rows: list[Row] = field(default_factory=list)
     names: list[str] | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
-    def roles(self) -> list[str]:
-        return [label.rpartition(" ")[2] for label in self.labels]
-
-    @property
     def form(self) -> str:
-        return "<TAB>".join(self.labels)
+        return "<TAB>".join(self.roles)
 
     @property
     def cells(self) -> list[list[Any]]:
@@ -152,9 +145,17 @@ class Table:
 
     @property
     def width(self) -> int:
-        """The number of columns: of the header, or of most rows."""
-        widths = Counter(map(len, self.cells))
-        return len(self.names) if self.names else widths.most_common(1)[0][0] if widths else 0
+        """The number of columns: of the header, or of most rows, but at least one for each role."""
+        least = len(self.roles)
+        widths = Counter(len(_without_empty_end(cells, least)) for cells in self.cells)
+        return len(self.names) if self.names else max([least, *(n for n, _ in widths.most_common(1))])
+
+
+def _without_empty_end(cells: list[Any], least: int) -> list[Any]:
+    """The cells, without empty ones after the first `least`."""
+    while len(cells) > least and not str(cells[-1]).strip():
+        cells = cells[:-1]
+    return cells
 
 
 # ---------------------------------------------------------------- from bytes to rows
@@ -182,18 +183,17 @@ def read_lines(path: str | Path) -> list[tuple[str, str]]:
     return [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1)]
 
 
-def read_table(path: str | Path, how: FileFormat, *labels: str) -> Table:
+def read_table(path: str | Path, how: FileFormat, *roles: str) -> Table:
     """The table of a file, which is TSV if its name does not tell."""
     kind = how.kind(path, "tsv")
-    table = Table(Path(path), how, labels, KINDS[kind], [])
+    table = Table(Path(path), how, roles, KINDS[kind])
     if kind == "csv":
         _read_csv(table)
     elif kind in ("json", "jsonl"):
-        rows = _objects(path, kind)
-        table.names = list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row))
-        for where, row in rows:
-            cells = [row.get(name, "") for name in table.names] if isinstance(row, dict) else row
-            table.rows.append((where, cells))
+        found = [(where, _attempt(_flatten, each)) for where, each in _objects(path, kind)]
+        table.names = list(dict.fromkeys(name for _, row in found if isinstance(row, dict) for name in row))
+        cells_of = lambda row: [row.get(name, "") for name in table.names or ()]
+        table.rows = [(where, cells_of(row) if isinstance(row, dict) else row) for where, row in found]
     elif kind in LABEL_FIRST:
         pattern, table.names = LABEL_FIRST[kind]
         for where, line in read_lines(path):
@@ -202,8 +202,6 @@ def read_table(path: str | Path, how: FileFormat, *labels: str) -> Table:
             table.rows += [(where, cells)] if line.strip() else []
     elif kind in ("plain", "tsv"):
         table.rows = [(where, line.split("\t")) for where, line in read_lines(path) if line.strip()]
-        while table.rows and all(len(cells) > 2 and not cells[-1].strip() for cells in table.cells):
-            table.rows = [(where, cells[:-1]) for where, cells in table.rows]  # tabs after all rows
         if how.format == "auto":
             _check_quotes(table)
     else:
@@ -220,12 +218,11 @@ def format_error(table: Table) -> DataError:
 
 
 def _check_quotes(table: Table) -> None:
-    """Raise a DataError for a TSV file whose cells are quoted as in CSV."""
+    """Raise a DataError for TSV with quotes in all rows, or with doubled quotes in a cell."""
     is_quoted = lambda cell: len(cell) > 1 and cell[0] == cell[-1] == '"'
-    columns = zip(*table.cells, strict=False)
-    whole = len(table.rows) > 1 and any(all(map(is_quoted, column)) for column in columns)
+    all_rows = len(table.rows) > 1 and all(any(map(is_quoted, cells)) for cells in table.cells)
     for where, cells in table.rows:
-        if whole or any(re.fullmatch('"(.*"")+.*"', cell) for cell in cells):
+        if all_rows or any(re.fullmatch('"(.*"")+.*"', cell) for cell in cells):
             raise DataError(
                 f"{where} has a cell in quotes as in CSV: {_show(cells)}.\n"
                 f"Pass --format csv if quotes enclose cells, or --format tsv if they are part of the text."
@@ -257,36 +254,30 @@ def _read_csv(table: Table) -> None:
 def _objects(path: str | Path, kind: str) -> list[Row]:
     """The objects of JSON lines, of a JSON list, or of the list `data` of a JSON object."""
     lines = [(where, line) for where, line in read_lines(path) if line.strip()]
-    if kind == "jsonl":
-        return [(where, _attempt(lambda text: _flatten(_parse(text)), line)) for where, line in lines]
+    if kind == "jsonl" or (len(lines) > 1 and isinstance(_attempt(_parse, lines[0][1]), dict)):
+        return [(where, _attempt(_parse, line)) for where, line in lines]
     content = _attempt(_parse, read_utf8(path))
     if isinstance(content, BadRow):
-        if len(lines) > 1 and isinstance(_attempt(_parse, lines[0][1]), dict):
-            return _objects(path, "jsonl")
         raise DataError(f"{path}: {content}.\nWrite a list of objects, or one object on each line.")
     content = content["data"] if isinstance(content, dict) and "data" in content else content
     content = content if isinstance(content, list) else [content]
     rows = [(f"{path}, object {number}", each) for number, each in enumerate(content, 1)]
-    if any(isinstance(each, dict) and "paragraphs" in each for each in content):
-        rows = [(where, question) for where, article in rows for question in _squad(article, where)]
-    return [(where, _attempt(_flatten, each)) for where, each in rows]
-
-
-def _squad(article: Any, where: str) -> list[Any]:
-    """The questions of an article of SQuAD's nested JSON (Rajpurkar et al. 2016), each with its context."""
-    try:
-        paragraphs = [(each["context"], each["qas"]) for each in article["paragraphs"]]
-        return [{"context": context, **question} for context, asked in paragraphs for question in asked]
+    if not any(isinstance(each, dict) and "paragraphs" in each for each in content):
+        return rows
+    try:  # SQuAD (Rajpurkar et al. 2016)
+        rows = [(where, each) for where, article in rows for each in article["paragraphs"]]
+        return [(where, {"context": x["context"], **each}) for where, x in rows for each in x["qas"]]
     except (KeyError, TypeError):
         raise DataError(
-            f"{where}: not in SQuAD's form: {json.dumps(article)[:60]}.\n"
+            f"{path} is not in SQuAD's form.\n"
             'Write {"paragraphs": [{"context": "...", "qas": [{"question": "...", "answers": [...]}]}]}.'
         ) from None
 
 
 def _attempt(read: Callable[[Any], Any], value: Any) -> Any:
+    """What `read` makes of a value, or the BadRow that it raises; a BadRow stays one."""
     try:
-        return read(value)
+        return value if isinstance(value, BadRow) else read(value)
     except BadRow as problem:
         return problem
 
@@ -339,8 +330,8 @@ def match_roles(names: Sequence[str], roles: Sequence[str]) -> list[list[int]]:
         exact = [i for i in free if normal[i] == role]
         found.append(exact or [i for i in free if normal[i] in ROLES.get(role, ())])
     if list(roles) == ["source", "target"] and found == [[], []]:
-        is_language = lambda name: name.removeprefix("translation.").split("_")[0] in LANGUAGES
-        both = [i for i, name in enumerate(normal) if is_language(name) and name not in IDS]
+        languages = [name.removeprefix("translation.").split("_")[0] in LANGUAGES for name in normal]
+        both = [i for i, name in enumerate(normal) if languages[i] and name not in IDS]
         return [[i] for i in both] if len(both) == 2 else found
     return found
 
@@ -348,37 +339,30 @@ def match_roles(names: Sequence[str], roles: Sequence[str]) -> list[list[int]]:
 def select(table: Table, optional: str = "") -> list[Row]:
     """The rows with the cells of the roles, in order, and of an `optional` role (or None) at the end.
 
-    A note in the table says which columns are read.
+    Notes in the table say which columns are read, and show a first row that may be a header.
     """
     if not table.cells:
         return table.rows
     columns = _find_columns(table)
     more = match_roles(table.names or (), [optional])[0][:1] if optional else []
-    is_chosen = bool(table.names or table.how.chosen)
-    width = table.width if is_chosen else len(table.roles)
-    if is_chosen:
-        table.notes.append(
-            _describe(table, dict(zip([*table.roles, optional], [*columns, more], strict=True)))
-        )
+    width = len(table.roles) if table.how.is_plain else table.width
+    _describe(table, dict(zip([*table.roles, optional], [*columns, more], strict=True)))
 
-    def chosen(cells: list[Any]) -> list[Any]:
-        while len(cells) > width and not cells[-1].strip():
-            cells.pop()
-        if len(cells) != width and is_chosen:
-            raise BadRow(f"expected {counted(width, 'column')}, found {len(cells)}: {_show(cells)}")
+    def choose(cells: list[Any]) -> list[Any]:
+        cells = _without_empty_end(cells, width)
         if len(cells) != width:
-            tabs = counted(len(cells) - 1, "tab") if len(cells) > 1 else "no tab"
-            raise BadRow(f"expected {table.form}, found {tabs}: {_show(cells)}")
+            expected = counted(width, "column") if table.names or table.how.chosen else table.form
+            number = counted(len(cells), "column") if len(cells) > 1 else "no tab"
+            raise BadRow(f"expected {expected}, found {number}: {_show(cells)}")
         values = [_join([cells[i] for i in found]) for found in columns]
-        if not all(values):
-            label = table.labels[[bool(value) for value in values].index(False)]
-            problem = f"expected {table.form}, found an empty side"
-            raise BadRow(f"{f'the {label} is missing or empty' if table.names else problem}: {_show(cells)}")
+        for role, value in zip(table.roles, values, strict=True):
+            if not value:
+                raise BadRow(f"the {role} is missing or empty: {_show(cells)}")
         if table.names and table.names == [str(cell).strip() for cell in cells]:
             raise BadRow(f"repeats the header: {_show(cells)}")
         return [*values, *([cells[more[0]] if more else None] if optional else [])]
 
-    return [(where, _attempt(chosen, x) if isinstance(x, list) else x) for where, x in table.rows]
+    return [(where, _attempt(choose, cells)) for where, cells in table.rows]
 
 
 def _join(cells: Sequence[Any]) -> Any:
@@ -394,15 +378,21 @@ def _show(cells: Sequence[Any]) -> str:
     return repr(" | ".join(str(cell).strip() for cell in cells)[:80])
 
 
-def _describe(table: Table, read: dict[str, list[int]]) -> str:
-    """A note of the columns that are read, and of those that are not."""
+def _describe(table: Table, read: dict[str, list[int]]) -> None:
+    """Add notes of the columns that are read and not read, and of a first row that may be a header."""
     shown = [name or f"column {i}" for i, name in enumerate(table.names or [""] * table.width, 1)]
     named = {role: "+".join(shown[i] for i in found) for role, found in read.items() if found}
-    listed = ", ".join(x if normal_name(name) == x else f"{name} as {x}" for x, name in named.items())
-    used = [i for found in read.values() for i in found]
-    ignored = [name for i, name in enumerate(shown) if i not in used and table.names]
-    rest = f"; not read: {', '.join(ignored[:10])}{', ...' if ignored[10:] else ''}" if ignored else ""
-    return one_line(f"{table.path.name}: {table.kind}: {listed}{rest}")
+    if table.names or table.how.chosen:
+        listed = ", ".join(x if normal_name(name) == x else f"{name} as {x}" for x, name in named.items())
+        used = [i for found in read.values() for i in found]
+        ignored = [name for i, name in enumerate(shown) if i not in used and table.names]
+        rest = f"; not read: {', '.join(ignored[:10])}{', ...' if ignored[10:] else ''}" if ignored else ""
+        table.notes.append(one_line(f"{table.path.name}: {table.kind}: {listed}{rest}"))
+    if table.names is None and table.how.header is None and not table.how.is_plain:
+        first = dict(enumerate(table.cells[0]))
+        cells = (f"{role} {' '.join(first.get(i, '') for i in read[role])!r:.50}" for role in named)
+        row = f"{table.path.name}: the first row has {', '.join(cells)}"
+        table.notes.append(f"{row}; if it is a header, pass --header")
 
 
 def ask(table: Table, problem: str) -> DataError:
@@ -413,21 +403,20 @@ def ask(table: Table, problem: str) -> DataError:
         if isinstance(cells, list):
             shown = (f"{name}={str(cell)[:30]!r}" for name, cell in zip(names, cells, strict=False))
             lines.append(f"  {where.removeprefix(f'{table.path}, ')}: {' | '.join(shown)}"[:200])
-    these = f"which {'is' if len(table.labels) == 1 else 'are'} {' and '.join(table.labels)}"
+    these = f"which {'is' if len(table.roles) == 1 else 'are'} {' and '.join(table.roles)}"
     fix = f"Say {these}, such as --columns {_suggest(table)} (+ joins several)"
     if table.names is None or table.kind.endswith("header"):
         fix += ", and pass --header if the first row names the columns, or --no-header"
-    whole = "; --format plain reads whole lines" if len(table.labels) == 1 else ""
+    whole = "; --format plain reads whole lines" if len(table.roles) == 1 else ""
     return DataError("\n".join([*map(one_line, lines), f"{fix}{whole}."]))
 
 
 def _suggest(table: Table) -> str:
     """An example of --columns: those that match, or the next of the others."""
     if table.names is None:
-        n = len(table.roles)
-        is_index = table.width > n and all(cells[0].strip().isdecimal() for cells in table.cells)
-        numbers = [i + 1 + is_index for i in range(n)]
-        return ",".join(map(str, [*numbers[:-1], table.width] if table.roles[-1] == "tag" else numbers))
+        first = 1 + (table.width > len(table.roles) and all(x[0].strip().isdecimal() for x in table.cells))
+        last = table.width if table.roles[-1] == "tag" else first + len(table.roles) - 1
+        return ",".join(map(str, [*range(first, first + len(table.roles) - 1), last]))
     found = match_roles(table.names, table.roles)
     rest = (x for i, x in enumerate(table.names) if [i] not in found and normal_name(x) not in IDS)
     chosen = ["+".join(table.names[i] for i in x) or next(rest, "NAME") for x in found]
@@ -445,10 +434,10 @@ def _find_columns(table: Table) -> list[list[int]]:
         return [_columns_of(table, name) for name in chosen]
     if table.names is not None:
         found = match_roles(table.names, table.roles)
-        for label, columns in zip(table.labels, found, strict=True):
+        for role, columns in zip(table.roles, found, strict=True):
             if len(columns) != 1:
                 names = ", ".join(table.names)[:200]
-                raise ask(table, f"does not say which column is the {label}; there are {names}")
+                raise ask(table, f"does not say which column is the {role}; there are {names}")
         return found
     if table.width > n and not table.how.is_plain:
         raise ask(table, f"has {table.width} columns, expected {table.form}")
@@ -470,27 +459,22 @@ def _take_header(table: Table) -> None:
     by_name = bool(how.chosen) and not all(re.fullmatch(r"[\d+]+", name) for name in how.chosen)
     is_short = all(len(cell.split()) <= 3 for cell in first)
     if how.header or by_name or (is_short and all(match_roles(first, table.roles))):
-        table.names = list(map(str.strip, first))
-        while len(table.names) > 1 and table.names[-1] == "":
-            table.names.pop()
+        table.names = list(map(str.strip, _without_empty_end(first, 1)))
         table.rows = table.rows[1:]
         table.kind += " with a header"
         return
+    reasons = ["most CSV files do"] if table.kind.startswith("CSV") else []
     common = {*IDS, *JUDGEMENTS, *(name for role in table.roles for name in ROLES.get(role, ()))} - {""}
     for cell in first if others and is_short else []:
-        if normal_name(cell) in common:
-            raise ask(table, f"may start with a header, because {cell!r} is a common name of a column")
-    if all(map(str.isdecimal, first)) and others and not any(map(str.isdecimal, others[0])):
-        raise ask(table, "may start with a header, because only its first row has numbers")
+        reasons += [f"{cell!r} is a common name of a column"] if normal_name(cell) in common else []
     place = how.chosen[-1] if how.chosen else str(len(table.roles))
     if table.roles[-1] == "label" and len(others) > 3 and place.isdecimal():
         label, *rest = [cells[int(place) - 1] for cells in table.cells if int(place) <= len(cells)] or [""]
         counts = Counter(rest)
         if label not in counts and min(counts.values(), default=0) > 1:
-            labels = ", ".join(sorted(counts)[:10])
-            raise ask(table, f"may start with a header, because the labels are {labels}, and {label!r} once")
-    if table.kind.startswith("CSV"):
-        raise ask(table, "may start with a header, because most CSV files do")
+            reasons.append(f"the labels are {', '.join(sorted(counts)[:10])}, and {label!r} once")
+    if reasons:
+        raise ask(table, f"may start with a header, because {reasons[-1]}")
 
 
 def _columns_of(table: Table, name: str) -> list[int]:
@@ -513,9 +497,9 @@ def _columns_of(table: Table, name: str) -> list[int]:
 def convert(table: Table, rows: Iterable[Row], make: Callable[..., Any]) -> Examples:
     """`make(where, cells)` of each row, and the table's notes. All rows that cannot be used are one error, or
     are left out with --skip-bad-rows; and it is an error if there are no others."""
-    found, bad = Examples(), []
+    found, bad = Examples(notes=table.notes), []
     for where, cells in rows:
-        made = cells if isinstance(cells, BadRow) else _attempt(partial(make, where), cells)
+        made = _attempt(partial(make, where), cells)
         if isinstance(made, BadRow):
             bad.append(f"{where}: {made}")
         else:
@@ -528,7 +512,6 @@ def convert(table: Table, rows: Iterable[Row], make: Callable[..., Any]) -> Exam
         raise DataError("\n".join([first, *shown, "Fix them, or leave them out with --skip-bad-rows."]))
     if not found:
         raise DataError(f"{table.path} has no examples.\nWrite {table.form} on each line.")
-    found.notes = table.notes
     if bad:
         verb = "is" if len(bad) == 1 else "are"
         left_out = f"{counted(len(bad), 'row')} {verb} left out"
@@ -543,15 +526,10 @@ def texts_of(cells: Sequence[Any]) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def read_rows(path: str | Path, how: FileFormat, *labels: str, make: Callable[..., Any]) -> Examples:
-    """`make(where, cells)` of each row of a file with these labels, the last words of which are roles."""
-    table = read_table(path, how, *labels)
+def read_rows(path: str | Path, how: FileFormat, *roles: str, make: Callable[..., Any]) -> Examples:
+    """`make(where, cells)` of each row of a file, with the cells of these columns."""
+    table = read_table(path, how, *roles)
     return convert(table, select(table), make)
-
-
-def read_fields(path: str | Path, *names: str, how: FileFormat = AUTO) -> Examples:
-    """The place of each row of a file, and its cells with these names."""
-    return read_rows(path, how, *names, make=lambda where, cells: (where, texts_of(cells)))
 
 
 def read_pairs(path: str | Path, how: FileFormat = AUTO, same_meaning: bool = False) -> Examples:
@@ -585,7 +563,7 @@ def read_prefixed(path: str | Path, how: FileFormat = AUTO) -> Examples:
             raise BadRow(f"expected a prefix before the source, such as 'negate: ', found {source[:60]!r}")
         return source, target
 
-    return read_rows(path, how, "prefix: source", "target", make=pair)
+    return read_rows(path, how, "source", "target", make=pair)
 
 
 def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
@@ -593,27 +571,20 @@ def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
     if how.kind(path, "tsv" if how.chosen else "plain") != "plain":
         return read_rows(path, how, "text", make=lambda _, cells: (texts_of(cells), cells[0])[1])
     lines = [line for _, line in read_lines(path)]
-    tabs = {line.count("\t") for line in lines if line.strip()}
-    if how.header and lines:
-        return Examples(lines[1:], [f"{Path(path).name}: without its header, {lines[0].strip()[:60]}"])
-    if how.is_plain or not lines:
-        return Examples(lines)
+    name = Path(path).name
+    if how.header:
+        return Examples(lines[1:], [f"{name}: without its header, {lines[0].strip()[:60]}"])
+    warning, tabs = "", {line.count("\t") for line in lines if line.strip()}
     if how.header is None and normal_name(lines[0]) in ROLES["text"]:
-        note = f"warning: {Path(path).name}: its first line, {lines[0]!r:.60}, is read as text"
-        return Examples(lines, [f"{note}; if it is a header, pass --header"])
-    if len(tabs) != 1 or tabs == {0}:
-        return Examples(lines)
-    note = f"warning: {Path(path).name}: every line has {counted(min(tabs), 'tab')}, read as text"
-    return Examples(lines, [f"{note}; if these are columns, --columns 1 reads the first"])
-
-
-def read_long_text(path: str | Path, how: FileFormat = AUTO) -> str:
-    """The text of a UTF-8 file of at least 100 characters."""
-    return read_noted_text(path, how)[0]
+        warning = f"its first line, {lines[0]!r:.60}, is read as text; if it is a header, pass --header"
+    elif len(tabs) == 1 and tabs != {0}:
+        warning = "its tabs are read as text; if these are columns, --columns 1 reads the first"
+    is_clear = how.is_plain or not warning
+    return Examples(lines, [] if is_clear else [f"warning: {name}: {warning}"])
 
 
 def read_noted_text(path: str | Path, how: FileFormat = AUTO) -> tuple[str, list[str]]:
-    """`read_long_text`, and notes on how the file was read. Each text of a table is a line."""
+    """The text of a file of at least 100 characters, one line for each of a table; and how it was read."""
     found = read_texts(path, how)
     whole = read_utf8(path)
     text = whole if found == whole.removesuffix("\n").split("\n") else "".join(f"{x}\n" for x in found)
@@ -633,17 +604,17 @@ def history(turns: Sequence[tuple[str, str]]) -> str:
 
 def _read_dialogues(table: Table, name: str, column: int) -> Examples:
     """Each reply as a target, with all turns before it as its source."""
-    system = without = 0
+    counts: Counter[str] = Counter()
 
     def pairs(_: str, cells: list[Any]) -> list[tuple[str, str]]:
-        nonlocal system, without
         turns = cells[column] or []
         if not isinstance(turns, list):
             raise BadRow(f"expected a list of turns in {name}, found {turns!r:.60}")
         said = list(map(_turn, turns))
         first = next((i for i, (speaker, _) in enumerate(said) if speaker != "system"), len(said))
         exchanges = _exchanges([(x or ("user", "bot")[i % 2], y) for i, (x, y) in enumerate(said[first:])])
-        system, without = system + first, without + (not exchanges)
+        counts["messages of the system that are not read"] += first
+        counts["objects without a reply, which are left out"] += not exchanges
         return [(history([*exchanges[:n], (x, "")]), reply) for n, (x, reply) in enumerate(exchanges)]
 
     found = convert(table, table.rows, pairs)
@@ -654,9 +625,8 @@ def _read_dialogues(table: Table, name: str, column: int) -> Examples:
         f"{file}: {table.kind}: each reply in {name}, with the turns before it",
         f"warning: {file}: replies of one dialogue can be in several splits; --validation-data and "
         f"--test-data keep them apart",
+        *(f"warning: {file}: {what}: {count:,}" for what, count in counts.items() if count),
     ]
-    notes += [f"warning: {file}: messages of the system that are not read: {system:,}"] * (system > 0)
-    notes += [f"warning: {file}: objects without a reply, which are left out: {without:,}"] * (without > 0)
     return Examples([pair for each in found for pair in each], found.notes + notes)
 
 
@@ -687,17 +657,17 @@ def _exchanges(turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def read_words(path: str | Path, how: FileFormat) -> Examples:
     """The sentences of a file: lists of (place, word, tag)."""
-    kind = how.kind(path, "tsv")
+    kind = how.kind(path, "conll").replace("tsv", "conll")
     if kind in ("json", "jsonl"):
         return read_rows(path, how, "word", "tag", make=_pair_lists)
-    table = Table(Path(path), how, ["word", "tag"], KINDS["conll" if kind == "tsv" else kind], [])
-    if kind not in ("plain", "tsv", "conll", "conllu"):
+    table = Table(Path(path), how, ["word", "tag"], KINDS[kind])
+    if kind not in ("plain", "conll", "conllu"):
         raise format_error(table)
-    _read_word_lines(table, "conll" if kind == "tsv" else kind)
+    sentence_of = _read_word_lines(table, kind)
     if kind == "conllu":
         table.names = CONLLU
         table.how = how if how.chosen else replace(how, columns="form,upos")
-    elif kind == "conll" and table.width > 2 and not how.chosen:
+    elif kind == "conll" and table.width > 2 and not how.chosen and how.kind(path, "") == "conll":
         if not all(cells[0].isdecimal() for cells in table.cells):
             table.how = replace(how, columns=f"1,{table.width}")
     elif how.format == "auto" and table.width == len(CONLLU) and not re.search(r"\d", how.columns):
@@ -708,32 +678,34 @@ def read_words(path: str | Path, how: FileFormat) -> Examples:
             raise BadRow(f"a word contains a space: {cells[0][:60]!r}; write each word on its own line")
         return "".join(cells[0].split()), cells[1].strip()
 
-    found = [(where, _attempt(word, x) if isinstance(x, list) else x) for where, x in select(table)]
+    found = [(where, _attempt(word, cells)) for where, cells in select(table)]
     rows: list[Row] = []
-    for is_gap, group in groupby(found, lambda row: row[1] is None):
-        lines = list(group)
-        bad = [row for row in lines if isinstance(row[1], BadRow)]
-        rows += [] if is_gap else bad or [(lines[0][0], [(where, *pair) for where, pair in lines])]
+    for _, group in groupby(found, lambda row: sentence_of[row[0]]):
+        words = list(group)
+        bad = [row for row in words if isinstance(row[1], BadRow)]
+        rows += bad or [(words[0][0], [(where, *pair) for where, pair in words])]
     return convert(table, rows, lambda _, words: words)
 
 
-def _read_word_lines(table: Table, kind: str) -> None:
-    """Read lines with words, split at tabs or else at spaces; the row between two sentences is None."""
+def _read_word_lines(table: Table, kind: str) -> dict[str, int]:
+    """Read lines with words, split at tabs or else at spaces; the number of each line's sentence."""
     lines = read_lines(table.path)
     data = [line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
     tabs = kind == "conllu" or (kind != "plain" and bool(data) and all("\t" in line for line in data))
     split = (lambda line: line.rstrip().split("\t")) if tabs else str.split
     width = replace(table, rows=[("", split(line)) for line in data]).width
+    sentence, latest = 0, -1
+    sentence_of: dict[str, int] = {}
     for where, line in lines:
         cells = split(line)
-        is_first = not table.rows or table.rows[-1][1] is None
-        is_comment = kind == "conllu" or (kind == "conll" and is_first and len(cells) != width)
         if not line.strip() or line.startswith("-DOCSTART-"):
-            table.rows += [] if is_first else [(where, None)]
-        elif kind == "conllu" and re.search("[-.]", cells[0]):  # 1-2 is a range of words, 1.1 is empty
+            sentence += 1
+        elif kind == "conllu" and re.match(r"#|\d+[-.]", line):  # 1-2 is a range of words, 1.1 is empty
             continue
-        elif not (is_comment and line.startswith("#")):
+        elif kind == "plain" or not line.startswith("#") or len(cells) == width or sentence == latest:
             table.rows.append((where, [cells[0], *cells[1:][-1:]] if kind == "plain" else cells))
+            sentence_of[where] = latest = sentence
+    return sentence_of
 
 
 def _pair_lists(where: str, cells: Sequence[Any]) -> list[tuple[str, str, str]]:

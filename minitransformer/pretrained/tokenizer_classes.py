@@ -97,15 +97,11 @@ def _complete_bert(backend: hf.Tokenizer, settings: Mapping[str, Any], where: st
         raise PretrainedError(
             f"{where} is not the vocabulary of a BERT: it lacks {', '.join(missing)}.\nDownload it again."
         )
-    for name in ("tokenize_chinese_chars", "strip_accents", "do_lower_case"):
-        if not isinstance(settings.get(name), bool | None):
-            raise PretrainedError(
-                f"{where}: {name} of tokenizer_config.json must be true or false.\nDownload it again."
-            )
+    strip_accents = settings.get("strip_accents")
     backend.normalizer = normalizers.BertNormalizer(
         clean_text=True,
         handle_chinese_chars=settings.get("tokenize_chinese_chars") is not False,
-        strip_accents=settings.get("strip_accents"),
+        strip_accents=None if strip_accents is None else bool(strip_accents),
         lowercase=settings.get("do_lower_case") is not False,
     )
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

@@ -18,7 +18,7 @@ from minigrad.core import random
 
 from ..data.batching import IGNORE, Batch, BlockBatches, all_blocks, sliding_blocks
 from ..data.datasets import tinyshakespeare
-from ..data.rows import read_long_text
+from ..data.rows import read_noted_text
 from ..data.splits import Sources, Splits, user_text_splits
 from ..errors import UserError, check_integer, check_range, counted
 from ..generation import TextStreamer, generate, stream
@@ -69,7 +69,7 @@ class LanguageModelling(Task):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> str:
-        return read_long_text(path, data)
+        return read_noted_text(path, data)[0]
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:

@@ -21,13 +21,11 @@ from minigrad import Tensor
 
 from ..data.batching import IGNORE, Batch
 from ..data.labels import (
-    AnsweredQuestion,
     Question,
     answer_places,
     make_questions,
     of_sentences,
     read_answered,
-    right_answers,
 )
 from ..data.rows import DataError
 from ..data.splits import Splits
@@ -168,7 +166,7 @@ class QuestionAnswering(EncoderTask):
         return example.context[tokens[i].start : tokens[j].end], float(chance)
 
     def expected(self, example: Question) -> tuple[str, ...]:
-        return right_answers(example)
+        return example.answers
 
     # ------------------------------------------------------------ predicting
 
@@ -179,8 +177,8 @@ class QuestionAnswering(EncoderTask):
         return Prediction(f"{answer}  {chance:.1%}", {"prediction": answer, "probability": chance})
 
     @classmethod
-    def unlabelled(cls, run: Trained, texts: Sequence[str]) -> AnsweredQuestion:
-        return AnsweredQuestion(texts[0], texts[1], texts[1])
+    def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Question:
+        return Question(texts[0], texts[1], texts[1])
 
     def with_answer(self, example: Question, answer: str) -> Question:
         return example._replace(answer=answer)
@@ -196,7 +194,7 @@ def answer_span(tokenizer: Tokenizer, example: Question) -> tuple[int, int] | No
     Of several right answers, it is the first with token boundaries.
     """
     tokens = context_tokens(tokenizer, example.context)
-    others = [AnsweredQuestion(*example[:2], other) for other in right_answers(example)[1:]]
+    others = [Question(*example[:2], other) for other in example.others]
     for each in (example, *others):
         if span := _span(tokens, answer_places(each)):
             return span

@@ -12,7 +12,6 @@ from typing import Any
 import tokenizers as hf
 
 from ..errors import check_integer
-from ..files import JSON_LIMIT
 from .tokenizer import MOST_TOKENS, Tokenizer, TokenizerError, backend_of, problem_in
 from .tokenizer_presets import CLS, END, MASK, PAD, SEP, START, UNK
 
@@ -43,8 +42,6 @@ class PretrainedTokenizer(Tokenizer):
     ) -> None:
         self.layout = "pretrained"
         self.kind = KINDS.get(type(backend.model).__name__, "")
-        backend.no_padding()
-        backend.no_truncation()
         self._backend = backend
         self._backend.encode_special_tokens = True
         added = backend.get_added_tokens_decoder().items()
@@ -59,7 +56,7 @@ class PretrainedTokenizer(Tokenizer):
         """Set the attributes that describe the vocabulary."""
         self.token_to_id = vocab
         self.id_to_token = {i: token for token, i in vocab.items()}
-        self.roles = self._checked(roles)
+        self.roles = {role: roles[role] for role in ROLES if role in roles}
         self._vocab_size = self._checked_size(vocab_size)
         self._unused = set(range(self._vocab_size)) - self.id_to_token.keys()
         self.id_to_token |= {i: f"<unused {i}>" for i in self._unused}
@@ -67,29 +64,14 @@ class PretrainedTokenizer(Tokenizer):
         self.pad_id, self.unk_id, self.start_id, self.end_id = map(ids.get, ROLES[:4])
         self._special = special | set(ids.values())
 
-    def _checked(self, roles: Mapping[str, str]) -> dict[str, str]:
-        """The roles whose tokens are in the vocabulary; a TokenizerError for one that is not."""
-        for role, token in roles.items():
-            if role not in ROLES or token not in self.token_to_id:
-                problem = (
-                    "is not in the vocabulary" if role in ROLES else f"has the unknown role {role!r:.60}"
-                )
-                raise TokenizerError(
-                    f"the special token {token!r:.60} {problem}.\n"
-                    f"Download the tokenizer's files again, all from one model."
-                )
-        return {role: roles[role] for role in ROLES if role in roles}
-
     def _checked_size(self, size: int | None) -> int:
         """The model's number of tokens, which must include all ids of the tokenizer."""
         least = max(self.id_to_token, default=-1) + 1
-        if size is None:
-            return least
+        size = least if size is None else size
         check_integer("vocab_size", size, 1)
         if size > MOST_TOKENS:
             raise TokenizerError(
-                f"the model has {size:.3g} tokens, the limit is {MOST_TOKENS:,}.\n"
-                f"Download its config.json again."
+                f"the model has {size:.3g} tokens, the limit is {MOST_TOKENS:,}.\nDownload its files again."
             )
         if size < least:
             raise TokenizerError(
@@ -178,20 +160,10 @@ class PretrainedTokenizer(Tokenizer):
         """The content of a run's tokenizer.json: that of the model's tokenizer, with roles and size."""
         about = {"roles": self.roles, "vocab_size": self.vocab_size}
         content = {"pretrained": about, "tokenizer": json.loads(self._backend.to_str())}
-        found = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
-        if len(found) > JSON_LIMIT:
-            raise TokenizerError(
-                f"a tokenizer of {self.vocab_size:,} tokens has {len(found):,} bytes, the limit is "
-                f"{JSON_LIMIT:,}.\nChoose a model with a smaller vocabulary."
-            )
-        return found
+        return self._checked_content(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any], where: str) -> PretrainedTokenizer:
         """The tokenizer of `to_bytes`; a TokenizerError names the file, `where`."""
         about = content["pretrained"]
-        roles = about.get("roles") if isinstance(about, dict) else None
-        size = about.get("vocab_size") if isinstance(about, dict) else None
-        if not isinstance(roles, dict) or not all(isinstance(token, str) for token in roles.values()):
-            raise TokenizerError(f"{where} is damaged: it has no roles.\nImport the model again.")
-        return cls(backend_of(content.get("tokenizer"), where), roles, size)
+        return cls(backend_of(content["tokenizer"], where), about["roles"], about["vocab_size"])

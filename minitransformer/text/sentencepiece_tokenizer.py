@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from ..errors import UserError
-from ..files import JSON_LIMIT
 from .pretrained_tokenizer import PretrainedTokenizer
 from .tokenizer import TokenizerError
 
@@ -132,13 +130,8 @@ class SentencePieceTokenizer(PretrainedTokenizer):
             "has_end": self.has_end,
             "models": {name: base64.b64encode(model).decode() for name, model in self._content.items()},
         }
-        found = json.dumps({"sentencepiece": content}, ensure_ascii=False, separators=(",", ":")).encode()
-        if len(found) > JSON_LIMIT:
-            raise TokenizerError(
-                f"this SentencePiece model takes {len(found):,} bytes, the limit is {JSON_LIMIT:,}.\n"
-                f"Choose a model with a smaller vocabulary."
-            )
-        return found
+        found = json.dumps({"sentencepiece": content}, ensure_ascii=False, separators=(",", ":"))
+        return self._checked_content(found.encode())
 
     def model_files(self) -> dict[str, bytes]:
         """The model's own files, by the names that transformers expects."""
@@ -155,18 +148,9 @@ class SentencePieceTokenizer(PretrainedTokenizer):
     @classmethod
     def from_json(cls, content: Mapping[str, Any], where: str) -> SentencePieceTokenizer:
         about = content["sentencepiece"]
-        try:
-            models = {name: base64.b64decode(text, validate=True) for name, text in about["models"].items()}
-            return cls(
-                models["source"], about["roles"], about["vocab_size"], models.get("target"), about["vocab"],
-                about["added"], about["prefix"], about["has_end"], where, about.get("marks", ()),
-                about.get("legacy", False),
-            )  # fmt: skip
-        except UserError:
-            raise
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            problem = str(error).splitlines()[0]
-            raise TokenizerError(f"{where} is damaged: {problem}.\nImport the model again.") from None
+        models = {name: base64.b64decode(text) for name, text in about["models"].items()}
+        keys = ("roles", "vocab_size", "vocab", "added", "prefix", "has_end", "marks", "legacy")
+        return cls(**models, **{key: about[key] for key in keys}, where=where)
 
 
 def model_message(content: bytes) -> Any:

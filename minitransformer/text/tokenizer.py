@@ -260,47 +260,40 @@ class Tokenizer:
     def encode_marked(self, parts: Sequence[str]) -> list[int]:
         """The ids of a text in parts, in which every second part is a special token such as [MASK].
 
-        The other parts are split as if each special token were a word: a punctuation mark after it has no
-        space before it, as in the training data.
+        The text is split with a rare letter for each special token, so that words and punctuation marks
+        beside it, and the space before it, are read as in the training data.
         """
         if len(parts) == 1:
             return self.encode(parts[0])
-        if self.kind == "char":
-            return [
-                i
-                for k, part in enumerate(parts)
-                for i in ([self.special_id(part)] if k % 2 else self._encode_characters(part))
-            ]
         marks = iter([self.special_id(part) for part in parts[1::2]])
+        if self.kind == "char":
+            others = map(self.encode, parts[2::2])
+            return self.encode(parts[0]) + [i for ids in others for i in (next(marks), *ids)]
         letter = unused_letter("".join(parts[::2]))
-        inside = self._split(letter)[-1].strip(" ▁Ġ")  # as it appears in words: in byte pairs, its bytes
+        text = letter.join(parts[::2])
         ids: list[int] = []
-        for word in self._split(letter.join(parts[::2])):
-            first, *others = word.split(inside)
-            ids += self._tokens_beside(first) if others else self._ids_of(first)
-            for other in others:
-                ids += [next(marks), *self._tokens_beside(other)]
+        done = -1  # the end of the last letter: it can have several tokens, its bytes
+        for i, (start, end) in self.encode_with_offsets(text):
+            before, *after = text[max(start, done, 0) : end].split(letter)
+            if not after:
+                ids += [i] if end > done else []
+                continue
+            if ids and self.id_to_token[ids[-1]] in SPACES:
+                ids.pop()
+            done = end
+            ids += self._tokens_beside(before, start == 0)
+            for part in after:
+                ids += [next(marks), *self._tokens_beside(part)]
         return ids
 
-    def _split(self, text: str) -> list[str]:
-        """The words of a text, each of which is tokenized on its own."""
-        if not text:
+    def _tokens_beside(self, part: str, is_first: bool = False) -> list[int]:
+        """The ids of letters before or after a special token in a word; an apostrophe belongs to its word."""
+        if not part.strip(" '’"):
             return []
-        normal = self._backend.normalizer.normalize_str(text)
-        return [word for word, _ in self._backend.pre_tokenizer.pre_tokenize_str(normal)]
-
-    def _tokens_beside(self, part: str) -> list[int]:
-        """The ids of the part of a word beside a special token: the space before the special token, and the
-        apostrophe after it if words end with one, belong to the word that it stands for."""
-        if part in ("", *SPACES) or (self.kind == "word" and part in ("'", "’")):
-            return []
-        if self.kind == "word":
-            words = self._backend.pre_tokenizer.pre_tokenize_str(part)
-            return [i for word, _ in words for i in self._ids_of(word)]
-        return self._ids_of(part)
-
-    def _ids_of(self, word: str) -> list[int]:
-        return self._as_text([token.id for token in self._backend.model.tokenize(word)])
+        if self.layout != "spaced word":
+            return self.encode(part)
+        word = f" {part}" if is_first else part  # a word includes the space before it
+        return [token.id for token in self._backend.model.tokenize(word)]
 
     def encode_array(self, text: str) -> Int[np.ndarray, " n"]:
         """`encode` as an array."""
@@ -312,7 +305,8 @@ class Tokenizer:
         except TypeError:  # a lone surrogate, or bytes of another encoding
             raise TokenizerError(f"{text!r:.60} is not valid text.\nPass text in UTF-8.") from None
         except Exception:  # the library's: a word that is not in a vocabulary without <UNK>
-            unknown = [word for word in self._split(text) if word not in self.token_to_id]
+            words = self._backend.pre_tokenizer.pre_tokenize_str(self._backend.normalizer.normalize_str(text))
+            unknown = [word for word, _ in words if word not in self.token_to_id]
             raise TokenizerError(
                 f"{', '.join(map(repr, unknown[:5]))}: not in the vocabulary, which has no {UNK}.\n"
                 f"Use other words, or give the vocabulary a token {UNK}."
@@ -352,8 +346,6 @@ class Tokenizer:
         """The texts that do not round-trip through `encode` and `decode`."""
         return [text for text in texts if self.decode(self.encode(text)) != text]
 
-    lost = lossy_texts  # former name
-
     def unknown_words(self, text: str) -> list[str]:
         """The distinct words of a text that are not in the vocabulary, in order."""
         if self.kind == "char":
@@ -371,10 +363,12 @@ class Tokenizer:
 
     def to_bytes(self) -> bytes:
         """The content of tokenizer.json; a TokenizerError if it is too large for `load`."""
-        content = self._backend.to_str(pretty=True).encode()
+        return self._checked_content(self._backend.to_str(pretty=True).encode())
+
+    def _checked_content(self, content: bytes) -> bytes:
         if len(content) > JSON_LIMIT:
             problem = f"a tokenizer of {self.vocab_size:,} tokens has {len(content):,} bytes, the limit is"
-            raise TokenizerError(f"{problem} {JSON_LIMIT:,}.\nLower --vocab-size.")
+            raise TokenizerError(f"{problem} {JSON_LIMIT:,}.\nLower --vocab-size, or choose another model.")
         return content
 
     @classmethod
@@ -388,7 +382,7 @@ class Tokenizer:
         if layout is None:
             problem = f"{path} is not a minitransformer tokenizer: it was written by another program"
             raise TokenizerError(f"{problem}.\nUse the tokenizer.json of a run.")
-        backend = backend_of({**content, "padding": None, "truncation": None}, str(path))
+        backend = backend_of(content, str(path))
         if layout == "unigram":  # the library reads numbers with an error in the last digit
             pieces = list(map(tuple, content["model"]["vocab"]))
             backend.model = models.Unigram(pieces, content["model"]["unk_id"], byte_fallback=True)
@@ -401,18 +395,16 @@ class Tokenizer:
 MOST_TOKENS = 2**24  # a larger id, of a damaged file, would take memory for all ids before it
 
 
-def backend_of(content: Any, where: str) -> hf.Tokenizer:
+def backend_of(content: Mapping[str, Any], where: str) -> hf.Tokenizer:
     """The tokenizer that a tokenizer.json describes; a TokenizerError names the file, `where`."""
-    problem = "its content is not an object"
-    if isinstance(content, dict):
-        model = content.get("model")
-        problem = _problem_of(model, content.get("added_tokens") or [])
-    if not problem:
-        try:
-            return hf.Tokenizer.from_str(json.dumps(content))
-        except BaseException as error:
-            problem = problem_in(error)
-    raise TokenizerError(f"{where} is not a tokenizer: {problem}.\nDownload or restore it.")
+    try:
+        backend = hf.Tokenizer.from_str(json.dumps(content))
+    except BaseException as error:
+        problem = problem_in(error)
+        raise TokenizerError(f"{where} is not a tokenizer: {problem}.\nDownload or restore it.") from None
+    backend.no_padding()
+    backend.no_truncation()
+    return backend
 
 
 def problem_in(error: BaseException) -> str:
@@ -420,33 +412,6 @@ def problem_in(error: BaseException) -> str:
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-
-
-def _problem_of(model: Any, added: Any) -> str:
-    """What is wrong with the vocabulary of a tokenizer.json, which the library does not check."""
-    if not isinstance(model, dict):
-        return "it has no model"
-    vocab = model.get("vocab")
-    if isinstance(vocab, dict):
-        ids = list(vocab.values())
-    elif isinstance(vocab, list):
-        ids = list(range(len(vocab)))
-    else:
-        return "its model has no vocabulary"
-    if not isinstance(added, list) or not all(
-        isinstance(token, dict) and isinstance(token.get("content"), str) for token in added
-    ):
-        return "its added tokens are not a list of objects with a content"
-    ids += [
-        token.get("id")
-        for token in added
-        if token.get("content") not in (vocab if isinstance(vocab, dict) else ())
-    ]
-    if any(type(i) is not int or not 0 <= i < MOST_TOKENS for i in ids):
-        return f"an id is not an integer from 0 to {MOST_TOKENS - 1:,}"
-    if isinstance(vocab, dict) and len(set(vocab.values())) < len(vocab):
-        return "two tokens have the same id"
-    return ""
 
 
 def unused_letter(text: str) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from .tokenizer_presets import UNSPACED
 
 UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
-APOSTROPHES = str.maketrans({"’": "'"})
 
 
 def scored_words(text: str) -> list[str]:
@@ -24,12 +23,12 @@ def scored_words(text: str) -> list[str]:
 
 def words_with_marks(words: Iterable[str]) -> list[str]:
     """The distinct words of more than one character with punctuation marks, which a splitter must know."""
-    return sorted({word for word in words if len(word) > 1 and not all(map(is_letter, word))})
+    return sorted({word for word in words if len(word) > 1 and re.search(r"\W", _fold(word))})
 
 
-def is_letter(character: str) -> bool:
-    """Whether it is a letter, a digit, an underscore or an accent, and not a punctuation mark."""
-    return character.isalnum() or character == "_" or unicodedata.category(character)[0] == "M"
+def _fold(text: str) -> str:
+    """A text of the same length with one kind of apostrophe, and accents as letters, `\\w` of a pattern."""
+    return "".join("_" if unicodedata.category(c)[0] == "M" else "'" if c == "’" else c for c in text)
 
 
 class WordSplitter:
@@ -41,61 +40,19 @@ class WordSplitter:
     """
 
     def __init__(self, known: Iterable[str]) -> None:
-        self.known = {word.translate(APOSTROPHES) for word in known}
-        self.longest = max(map(len, self.known), default=0)
-        self.joints = {(False, "'", False)}
-        for word in self.known:
-            for before, mark, after in zip(word, word[1:], word[2:], strict=False):
-                if is_letter(before) and is_letter(after) and not is_letter(mark):
-                    self.joints.add((before.isdigit(), mark, after.isdigit()))
-        words = {word.casefold() for word in self.known}
-        self.beginnings = [word for word in words if word.endswith("'")]
-        self.endings = [word for word in words if word.startswith("'") or word == "n't"]
+        known = sorted(map(_fold, known), key=len, reverse=True)
+        one_of = lambda words: "|".join(map(re.escape, words)) or "(?!)"
+        like = lambda c: r"\d" if c.isdigit() else r"[^\W\d]"  # a digit, or a letter
+        joints = {("a", "'", "a")}.union(*(re.findall(r"(?=(\w)(\W)(\w))", word) for word in known))
+        inside = "|".join(sorted({rf"(?<={like(a)}){re.escape(x)}(?={like(b)})" for a, x, b in joints}))
+        inside = rf"(?:\w|{inside})"
+        beginnings = one_of(word for word in known if word.endswith("'"))
+        endings = one_of(word for word in known if word[0] == "'" or word.lower() == "n't")
+        self.word = re.compile(
+            rf"(?:{one_of(known)})(?!(?<=\w){inside})"
+            rf"|(?i:{beginnings})(?=\w)|\w{inside}*?(?=(?i:{endings})(?!{inside}))|\w{inside}*|\S"
+        )
 
     def split(self, text: str) -> list[str]:
         """The words of a text."""
-        return [word for part in text.split() for word in self._split_part(part)]
-
-    def _split_part(self, part: str) -> list[str]:
-        """The words of a text without spaces, from left to right."""
-        words = []
-        start = 0
-        folded = part.translate(APOSTROPHES)
-        while start < len(part):
-            end = max(self._end_of_known(folded, start), self._end_of_word(folded, start))
-            end = self._without_clitic(folded, start, end)
-            words.append(part[start:end])
-            start = end
-        return words
-
-    def _end_of_known(self, text: str, start: int) -> int:
-        """The end of the longest known word at `start` that does not end before a letter; 0 if there is
-        none."""
-        for end in range(min(len(text), start + self.longest), start, -1):
-            ends_inside = end < len(text) and is_letter(text[end - 1]) and is_letter(text[end])
-            if text[start:end] in self.known and not ends_inside:
-                return end
-        return 0
-
-    def _end_of_word(self, text: str, start: int) -> int:
-        """The end of the mark at `start`, or of the letters and the marks that stay between them."""
-        end = start + 1
-        if not is_letter(text[start]):
-            return end
-        while end < len(text):
-            joint = (text[end - 1].isdigit(), text[end], text[end + 1 : end + 2].isdigit())
-            joins = joint in self.joints and end + 1 < len(text) and is_letter(text[end + 1])
-            if not is_letter(text[end]) and not joins:
-                break
-            end += 1
-        return end
-
-    def _without_clitic(self, text: str, start: int, end: int) -> int:
-        """The end of a word: before a known ending, or after a known beginning."""
-        word = text[start:end]
-        if word in self.known:
-            return end
-        word = word.casefold() if len(word.casefold()) == len(word) else word
-        lengths = [len(beginning) for beginning in self.beginnings if word.startswith(beginning)]
-        lengths += [len(word) - len(ending) for ending in self.endings if word.endswith(ending)]
-        return start + min((length for length in lengths if length), default=len(word))
+        return [text[found.start() : found.end()] for found in self.word.finditer(_fold(text))]

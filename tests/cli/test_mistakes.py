@@ -211,8 +211,8 @@ def test_bytes_that_are_not_text_are_a_mistake(refused):
     ("line", "found"),
     [
         (b"no tab here", "no tab"),
-        (b"a\tb\tc", "2 tabs"),
-        (b"a\t", "an empty side"),
+        (b"a\tb\tc", "3 columns"),
+        (b"a\t", "missing or empty"),
         (b"\xff\tb", "not UTF-8"),
     ],
 )

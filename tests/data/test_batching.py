@@ -25,7 +25,7 @@ from minitransformer.data.batching import (
 )
 from minitransformer.data.datasets import multi30k, sha256_of, tinyshakespeare
 from minitransformer.data.labels import read_answered
-from minitransformer.data.rows import DataError, read_long_text, read_pairs
+from minitransformer.data.rows import DataError, read_noted_text, read_pairs
 from minitransformer.errors import UserError, counted
 from minitransformer.text.tokenizer import Tokenizer
 
@@ -58,9 +58,9 @@ def test_byte_order_mark_and_windows_line_ends_are_no_part_of_a_sentence(tsv):
     ("line", "found"),
     [
         (b"I love you  Je t'aime", "no tab.*I love you  Je t'aime"),
-        (b"a\tb\tc", "2 tabs"),
-        (b"\tbonjour", "empty side"),
-        (b"hello\t ", "empty side"),
+        (b"a\tb\tc", "3 columns"),
+        (b"\tbonjour", "source is missing or empty"),
+        (b"hello\t ", "target is missing or empty"),
         (b"caf\xe9\tcoffee", "UTF-8"),
     ],
 )
@@ -71,8 +71,8 @@ def test_a_malformed_line_is_named_with_what_stands_there(tsv, line, found):
     assert len(str(caught.value).splitlines()) == 2  # what is wrong, and what to do
 
 
-def test_one_tab_is_a_tab(tsv):
-    with pytest.raises(DataError, match="found 1 tab: 'a"):
+def test_one_step_is_a_step(tsv):
+    with pytest.raises(DataError, match="found 2 columns: 'a"):
         read_answered(tsv(b"a\tb\n"))
     assert [counted(n, "step") for n in (0, 1, 1000)] == ["0 steps", "1 step", "1,000 steps"]
 
@@ -93,7 +93,7 @@ def test_a_folder_is_no_file_of_pairs(tmp_path):
         read_pairs(tmp_path)
 
 
-@pytest.mark.parametrize("read", [read_pairs, read_long_text])
+@pytest.mark.parametrize("read", [read_pairs, read_noted_text])
 def test_data_that_would_never_end_is_refused(tmp_path, read):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "huge").touch()
@@ -106,7 +106,7 @@ def test_data_that_would_never_end_is_refused(tmp_path, read):
 def test_a_long_text_is_read_whole(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbf" + b"a line\r\n" * 20)
-    assert read_long_text(path) == "a line\n" * 20
+    assert read_noted_text(path)[0] == "a line\n" * 20
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -15,7 +15,6 @@ from minitransformer.data.labels import (
     read_documents,
     read_labelled,
     read_tagged,
-    right_answers,
 )
 from minitransformer.data.rows import FileFormat, read_noted_text, read_pairs, read_prefixed, read_texts
 from minitransformer.errors import UserError
@@ -27,7 +26,7 @@ LABELLED = [(f"the {noun} is {word}", label) for noun in ("hat", "cat", "dog") f
             (("red", "neg"), ("old", "pos"), ("new", "neg"), ("big", "pos"))]  # fmt: skip
 PAIRS = [("a hat", "un chapeau"), ("a cat", "un chat")]
 TAGGED = [(("the", "hat"), ("O", "B-X")), (("a", "cat"), ("O", "B-X"))]
-ANSWERED = [("who ?", "the cat and a dog", "cat", 4)]
+ANSWERED = [("who ?", "the cat and a dog", "cat", 4, ())]
 REPLIES = [("user: Hi.", "Hello."), ("user: Hi. bot: Hello. user: You?", "Fine.")]
 TURNS = ["Hi.", "Hello.", "You?", "Fine."]
 LONG = ["the hat is red and old"] * 6
@@ -126,10 +125,13 @@ READ = {  # name: how it is read, file, content, flags, examples, and how the no
         [4]}}), {}, ANSWERED, "question, context, answers.text as answer, answers.answer_start as start"),
     "questions with a header": (read_answered, "qa.csv",
         'context,question,answer,answer_start\n"  a cat, a cat",'
-        "who ?,cat,11\n", {}, [("who ?", "a cat, a cat", "cat", 9)],
+        "who ?,cat,11\n", {}, [("who ?", "a cat, a cat", "cat", 9, ())],
         "CSV with a header: question, context, answer, answer_start as start"),
     "parallel text with languages": (read_pairs, "en-fr.tsv", table(("en", "fr"), *PAIRS), {}, PAIRS,
         "en as source, fr as target"),
+    "a first row that may be a header": (read_pairs, "x.tsv", table(("Englisch", "Deutsch"), *PAIRS), {},
+        [("Englisch", "Deutsch"), *PAIRS],
+        "x.tsv: the first row has source 'Englisch', target 'Deutsch'; if it is a header, pass --header"),
     "Tatoeba, with attributions": (read_pairs, "fra.txt", table(*((*pair, "CC-BY") for pair in PAIRS)),
         {"columns": "1,2"}, PAIRS, "column 1 as source, column 2 as target"),
     "JSON lines of translations": (read_pairs, "x.jsonl", objects(*({"id": 1, "translation": {"en": a,
@@ -203,10 +205,10 @@ MRPC = table(("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"), *([1, 7, 8
 REFUSED = {  # name: how it is read, file, content, flags, and the error with the flag or the fix
     "a header or a label": (read_labelled, "x.tsv", table(("snippet", "mood"), *LABELLED), {},
         rf"the labels are neg, pos, and 'mood' once:{THREE}Say .*--columns 1,2 .*--header.*--no-header"),
-    "a header of pandas": (read_pairs, "x.tsv", table((0, 1), *PAIRS), {},
-        "may start with a header.*pass --header"),
     "unknown names": (read_labelled, "x.tsv", table(("snippet", "mood"), *LABELLED), {"header": True},
         r"which column is the text; there are snippet, mood:\n.*\n.*\n.*\n.*--columns snippet,mood"),
+    "CSV with a header of unknown names": (read_labelled, "x.csv", "Satz;Etikett\na, b;pos\n", {},
+        r"may start with a header, because most CSV files do:\n.*'Satz' \| 2='Etikett'\n(.*\n)*.*--header"),
     "CSV, a header or data": (read_labelled, "x.csv", table(*LABELLED, tab=","), {},
         rf"may start with a header.*:{THREE}Say .*--columns 1,2 .*--header.*--no-header"),
     "CSV with an open quote": (read_labelled, "x.csv", 'text,label\nx,pos\n"b,neg\n', {},
@@ -238,8 +240,8 @@ REFUSED = {  # name: how it is read, file, content, flags, and the error with th
     "two files that are joined": (read_pairs, "x.tsv", table(("en", "fr"), *PAIRS, ("en", "fr")), {},
         r"line 4: repeats the header.*\n.*--skip-bad-rows"),
     "bad rows": (read_pairs, "x.tsv", table(("a", "b"), *[["c"], ["d", ""], ["e", "f", "g"]] * 4), {},
-        r"^x.tsv: 12 of 13 rows cannot be used:\n  x.tsv, line 2: .*no tab: 'c'\n.*line 3: .*side: 'd \| '\n"
-        r".*line 4: .*2 tabs(.*\n){8}  and 2 more\nFix them, or leave them out with --skip-bad-rows."),
+        r"^x.tsv: 12 of 13 rows cannot be used:\n  x.tsv, line 2: .*no tab: 'c'\n.*line 3: .*empty: 'd \| '\n"
+        r".*line 4: .*3 columns(.*\n){8}  and 2 more\nFix them, or leave them out with --skip-bad-rows."),
     "quotes in TSV": (read_pairs, "x.tsv", table(*((f'"{a}"', b) for a, b in PAIRS)), {},
         r"line 1 has a cell in quotes.*\nPass --format csv .*--format tsv"),
     "one cell in quotes": (read_pairs, "x.tsv", 'a\tb\n"c ""d"""\te\n', {}, r"line 2 has a cell in quotes"),
@@ -278,7 +280,7 @@ REFUSED = {  # name: how it is read, file, content, flags, and the error with th
         r"is CSV, which .* not read.*word<TAB>tag"),
     "SQuAD of another shape": (read_answered, "x.json", json.dumps([*SQUAD["data"],
         {"paragraphs": [{"qas": 1}]}]),
-        {}, r"x.json, object 2: not in SQuAD's form.*\nWrite"),
+        {}, r"x.json is not in SQuAD's form.*\nWrite"),
     "an answer elsewhere": (read_answered, "x.jsonl", objects(QA | {"answer": "cat", "answer_start": 5}), {},
         r"line 1: the answer 'cat' does not occur in its context at 5.*--skip-bad-rows"),
     "CoNLL-U as sentences": (read_documents, "x.conllu", CONLLU, {}, r"is CoNLL-U.*--format plain"),
@@ -317,7 +319,7 @@ def test_a_file_that_is_not_clear_is_refused_with_the_flag_or_the_fix(tmp_path, 
 def test_all_right_answers_of_a_question_are_read(tmp_path, answers):
     (tmp_path / "qa.jsonl").write_text(objects(QA | answers))
     (example,) = read_answered(tmp_path / "qa.jsonl")
-    assert right_answers(example) == ("cat", "the cat")
+    assert example.answers == ("cat", "the cat")
     assert (example.answer, example.start) == ("cat", 4)  # which is learned
 
 

@@ -160,7 +160,7 @@ def test_a_vit_without_a_head_says_what_it_is_and_how_it_gets_one(hub, capsys):
         {"size": {"height": 8, "width": 4}}, {"size": {"shortest_edge": 4}}, {"size": "4"}, {"size": True},
         {"do_normalize": "false"}, {"do_center_crop": True}, {"do_flip_channel_order": True},
         {"resample": 2.0}, {"rescale_factor": 10**400},
-        {"size": {"height": 4.0, "width": 4.0}}, {"resample": "bilinear"}, {"resample": [2]}, {"resample": 9},
+        {"resample": "bilinear"}, {"resample": [2]}, {"resample": 9},
         {"rescale_factor": 0}, {"rescale_factor": "1/255"}, {"image_mean": [0.5]},
         {"image_mean": [0.5, "a", 1]}, {"image_std": [0.5, 0.0, 0.5]},
     ],
@@ -174,7 +174,7 @@ def test_a_preparation_that_is_not_supported_is_named(hub, settings):
 
 def test_the_processor_of_another_family_is_named(hub):
     (hub / "preprocessor_config.json").write_text(json.dumps({"image_processor_type": "DeiTImageProcessor"}))
-    with pytest.raises(PretrainedError, match="has the type 'DeiTImageProcessor': only ViTImageProcessor"):
+    with pytest.raises(PretrainedError, match="_type = 'DeiTImageProcessor': only ViTImageProcessor"):
         read_processor(hub, ViTConfig(image_size=4, patch_size=2))
 
 

@@ -17,10 +17,8 @@ from minitransformer.cli.evaluate import splits_of
 from minitransformer.cli.wording import describe_splits
 from minitransformer.data.batching import IGNORE
 from minitransformer.data.labels import (
-    AnsweredQuestion,
     LabelledText,
-    LocatedAnswer,
-    SeveralAnswers,
+    Question,
     TaggedSentence,
     answer_problem,
 )
@@ -223,7 +221,7 @@ def test_validation_without_a_known_label_is_refused():
 
 @pytest.mark.parametrize("tokenizer", [WORDS, PIECES], ids=["words", "pieces"])
 def test_an_answer_is_found_where_its_tokens_are(tokenizer):
-    example = AnsweredQuestion("Who was playing?", "A dog sat. The cats were playing.", "The cats")
+    example = Question("Who was playing?", "A dog sat. The cats were playing.", "The cats")
     task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], tokenizer)
     row = task.encode(example)
     first, last = row["target"]
@@ -239,7 +237,7 @@ def test_an_answer_is_found_where_its_tokens_are(tokenizer):
 def test_an_answer_has_at_most_the_longest_number_of_tokens():
     words = [f"w{i}" for i in range(25)]
     tokenizer = Tokenizer.train_word([" ".join(words)], added=BERT_TOKENS)
-    example = AnsweredQuestion("w0", " ".join(words), "w0")
+    example = Question("w0", " ".join(words), "w0")
     data = QuestionAnswering.Data(max_answer_length=20)
     task = QuestionAnswering(data, [example], [example], tokenizer)
     logits = np.zeros((2, len(task.encode(example)["input"])))
@@ -264,8 +262,7 @@ KINDS = {  # tokenizers of each kind, for contexts
 
 def learned(tokenizer, context, answer, start=None):
     """What a model gives that has learned where the answer is, and where that begins; None: nothing."""
-    example = AnsweredQuestion("Who?", context, answer)
-    example = example if start is None else LocatedAnswer(*example, start)
+    example = Question("Who?", context, answer, start)
     task = QuestionAnswering(QuestionAnswering.Data(max_answer_length=99), [example], [example], tokenizer)
     row = task.encode(example)
     if row["target"] == (IGNORE, IGNORE):
@@ -298,12 +295,12 @@ def test_an_answer_is_learned_where_it_has_whole_words(kind, context, answer, ex
 def test_an_answer_is_learned_where_the_data_says():
     assert learned(WORDS, "The dog. The dog.", "dog", 13) == ("dog", 13)
     assert learned(WORDS, "dogs and a dog", "dog", 0) is None  # inside a token
-    problem = answer_problem(LocatedAnswer("Who?", "The dog.", "dog", 5))
+    problem = answer_problem(Question("Who?", "The dog.", "dog", 5))
     assert problem == "the answer 'dog' does not occur in its context at 5"
 
 
 def test_the_first_answer_of_whole_tokens_is_learned():
-    example = SeveralAnswers("Who?", "The dogs sat.", "dog", 4, ("do", "dogs", "The dogs"))
+    example = Question("Who?", "The dogs sat.", "dog", 4, ("do", "dogs", "The dogs"))
     assert answer_span(WORDS, example) == (1, 1)
     assert answer_span(WORDS, example._replace(answer="The dogs", start=0)) == (0, 1)
     assert answer_span(WORDS, example._replace(others=("do",))) is None
@@ -332,7 +329,7 @@ def test_every_answer_of_whole_words_is_learned_and_given_back(data):
 
 
 def test_answers_inside_tokens_are_counted_and_wrong():
-    example = AnsweredQuestion("Who?", "The dogs sat.", "dog")
+    example = Question("Who?", "The dogs sat.", "dog")
     other = example._replace(answer="dogs")
     data = QuestionAnswering.Data()
     splits = {"train": [example, other], "validation": [example, other]}
@@ -364,7 +361,7 @@ def test_answers_inside_tokens_are_counted_and_wrong():
 
 
 def test_tokens_outside_the_context_are_never_an_answer():
-    example = AnsweredQuestion("Who was playing?", "The cats were playing.", "The cats")
+    example = Question("Who was playing?", "The cats were playing.", "The cats")
     task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], WORDS)
     batch = task.collate([example], 0)
     zeros = mg.zeros((1, batch["input"].shape[1], 2))

@@ -7,7 +7,7 @@ import pytest
 
 from minitransformer.data.conversations import history
 from minitransformer.data.generated import space_characters
-from minitransformer.data.labels import AnsweredQuestion, LabelledText, TaggedSentence
+from minitransformer.data.labels import LabelledText, Question, TaggedSentence
 from minitransformer.tasks import (
     Classification,
     Denoising,
@@ -70,7 +70,7 @@ def test_the_tokenizers_are_of_all_layouts():
 
 # a task, examples, and the texts of each as a user writes them
 SENTENCES = [TaggedSentence(tuple(text.split()), ("a",) * len(text.split())) for text in TEXTS]
-QUESTIONS = [AnsweredQuestion(question, context, "cats") for question in TEXTS for context in TEXTS]
+QUESTIONS = [Question(question, context, "cats") for question in TEXTS for context in TEXTS]
 EXAMPLES = [
     (Classification, [LabelledText(text, "a") for text in TEXTS], lambda e: [e.text]),
     (Tagging, SENTENCES, lambda e: [" ".join(e.words)]),

@@ -1,6 +1,5 @@
 """Text becomes ids and comes back as it was; files and mistakes behave."""
 
-import contextlib
 import json
 import time
 import unicodedata
@@ -445,11 +444,6 @@ def test_a_tokenizer_that_splits_differently_is_refused(tmp_path, layout, part, 
     [
         lambda vocab: vocab | {"new": len(vocab) + 1},  # a gap
         lambda vocab: vocab | {"new": 0},
-        lambda vocab: vocab | {"new": -1},
-        lambda vocab: vocab | {"new": 10**30},
-        lambda vocab: vocab | {"new": float(len(vocab))},
-        lambda vocab: vocab | {"\ud800": len(vocab)},
-        lambda vocab: list(vocab),
         lambda vocab: None,
     ],
 )
@@ -462,19 +456,6 @@ def test_a_damaged_vocabulary_is_refused(tmp_path, layout, change):
         Tokenizer.load(path)
 
 
-@pytest.mark.parametrize("layout", ["bpe", "byte bpe"])
-@pytest.mark.parametrize(
-    "merge", [None, "x", ["e"], ["e", "<UNK>"], ["no", "no"], ["e", 1], ["e", ["e"]], {"e": "e"}]
-)
-def test_damaged_merges_are_refused(tmp_path, layout, merge):
-    content = saved(layout)
-    content["model"]["merges"].append(merge)
-    path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps(content))
-    with pytest.raises(TokenizerError, match="is not a tokenizer"):
-        Tokenizer.load(path)
-
-
 def test_a_file_cannot_make_encoding_pad_or_truncate(tmp_path):
     content = saved("word") | {
         "padding": {"strategy": {"Fixed": 10**12}, "direction": "Right", "pad_to_multiple_of": None,
@@ -484,18 +465,3 @@ def test_a_file_cannot_make_encoding_pad_or_truncate(tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(content))
     assert len(Tokenizer.load(path).encode(SENTENCES[0])) > 1
-
-
-@pytest.mark.parametrize("layout", TRAINERS)
-def test_a_flipped_bit_is_an_error_or_a_tokenizer(tmp_path, layout):
-    path = tmp_path / "tokenizer.json"
-    draws = np.random.default_rng(0)
-    content = json.dumps(saved(layout)).encode()
-    for place in draws.integers(0, 8 * len(content), 100):
-        damaged = bytearray(content)
-        damaged[place // 8] ^= 1 << place % 8
-        path.write_bytes(damaged)
-        with contextlib.suppress(TokenizerError):
-            loaded = Tokenizer.load(path)
-            assert loaded.layout == layout
-            loaded.decode(range(loaded.vocab_size))
