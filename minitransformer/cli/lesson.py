@@ -23,7 +23,9 @@ from ..errors import UserError
 from .parsing import parse
 from .subprocesses import run_python
 
-FOLDER = Path(__file__).parents[2] / "demos" / "lessons"
+PACKAGE = Path(__file__).parents[1]
+IN_WHEEL = PACKAGE / "demos" / "lessons"
+FOLDER = IN_WHEEL if IN_WHEEL.is_dir() else PACKAGE.parent / "demos" / "lessons"
 PAUSE = re.compile(r"(?=^## )|^</?details>.*\n?", re.MULTILINE)  # sections, and answers that are folded
 
 
@@ -61,8 +63,6 @@ def run(argv: list[str]) -> None:
 
 def lessons() -> dict[int, Path]:
     """The files of the lessons, by number."""
-    if not FOLDER.is_dir():
-        raise UserError("the lessons are not installed.\nInstall from a checkout: pip install -e .")
     return {int(file.name[:2]): file for file in sorted(FOLDER.glob("[0-9]*.py"))}
 
 
@@ -135,7 +135,7 @@ def open_notebook(file: Path) -> None:
         write_atomically(target, json.dumps(as_notebook(file), indent=1).encode())
         print(f"wrote {target}")
     if find_spec("jupyterlab") is None:
-        print(f"To open it: pip install -e '.[notebook]' && jupyter lab {target}")
+        print(f"To open it: pip install jupyterlab && jupyter lab {target}")
     elif sys.stdin.isatty():
         run_python(["-m", "jupyterlab", str(target)])
 
