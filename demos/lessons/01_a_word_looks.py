@@ -27,13 +27,13 @@ for word, key in zip(words, keys, strict=True):
 # ## One word asks with a query
 #
 # A *query* says what a word looks for. What is hungry must be alive, so "it" asks with (2, 0): "alive"
-# counts twice, "edible" not at all. Three steps follow.
+# counts twice, "edible" not at all. Three steps:
 #
 # 1. **Score** each word: multiply query and key number by number, and add. For "animal" that is 2 · 3 + 0 ·
 #    1 = 6. This sum is called a *dot product*.
-# 2. **Divide** by the square root of a key's length, √2 here (lesson 9 says why).
-# 3. **Softmax**: take e to the power of each number, and divide by the sum of all three. Now they are
-#    *shares*: positive, and together 1.
+# 2. **Divide** by the square root of how many numbers a key has, √2 here (lesson 9 says why).
+# 3. **Softmax**: take e to the power of each number, and divide by the sum of all three. These are
+#    *shares*: positive, together 1.
 
 
 # %%
@@ -87,11 +87,11 @@ assert np.allclose(hungry[2].sum(), 1)
 # %% [markdown]
 # So "it" becomes mostly what it looks at. That is the paper's equation (1),
 # `Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V`: the rows of Q, K and V are queries, keys and values, and
-# d_k is the length of a key.
+# d_k is how many numbers a key has.
 #
 # ## Change one line
 #
-# Make the query ten times as long: (20, 0). What happens to the shares?
+# Make the query ten times as large: (20, 0). What happens to the shares?
 #
 # <details><summary>Answer</summary>
 #

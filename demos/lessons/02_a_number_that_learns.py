@@ -16,8 +16,7 @@
 # `z = w1 x1 + w2 x2 + b`
 #
 # The *sigmoid*, `p = 1 / (1 + e^-z)`, turns any z into a probability between 0 and 1. Here the right answer
-# is yes. The loss is `-log p`: 0 if the neuron is sure of yes, and the larger the less probable it holds
-# yes to be.
+# is yes. The loss is `-log p`. It is 0 if the neuron is sure of yes, and grows as yes seems less probable.
 
 # %%
 import math

@@ -2,7 +2,7 @@
 # # 4. Is the gradient right?
 #
 # **How do you know that a gradient is right, without knowing its formula?** (["Attention Is All You
-# Need"](https://arxiv.org/abs/1706.03762), sections 3.2.2 and 3.3, consists of the layer that we check.)
+# Need"](https://arxiv.org/abs/1706.03762), sections 3.2.2 and 3.3, is built from the layer that we check.)
 #
 # A wrong gradient raises no error, and often the loss even falls. You need a second way to compute it, one
 # that cannot make the same mistake.

@@ -50,8 +50,8 @@ figure = plots.bars(panels, 'The next word after "I drink"')
 show(figure, "05-surprise")
 
 # %% [markdown]
-# Compare the two panels: what is left out of a short bar on the left comes back as a long bar on the right.
-# If the text goes on with "tea", the loss would be 0.69. With "car" it would be 6.19.
+# Compare the two panels: a word with a short bar on the left has a long one on the right. If the text goes
+# on with "tea", the loss is 0.69. With "car" it is 6.19.
 #
 # ## What a guesser pays
 #
@@ -83,8 +83,8 @@ shifted = scores + 1000
 print("the largest subtracted first:      ", softmax(shifted - shifted.max()).round(3))
 
 # %% [markdown]
-# *Temperature* is the opposite case: scores divided by a number T change all differences. Small T sharpens
-# the choice, large T flattens it. Lesson 13 writes texts with it.
+# Adding keeps the differences; dividing changes them. Scores can be divided by a number T, the
+# *temperature*: small T sharpens the choice, large T flattens it. Lesson 13 writes texts with it.
 
 # %%
 for temperature in (0.1, 1.0, 10.0):
@@ -109,11 +109,13 @@ print("p - t:   ", (p - target).round(3))
 assert np.allclose(s.grad.numpy()[0], p - target)
 
 # %% [markdown]
+# The gradient sums to 0: what the right word gains is taken from the others.
+#
 # Inside attention, softmax stands without a logarithm, and needs a gradient of its own. Let y be the shares
-# and g what arrives at them. Raising score j by 1 raises share j by yⱼ (1 - yⱼ), and lowers every other
-# share i by yᵢ yⱼ, because all share one sum. Weighted with g and added up, that is `yⱼ gⱼ - yⱼ Σ gᵢ yᵢ`,
-# or `y (g - sum(g y))`. A common slip is to write `g y`, as if the sum below the line were a constant. The
-# check of lesson 4 sees it.
+# and g what arrives at them. Since log yᵢ = sᵢ - log(e^s₁ + e^s₂ + ...), the slope of log yᵢ for sⱼ is 1 -
+# yⱼ if i = j, and -yⱼ if not. Times yᵢ, that is the slope of yᵢ. Weighted with g and added up, it becomes
+# `yⱼ gⱼ - yⱼ Σ gᵢ yᵢ`, or `y (g - sum(g y))`. A common slip is to write `g y`, as if the sum below the line
+# were a constant. The check of lesson 4 sees it.
 
 
 # %%
@@ -132,8 +134,9 @@ assert not report
 # %% [markdown]
 # ## Why not squared errors?
 #
-# Suppose that a model is sure of a wrong word: score 10, all others 0. With the loss ½ Σ (p - t)²,
-# softmax's own gradient multiplies p - t by shares that are nearly 0 or 1, and almost nothing is left.
+# Suppose that a model is sure of a wrong word: score 10, all others 0. With the loss ½ Σ (p - t)², g is p -
+# t, and of softmax's gradient p (g - sum(g p)) almost nothing is left: the right word's p is nearly 0, and
+# the wrong word's g nearly equals the sum.
 
 # %%
 sure = np.array([10.0, 0, 0, 0, 0, 0])
@@ -149,8 +152,9 @@ assert -g[1] > 1000 * -(said * (g - (g * said).sum()))[1]
 # ## A target that is not quite sure
 #
 # To reach p = 1, a score would have to grow without end. The paper trains with *label smoothing* (section
-# 5.4): the right word shall get 0.9, and the last 0.1 is spread evenly over all words. The gradient is
-# still "said minus wanted", and it is 0 at finite scores. The loss can no longer reach 0.
+# 5.4): the right word keeps 0.9, and the last 0.1 is spread evenly over all V words, so t is 0.9 + 0.1 / V
+# for the right one. The loss is then -Σ tᵢ log pᵢ: the surprise of each word, weighted by how much it is
+# wanted. The gradient is still p - t, and it is 0 at finite scores. The loss can no longer reach 0.
 
 # %%
 wanted = 0.9 * t + 0.1 / len(words)
@@ -179,6 +183,6 @@ print(f"with a loss of {-(wanted * np.log(wanted)).sum():.2f}")
 #
 # - The loss is -log of the probability that the right word got: the surprise.
 # - A model that knows nothing has the loss log V.
-# - Its gradient for the scores is what was said minus what was right.
+# - The gradient for the scores is what was said minus what was right.
 #
 # Next, what a word is to a model: `minitransformer lesson 6`

@@ -4,8 +4,8 @@
 # **What is a word to a model?** (["Attention Is All You Need"](https://arxiv.org/abs/1706.03762), sections
 # 3.4 and 5.1)
 #
-# A model computes with numbers, and a word is none. So every word gets a list of numbers, its *vector* or
-# *embedding*, and these numbers are learned like all others.
+# A model computes with numbers, and a word is not one. So every word gets a list of numbers, its *vector*
+# or *embedding*, and these numbers are learned like all others.
 #
 # ## A vocabulary and a table
 #
@@ -42,12 +42,13 @@ print("looked up rows 4, 5, 4. The gradient's first column:", table.grad.numpy()
 
 # %% [markdown]
 # The gradient says how the table learns: a row that was used twice gets the sum of both gradients, and a
-# row that was not used gets none. A word that never occurs in training keeps its random vector.
+# row that was not used gets none. A word that never occurs in training keeps its random vector, unless the
+# table is also the output layer (lesson 11).
 #
 # ## Learn vectors from sentences alone
 #
 # The idea (word2vec, 2013): **a word is known by its neighbours**. Each word gets a vector v, and another,
-# u, for its role as a neighbour. For words that stand in one sentence, the dot product u · v shall be
+# u, for its role as a neighbour. For words that stand in one sentence, the dot product u · v should be
 # large; for words drawn at random, small. The loss is -log sigmoid(u · v) for a true neighbour and -log
 # sigmoid(-u · v) for each random one. Nobody says what a word means.
 #
@@ -131,7 +132,7 @@ assert love_hate > 0.3
 # thing, and that is all that the training sees.
 #
 # Vectors that others have trained come as files, word2vec's or GloVe's. `load_word_vectors` reads them, and
-# `fill_embedding` starts a model's table with them: so words that are rare in your own texts begin in a
+# `fill_embedding` starts a model's table with them, so words that are rare in your own texts begin in a
 # good place.
 #
 # ## King - man + woman

@@ -55,26 +55,28 @@ assert np.allclose(output, F.scaled_dot_product_attention(q, k, v))
 # ## Hide the padding
 #
 # Sentences in a batch have different lengths, so short ones are filled up with `<PAD>`. Nobody may look at
-# it: the *padding mask* forbids its column. Both masks together are their sum.
+# it: the *padding mask* forbids its column. Both masks together are their sum. (In a batch the padding mask
+# is (B, 1, 1, T), one for each sentence, and the causal mask (T, T).)
 
 # %%
 causal = np.triu(np.full((T, T), -np.inf), 1)  # above the diagonal: the future
 padding = np.where(np.array(words) == "<PAD>", -np.inf, 0.0)  # a column
+_, unpadded = attention(q, k, v, padding)
 _, masked = attention(q, k, v, causal + padding)
-figure = plots.heat_map(
-    {"everything allowed": everything, "causal and padding mask": masked}, words, words,
-    "Attention weights: each row is a word that looks", "looked at",
-)  # fmt: skip
-show(figure, "08-masks")
+panels = {"everything allowed": everything, "padding mask": unpadded, "causal and padding mask": masked}
+title = "Attention weights: each row is a word that looks"
+show(plots.heat_map(panels, words, words, title, "looked at"), "08-masks")
 assert np.allclose(np.triu(masked, 1), 0)
 assert np.allclose(masked.sum(-1), 1)
 
 # %% [markdown]
-# Read the right picture row by row. "the" can only look at itself, so its weight is 1.00, whatever its
-# score. Each further row has one more word to choose from. The column of `<PAD>` is empty. All rows still
-# sum to 1: what was forbidden has been shared out among the rest.
+# In the middle, the column of `<PAD>` is empty. (What its own row computes is never used: the loss skips
+# it.) Read the right picture row by row. "the" can only look at itself, so its weight is 1.00, whatever its
+# score. Each further row has one more word to choose from. All rows still sum to 1: what was forbidden has
+# been shared out among the rest. With equal scores, each row would be the plain average of the words so
+# far.
 #
-# ## Three masks that look right
+# ## Three ways to leak
 #
 # Each of these is easily written, and none raises an error.
 #
@@ -85,7 +87,7 @@ assert np.allclose(masked.sum(-1), 1)
 # The test is always the same: change the *last* word and see whether the output of an *earlier* one moves.
 
 # %%
-guess = predict("mask 3. Does the first output move with the last word?", choices=["yes", "no"])
+guess = predict("the third. Does the first output move with the last word?", choices=["yes", "no"])
 other = X.clone()
 other[3] = mg.randn(d, dtype="float64")  # another last word
 allowed = mg.tensor(np.isfinite(causal))
@@ -111,13 +113,13 @@ assert moved["minus infinity"] == 0 < min(moved["no mask"], moved["0 as a score"
 # has already been divided by a sum that contains the future. A model with such a leak trains well, and
 # writes badly: in training it has read a little of the answer.
 #
-# If a mask forbids a whole row, softmax divides 0 by 0, and the result is NaN. This library returns zeros
-# for such a row.
+# If a mask forbids a whole row, softmax divides 0 by 0, and the result is NaN. (The library's
+# `F.scaled_dot_product_attention` returns zeros for such a row.)
 #
 # ## Why queries and keys have their own matrices
 #
 # With one matrix for both, q = k, the score of i for j equals that of j for i. Worse, a word's score for
-# *itself* is a square, |q|², which is hard to beat. Six random words shall each look at their left
+# *itself* is a square, |q|², which is hard to beat. Six random words should each look at their left
 # neighbour. We train W_Q and W_K, or one W for both, on the loss -log(weight on the neighbour).
 
 # %%
@@ -139,13 +141,14 @@ def learn(shared, steps=300):
 
 
 two, one = learn(shared=False), learn(shared=True)
-print(f"W_Q and W_K: loss {two:.2f}   one matrix: loss {one:.2f}   (log 2 = {math.log(2):.2f})")
-assert two < 0.1 < math.log(2) < one
+print(f"W_Q and W_K: loss {two:.2f}   one matrix: loss {one:.2f}   (log 3 = {math.log(3):.2f})")
+assert two < 0.1 < math.log(3) < one
 
 # %% [markdown]
-# One matrix stays above log 2, the loss of a choice between two: at best, the neighbour and the word itself
-# share the weight. It matters where the two sides of a look differ. In a translator one matrix does as well
-# (`minitransformer claims three-matrices`).
+# One matrix stays above log 3, the loss of a choice among three. Scores are symmetric: what a word gains
+# for its left neighbour, that one gains for its right neighbour, and the scores of words for themselves
+# grow along. Own matrices matter where the two sides of a look differ. In a translator one matrix does as
+# well (`minitransformer claims three-matrices`).
 #
 # ## Change one line
 #

@@ -7,7 +7,7 @@
 # ## Split, attend, put together
 #
 # A head returns an average (lesson 1). If a word needs two others, their average does not say which was
-# which. So the paper cuts each query, key and value into h pieces of length d_k = d / h. Each piece is a
+# which. So the paper cuts each query, key and value into h pieces of d_k = d / h numbers. Each piece is a
 # *head*, which attends on its own. The results are put side by side again, and a last matrix, W_O, mixes
 # them.
 
@@ -45,8 +45,9 @@ assert np.allclose(output, library(x[None])[0], atol=1e-6)
 # The `transpose` in `split` matters. `x.reshape(h, T, d_k)` has the right shape at once, but then head 1
 # gets the first half of the *words* instead of the first half of each word's numbers. No error is raised.
 #
-# Heads cost nothing. For any h, the four matrices have 4 d² weights, and the scores take h · T² · d_k = T²
-# d multiplications. The question is what they buy.
+# Heads cost no weights and no multiplications: for any h, the four matrices have 4 d² weights, and the
+# scores take h · T² · d_k = T² d multiplications. What grows is the number of softmaxes, and of attention
+# weights to store (lesson 15). The question is what heads buy.
 #
 # ## A task with three relations
 #
@@ -115,6 +116,9 @@ for d_k in (4, 64, 512):
     dots = (q * k).sum(-1)
     divided = dots / d_k**0.5
     print(f"d_k = {d_k:3}: variance {dots.var().item():6.1f}, divided by √d_k {divided.var().item():.2f}")
+row = mg.randn(5)
+for factor in (1, 8, 512**0.5):
+    print(f"softmax of five scores, times {factor:4.1f}:", F.softmax(row * factor, -1).numpy().round(2))
 
 # %% [markdown]
 # ## What softmax makes of it
@@ -127,7 +131,7 @@ for d_k in (4, 64, 512):
 
 # %%
 def query_gradients(d_k, scale):
-    """The length of the gradient of 500 random queries, each with 10 random keys."""
+    """The size of the gradient of 500 random queries, each with 10 random keys."""
     mg.manual_seed(SEED)
     q = mg.randn(500, 1, d_k, dtype="float64").requires_grad_()
     k, v = mg.randn(500, 10, d_k, dtype="float64"), mg.randn(500, 10, 8, dtype="float64")
@@ -139,11 +143,11 @@ def query_gradients(d_k, scale):
 typical = {}
 for d_k in (4, 64, 512):
     for name, scale in (("divided", d_k**-0.5), ("undivided", 1.0)):
-        lengths, largest = query_gradients(d_k, scale)
-        typical[f"{d_k}, {name}"] = np.median(lengths)
+        sizes, largest = query_gradients(d_k, scale)
+        typical[f"{d_k}, {name}"] = np.median(sizes)
         print(
             f"d_k = {d_k:3}, {name:9}: the largest of 10 shares {largest:.2f}, gradient of a typical query "
-            f"{np.median(lengths):.4f}, of the top 1% {np.quantile(lengths, 0.99):.1f}"
+            f"{np.median(sizes):.4f}, of the top 1% {np.quantile(sizes, 0.99):.1f}"
         )
 assert typical["512, undivided"] < typical["512, divided"] / 10
 worst = {f"{h} head{'s' * (h > 1)}": 100 * part.min() for h, part in right.items()}
@@ -155,8 +159,9 @@ show(plots.bars(panels), "09-heads")
 # hardly depends on d_k. Undivided, at d_k = 512 it is nearly gone. A few queries, in which two keys are
 # level, get gradients far *too large* instead. One learning rate cannot serve both.
 #
-# The division changes only where training starts: the same factor could be put into W_Q. (How much it
-# matters for a translator: `minitransformer claims sqrt-dk`.)
+# The same factor could be put into W_Q, so the division changes nothing that can be learned: only where
+# training starts, and how far each step goes. (How much it matters for a translator:
+# `minitransformer claims sqrt-dk`.)
 #
 # ## Change one line
 #
@@ -175,8 +180,8 @@ show(plots.bars(panels), "09-heads")
 #
 # ## Summary
 #
-# - Heads split the width: several looks at once, at the price of one.
-# - A dot product of length d_k has variance d_k.
+# - Heads split the width: several looks at once, with the weights of one.
+# - A dot product of d_k numbers has variance d_k.
 # - Undivided, softmax decides before it has learned, and its gradient vanishes.
 #
 # Next, why deep stacks train at all: `minitransformer lesson 10`

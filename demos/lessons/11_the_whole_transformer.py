@@ -6,7 +6,7 @@
 #
 # All parts are known. An *encoder* reads the source, one vector for each word. A *decoder* writes the
 # target word by word, and looks at the encoder's vectors while it does. The model is
-# `demos/transformer.py`, the paper's in a single file of 200 lines: open it beside this lesson.
+# `demos/transformer.py`, the paper's in a single file of 220 lines: open it beside this lesson.
 #
 # ## A language of 36 sentences
 #
@@ -169,8 +169,9 @@ assert 62e6 < total < 65e6
 #
 # <details><summary>Answer</summary>
 #
-# In our run "je t' entends", *I hear you*: a French sentence with another verb. It never met "love", so the
-# word's vector is still random. It can combine what it knows, but not invent a word.
+# In our run "je t' entends", *I hear you*: a French sentence with another verb. It never read "love". Its
+# vector changed all the same, since the table is the output layer, too: as a word that is never right, it
+# was pushed away. The model can combine what it knows, but not invent a word.
 #
 # </details>
 #
@@ -182,6 +183,6 @@ assert 62e6 < total < 65e6
 #
 # - The encoder makes a vector for each source word; the decoder writes while it looks at them.
 # - Self-attention, cross-attention, feed-forward, each with add & norm: shapes never change.
-# - Masks hide the future in the decoder, and padding everywhere.
+# - Masks hide the future in the decoder, and the padding of the source.
 #
 # Next, how it is trained: `minitransformer lesson 12`

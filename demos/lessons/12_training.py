@@ -1,12 +1,12 @@
 # %% [markdown]
 # # 12. Training it
 #
-# **Which four numbers say that it learns?** (["Attention Is All You
+# **Which four checks say that it learns?** (["Attention Is All You
 # Need"](https://arxiv.org/abs/1706.03762), sections 5.3 and 5.4)
 #
 # Training is a loop of four lines: the loss of a batch, its gradient, a step, and again. Most mistakes in
-# it raise no error. Four numbers find them: the loss before the first step, the loss on one batch learned
-# by heart, the curves on the way, and what the model writes in the end.
+# it raise no error. Four checks find them: the loss before the first step, the loss on one batch learned by
+# heart, the curves on the way, and what the model writes in the end.
 #
 # ## Data and loop
 #
@@ -56,7 +56,7 @@ def loss_of(model, pairs, smoothing=0.0):
 
 
 def train(model, rate, steps=220, pairs=learn, smoothing=0.0):
-    """The loss, the length of the gradient, and the learning rate of each step."""
+    """The loss, the size of the gradient, and the learning rate of each step."""
     optimizer = optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     curves = []
     for step in range(1, steps + 1):
@@ -65,9 +65,9 @@ def train(model, rate, steps=220, pairs=learn, smoothing=0.0):
         loss = loss_of(model, [pairs[i] for i in rows], smoothing)
         optimizer.zero_grad()
         loss.backward()
-        norm = nn.utils.clip_grad_norm_(model.parameters(), 1e9)  # measured, not clipped
+        size = nn.utils.clip_grad_norm_(model.parameters(), 1e9)  # measured, not clipped
         optimizer.step()
-        curves.append((loss.item(), float(norm), rate(step)))
+        curves.append((loss.item(), float(size), rate(step)))
     return np.array(curves).T
 
 
@@ -122,16 +122,16 @@ for arm, loss in ends.items():
 guess.compare("yes" if ends["no warm-up"] < ends["warm-up"] + 0.5 else "no")
 panels = {
     title: {arm: run[i] for arm, run in runs.items()}
-    for i, title in enumerate(("loss", "length of the gradient", "learning rate"))
+    for i, title in enumerate(("loss", "size of the gradient", "learning rate"))
 }
 show(plots.curves(panels, xlabel="step"), "12-training")
 assert ends["no warm-up"] > ends["warm-up"] + 0.5
 
 # %% [markdown]
-# Look at both lines in the first two panels. Without warm-up the loss falls to about 4.6 and stays, and the
-# gradient shrinks early. The first steps have made all positions alike to the last layer. What is left to
-# learn is how frequent each word is. With warm-up, both keep moving. (With more seeds:
-# `minitransformer claims warm-up`.)
+# Look at both lines in the first two panels. (A gradient's *size* is the root of the sum of its squares.)
+# Without warm-up the loss falls to about 4.6 and stays, and the gradient shrinks early. The first steps
+# have made all positions alike to the last layer. What is left to learn is how frequent each word is. With
+# warm-up, both keep moving. (With more seeds: `minitransformer claims warm-up`.)
 #
 # ## 4. What it writes
 #
@@ -160,8 +160,8 @@ assert exact["without"] < 0.1 < 0.5 < exact["with the mask"]
 #
 # ## Too sure: label smoothing
 #
-# Lesson 5's smoothing asks for 0.9 on the right word instead of 1. Compare how sure the model is of new
-# words with how often it is right.
+# Lesson 5's smoothing asks for 0.9 + 0.1 / V on the right word instead of 1. Compare how sure the model is
+# of new words with how often it is right.
 
 # %%
 smooth = new_model()
@@ -194,12 +194,12 @@ for title, model in {"hard targets": models["with the mask"], "smoothed": smooth
 # ## Exercise
 #
 # `minitransformer learn warm_up`, `minitransformer learn adam` and `minitransformer learn label_smoothing`;
-# and `minitransformer learn clip_norm`, which shortens a gradient that is too long.
+# and `minitransformer learn clip_norm`, which scales a gradient down if it is too large.
 #
 # ## Summary
 #
 # - The first loss is near log V, and one batch can be learned by heart; or something is wrong.
-# - Deep post-norm stacks need a warm-up.
+# - Without a warm-up, a high learning rate can spoil the first steps.
 # - Loss and accuracy can be fooled. Read what the model writes.
 #
 # Next, how a text comes out: `minitransformer lesson 13`

@@ -164,13 +164,15 @@ assert min(right["GRU with attention"][-1], right["Transformer"][-1]) > 85
 #
 # ## What it costs
 #
-# For T words of width d, an RNN has about 2 T d² multiplications, attention 2 T² d: a score and a sum for
-# each *pair* of words. They are equal at T = d. With d = 512, attention is cheaper for all but long texts.
-# Beyond, it is the T² that hurts, in time and in memory, if all weights are stored.
+# For T words of width d, an RNN has about 2 T d² multiplications. Attention has 2 T² d, a score and a sum
+# for each *pair* of words. These two are equal at T = d, and are what table 1 compares; attention's four
+# matrices add 4 T d². In long texts it is the T² that hurts, in time and in memory, if all weights are
+# stored.
 
 # %%
 for T in (64, 512, 4096):
-    costs = f"RNN {2 * T * 512**2 / 1e9:5.2f}, attention {2 * T**2 * 512 / 1e9:5.2f} billion multiplications"
+    rnn, pairs, matrices = (count / 1e9 for count in (2 * T * 512**2, 2 * T**2 * 512, 4 * T * 512**2))
+    costs = f"RNN {rnn:5.2f}, attention {pairs:5.2f} + {matrices:.2f} billion multiplications"
     print(f"T = {T:4}: {costs}; weights of 8 heads {8 * T * T * 4 / 2**20:5.1f} MiB")
 
 # %% [markdown]

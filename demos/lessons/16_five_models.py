@@ -240,7 +240,7 @@ assert named > 0.8
 # ## Summary
 #
 # - The layers are the same; mask and question make the model.
-# - To understand a text, look at both sides; to write one, do not need the right side.
+# - To understand a text, look at both sides; to write one, only at what is already there.
 # - What is asked must not stand in the input.
 #
 # Where to go on: `minitransformer recipes` trains all of these on real tasks, and `docs/models.md` lists

@@ -230,7 +230,7 @@ class _Check:
         return self._gradient_fault(
             found,
             f"not linear in the upstream gradient g: for {{where}} it is {one:.6g}, and {two:.6g} for -2 g",
-            "A gradient is g times the derivative: branch on the inputs (x > 0), never on g.",
+            "A gradient is g times the derivative: no g², no constant added to it, no condition on g.",
         )
 
     def _check_gradient_unshared(self, passes: Passes) -> GradcheckReport | None:

@@ -124,8 +124,8 @@ def _find_coupling(d: Derivative) -> Verdict | None:
         )
     if extra:
         return Verdict(
-            f"elements mixed along {_axes(extra)}: the gradient sums there, the value does not",
-            f"Do not sum the gradient over {_axes(extra)}: each element has its own.",
+            f"elements mixed along {_axes(extra)}: in the gradient, but not in the value",
+            f"Do not sum or shift the gradient along {_axes(extra)}: each element has its own.",
         )
     difference = axes_of(d.analytic - d.numeric)
     if not difference:

@@ -23,7 +23,9 @@ from ..errors import UserError
 from .parsing import parse
 from .subprocesses import run_python
 
-FOLDER = Path(__file__).parents[2] / "demos" / "lessons"
+PACKAGE = Path(__file__).parents[1]
+IN_WHEEL = PACKAGE / "demos" / "lessons"
+FOLDER = IN_WHEEL if IN_WHEEL.is_dir() else PACKAGE.parent / "demos" / "lessons"
 PAUSE = re.compile(r"(?=^## )|^</?details>.*\n?", re.MULTILINE)  # sections, and answers that are folded
 
 
@@ -52,7 +54,7 @@ def run(argv: list[str]) -> None:
             raise UserError(f"--seed {seed} is negative.\nChoose 0 or more.")
         file = lessons()[number]
         if notebook:
-            open_notebook(file)
+            open_notebook(file, seed)
         else:
             read_and_run(file, code, seed)
 
@@ -61,8 +63,6 @@ def run(argv: list[str]) -> None:
 
 def lessons() -> dict[int, Path]:
     """The files of the lessons, by number."""
-    if not FOLDER.is_dir():
-        raise UserError("the lessons are not installed.\nInstall from a checkout: pip install -e .")
     return {int(file.name[:2]): file for file in sorted(FOLDER.glob("[0-9]*.py"))}
 
 
@@ -126,23 +126,26 @@ def parts(text: str) -> Iterator[tuple[str, bool]]:
         yield part.strip(), i == len(found)
 
 
-def open_notebook(file: Path) -> None:
+def open_notebook(file: Path, seed: int) -> None:
     """Write a lesson as a notebook to the current folder, and open it in JupyterLab."""
     target = Path(f"{file.stem}.ipynb")
     if target.exists():
         print(f"{target} exists; it was not changed.")
     else:
-        write_atomically(target, json.dumps(as_notebook(file), indent=1).encode())
+        write_atomically(target, json.dumps(as_notebook(file, seed), indent=1).encode())
         print(f"wrote {target}")
     if find_spec("jupyterlab") is None:
-        print(f"To open it: pip install -e '.[notebook]' && jupyter lab {target}")
+        print(f"To open it: pip install jupyterlab && jupyter lab {target}")
     elif sys.stdin.isatty():
         run_python(["-m", "jupyterlab", str(target)])
 
 
-def as_notebook(file: Path) -> dict[str, Any]:
+def as_notebook(file: Path, seed: int = 0) -> dict[str, Any]:
     """A lesson in the format of notebooks; its first cell lets it import what lies beside the lesson."""
-    first = ("code", f"import sys\n\nsys.path.insert(0, {str(file.parent)!r})", 0)
+    start = f"import sys\n\nsys.path.insert(0, {str(file.parent)!r})"
+    if seed:
+        start += f"\n\nimport lesson\n\nlesson.SEED = {seed}"
+    first = ("code", start, 0)
     opening, *others = cells(file)
     made = []
     for i, (kind, text, _) in enumerate([opening, first, *others]):

@@ -33,11 +33,13 @@ def compare(
     mistakes: Mapping[str, Any] | None = None,
     advice: str = "",
     tolerance: float = 1e-6,
+    otherwise: Callable[[], None] | None = None,
 ) -> None:
     """Raise Wrong unless `value`, the result of `call`, is `expected`.
 
     `mistakes` maps the verdict on a typical mistake to the value that this mistake would give, so a verdict
-    is true whenever it is used. `tolerance` is relative to the largest expected number.
+    is true whenever it is used. If there is none, `otherwise` may raise another one before numbers are
+    named. `tolerance` is relative to the largest expected number.
     """
     if value is None:
         raise Wrong(f"{call} returns nothing", "End the function with `return` and the result.")
@@ -48,6 +50,8 @@ def compare(
     for verdict, wrong in (mistakes or {}).items():
         if _equal(found, _array(wrong, call), tolerance):
             raise Wrong(verdict, advice)
+    if otherwise:
+        otherwise()
     if found.shape != right.shape:
         shapes = f"{list(found.shape)}, expected {list(right.shape)}"
         raise Wrong(f"{call} has shape {shapes}", advice or "Write the shape beside each line.")

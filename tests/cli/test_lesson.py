@@ -56,10 +56,17 @@ def test_a_notebook_has_the_cells_and_stays_if_it_exists(capsys, elsewhere):
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     assert "".join(cells[0]["source"]).startswith("# 1. A word looks at the others")
     assert [cell["cell_type"] for cell in cells[:4]] == ["markdown", "code", "code", "markdown"]
+    assert "SEED" not in "".join(cells[1]["source"])
     notebook.write_text("mine")
     main(["lesson", "1", "--notebook"])
     assert notebook.read_text() == "mine"
     assert "01_a_word_looks.ipynb exists; it was not changed." in capsys.readouterr().out
+
+
+def test_a_notebook_has_the_seed(elsewhere):
+    main(["lesson", "3", "--notebook", "--seed", "7"])
+    cells = json.loads((elsewhere / "03_an_engine.ipynb").read_text(encoding="utf-8"))["cells"]
+    assert "lesson.SEED = 7" in "".join(cells[1]["source"])
 
 
 @pytest.mark.parametrize(

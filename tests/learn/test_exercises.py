@@ -65,6 +65,24 @@ def test_an_exercise_has_a_blank_mistakes_and_hints(exercise):
     assert not any(answer.strip() in exercise.blank for answer in exercise.answers)
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new", "verdict"),
+    [
+        ("softmax", "y * (g - weighted_sum)", "2 * y * (g - weighted_sum)", "off by a constant factor"),
+        ("softmax", "y * (g - weighted_sum)", "(y * (g - weighted_sum))[:, ::-1]", "in the wrong places"),
+        ("layer_norm", "h * mean_of_uh)", "h * h * mean_of_uh)", "couples elements along axis 1"),
+        ("multiply", "g * y", "g * g * y", "no g², no constant added to it, no condition on g"),
+        ("multiply", "g * y", "g + y", "no g², no constant added to it, no condition on g"),
+    ],
+)
+def test_a_mistake_outside_the_list_gets_gradchecks_verdict(name, old, new, verdict, tmp_path):
+    exercise = find(name)
+    assert old in exercise.solution
+    outcome = outcome_of(exercise, exercise.solution.replace(old, new, 1), tmp_path)
+    assert not outcome.passed
+    assert verdict in f"{outcome.verdict}\n{outcome.advice}"
+
+
 def test_a_mistake_in_the_file_is_given_with_its_line(tmp_path):
     exercise = exercises()[0]
     source = exercise.solution

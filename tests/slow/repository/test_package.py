@@ -92,11 +92,12 @@ def test_the_sdist_holds_the_tree(sdist):
     assert files_of(sdist) == {name for name in names if (ROOT / name).is_file()} | {"PKG-INFO"}
 
 
-def test_the_wheel_holds_both_packages_whole_and_nothing_else(sdist, wheel):
+def test_the_wheel_holds_both_packages_and_the_demos_whole(sdist, wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/")}
     metadata = {name for name in names if name.startswith(f"{NAME}.dist-info/")}
     sources = {f"{package}/{file}" for package in PACKAGES for file in files_of(sdist / package)}
-    assert names - metadata == sources
+    demos = {f"minitransformer/demos/{file}" for file in files_of(sdist / "demos")}
+    assert names - metadata == sources | demos
     stubs = {"minigrad/core/bound.pyi", "minitransformer/__init__.pyi"}
     assert {f"{package}/py.typed" for package in PACKAGES} | stubs < sources
     assert f"{NAME}.dist-info/licenses/LICENSE" in metadata
@@ -118,6 +119,8 @@ def test_the_first_commands_work_from_the_wheel(installed, tmp_path):
     assert (tmp_path / "graph.html").stat().st_size > 100_000
     assert (tmp_path / "page.html").stat().st_size > 100_000
     assert "phrasebook" in minitransformer("recipes")
+    assert "Every word offers a key" in minitransformer("lesson", "1")
+    assert (tmp_path / "runs" / "lessons" / "01-shares.png").is_file()
 
 
 def test_the_command_is_installed(installed):
