@@ -28,7 +28,7 @@ def test_heads_are_ranked_by_the_words_that_they_align(cli):
 def test_heads_are_ranked_by_what_it_stands_for(cli, monkeypatch):
     monkeypatch.setattr(Run, "splits", lambda self: {"train": PAIRS, "test": phrasebook().test[:2]})
     for text in [], [phrasebook().test[0][0]]:
-        code, out, err = cli("heads", "mine", *text)
+        code, out, _ = cli("heads", "mine", *text)
         assert code == 0
         assert len(out.partition("what “it” stands for")[2].splitlines()) <= 5
 
