@@ -243,7 +243,7 @@ RIGHT = {  # the first words of what is printed: the numbers that follow from th
     "attention is permutation-invariant": [largest_move()],
     "of 1,000,000": [softmax([1_000_000.0, 1_000_001.0])[1]],
 }  # fmt: skip
-MEASURED = ("the warm-up moves", "words that are similar")  # in trainings
+MEASURED = ("label smoothing has", "the warm-up moves", "words that are similar")  # in trainings
 
 
 @pytest.mark.parametrize("row", rows("Slips"), ids=lambda row: row[1][:30])
