@@ -39,6 +39,7 @@ EXPERT_VERBS = {
     "card": "estimate parameters, memory and time of a training: card phrasebook",
     "sweep": "train with several settings: sweep reverse --lr 1e-3 3e-3 --run-dir lr",
     "graph": "draw the computation graph of a loss: graph runs/phrasebook",
+    "heads": 'rank a translator\'s heads: heads runs/phrasebook "I love you"',
     "check": "check causality, cache, gradients, resuming: check runs/phrasebook",
     "embed": 'print sentence vectors: embed runs/bert-similar "I love you"',
     "import": "make a run of a pretrained model: import gpt2/ --run-dir runs/gpt2",

@@ -1,6 +1,8 @@
-"""The numbers that the documents work through, by the library's own functions, to 1e-6."""
+"""The numbers that the documents work through, by the library's own functions, and docs/documents.md."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,16 +10,24 @@ import pytest
 import minigrad as mg
 from minigrad.nn import functional as F
 from minitransformer import MultiHeadAttention, Transformer, TransformerConfig
+from minitransformer.explain import documents
 from minitransformer.layers import Encoder, LayerConfig
 from minitransformer.layers.embeddings import TokenEmbedding
 from minitransformer.layers.masks import causal_mask
 from minitransformer.layers.positions import positional_encoding
 
+HERE = Path(__file__)
+COMPUTED = json.loads(HERE.with_name("worked_examples.json").read_text(encoding="utf-8"))  # independently
+
+
+def worked(name):
+    """The inputs of an example, and what follows from them."""
+    return documents.example(name)["inputs"], COMPUTED[name]
+
 
 @pytest.fixture
-def example(shared):
-    examples = {e["id"]: e for e in json.loads((shared / "worked_examples.json").read_text(encoding="utf-8"))}
-    return lambda name: (examples[name]["inputs"], examples[name]["computed"])
+def example():
+    return worked
 
 
 def close(given, expected):
@@ -132,21 +142,149 @@ def test_paper_base_parameters(example):
     assert model.num_parameters() == expected["total_tied"]
 
 
-def test_slips_that_are_in_no_example(example):
-    given, expected = example("i-love-you")
-    pe = positional_encoding(3, 4, np.float64)
-    you_love_i = np.array(given["embedding"])[given["tokens"]][::-1] + pe
-    np.testing.assert_allclose(you_love_i[0], [0.30, 1.80, 0.20, 1.60], atol=0.005)
-    np.testing.assert_allclose(you_love_i[2], [1.11, 0.08, 0.12, 1.80], atol=0.005)
-    scores = np.array(expected["scores"])
-    close(scores, scores.T)
-    keys = np.array(example("i-love-ai")[0]["k"])
-    assert (keys[2] > keys[:2]).all()  # so "AI" wins for any positive query
-    before_it = ["The", "animal", "didn't", "cross", "the", "street", "because"]
-    assert (before_it.index("animal") + 1, len(before_it) + 1) == (2, 8)
-    np.testing.assert_allclose(positional_encoding(2, 512)[1, :4], [0.84, 0.54, 0.82, 0.57], atol=0.005)
-    np.testing.assert_allclose([0.5, 0.1, 0.8, 0.2] + pe[1], [1.34, 0.64, 0.81, 1.20], atol=0.005)  # "love"
-    assert F.softmax(tensor([1_000_000.0, 1_000_001.0]))[1].item() == pytest.approx(0.731, abs=5e-4)
+# ---------------------------------------------------------------- the tables of docs/documents.md
+
+
+def rows(title):
+    """The cells of each row of a section's table."""
+    text = (HERE.parents[2] / "docs" / "documents.md").read_text(encoding="utf-8")
+    section = re.search(rf"^## {title}$(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)[1]
+    return [re.split(r"(?<!\\) ?\| ?", line)[1:-1] for line in section.splitlines() if line.startswith("| ")][
+        1:
+    ]
+
+
+def numbers(cell):
+    """The numbers of a cell, each with half a unit of its last place; whole numbers are exact."""
+    found = re.findall(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?|(?<!\d)-?\.\d+", cell)
+    found = [each.replace(",", "") for each in found]
+    return [(float(each), 0.501 * 10.0 ** -len(each.partition(".")[2]) * ("." in each)) for each in found]
+
+
+def is_shown(value, cell):
+    return any(abs(value - shown) <= half + 1e-9 for shown, half in numbers(cell))
+
+
+def softmax(scores):
+    return F.softmax(tensor(scores)).numpy()
+
+
+def cosine(a, b):
+    return np.dot(a, b) / np.linalg.norm(a) / np.linalg.norm(b)
+
+
+LOVE, AI = worked("i-love-you"), worked("i-love-ai")
+MASKED, THREE = worked("causal-mask")[1]["weights"], worked("three-tokens")[1]
+PE = positional_encoding(1010, 512, np.float64)
+E = np.array(LOVE[0]["embedding"])
+YOU_LOVE_I = E[[3, 2, 1]] + positional_encoding(3, 4, np.float64)
+X = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.8, 0.2], [0.9, 0.7, 0.2, 0.1]])  # I, love, AI of **S**
+X = X + positional_encoding(3, 4, np.float64)
+KING = [0.9, 0.8, 0.2, 0.1]
+THE_CAT = ["The", "cat", "sat", "on", "the", "mat"]
+THE_ANIMAL = ["The", "animal", "didn't", "cross", "the", "street", "because", "it"]
+LOOKS = [[0.45, 0.3, 0.25], [0.35, 0.4, 0.25], [0.3, 0.25, 0.45]]
+LOOKS += [[0.2, 0.5, 0.3], [0.25, 0.25, 0.5], [0.4, 0.35, 0.25]]
+
+
+def ratio(weights):
+    return weights[0] * weights[2] / weights[1] ** 2
+
+
+def ratios_of_any_projections():
+    x = np.arange(8) / 10 + 0.1 + np.arange(3)[:, None] / 10
+    w_q, w_k = np.random.default_rng(0).normal(size=(2, 8, 4))
+    return [ratio(row) for row in softmax(x @ w_q @ (x @ w_k).T / 2)]
+
+
+def largest_move():
+    """How far the outputs of attention are from those in the other order, if the inputs change places."""
+    attention, x = MultiHeadAttention(8, 2).double(), mg.randn(1, 3, 8, dtype="float64")
+    return abs(attention(x)[:, [2, 0, 1]] - attention(x[:, [2, 0, 1]])).max().item()
+
+
+def apart(base):
+    angles = np.arange(60)[:, None] / base ** (np.arange(0, 64, 2) / 64)
+    table = np.hstack([np.sin(angles), np.cos(angles)])
+    return [cosine(table[0], table[k]) for k in (1, 5, 50)]
+
+
+def off(name, which):
+    printed = documents.example(name)["printed"][which]
+    return np.abs(np.array(printed) - worked(name)[1][which]).max()
+
+
+RIGHT = {  # the first words of what is printed: the numbers that follow from the inputs
+    "the vectors of": [*YOU_LOVE_I[0], *YOU_LOVE_I[2]],
+    "scores of rows 2": [LOVE[1]["scores"][1][0], LOVE[1]["scores"][0][1]],
+    '"love" attends most': LOVE[1]["weights"][1][:2],
+    "masked weights": [*MASKED[2][:3], *MASKED[3]],
+    'the probability of "world"': [worked("next-word")[1]["probabilities"][8]],
+    "king, queen": [cosine(KING, other) for other in ([0.9, 0.7, 0.3, 0.1], [0.1, 0.2, 0.9, 0.8])],
+    "the score of token 3": [THREE["scores"][2][0], *THREE["weights"][2]],
+    "the output of token 1": THREE["output"][0],
+    "about 65 million": [worked("paper-base-parameters")[1]["total_tied"] / 1e6],
+    "cos(0.01)": [np.cos(0.01)],
+    "the query of the first": worked("query-projection")[1]["q"][0][2:],
+    "PE[1, :4]": PE[1, :4],
+    "softmax(10": worked("why-scale")[1]["unscaled"],
+    "scores such as 6.33": [AI[1]["scores"][2][2], off("i-love-ai", "scores"), off("i-love-ai", "weights")],
+    'the rows of "love"': [*X[2], *X[0], softmax(X @ worked("query-projection")[0]["W_q"] @ X.T / 2)[0][1]],
+    "weights .45": [*ratios_of_any_projections(), *map(ratio, LOOKS)],
+    "the 10000 was": [*apart(10), *apart(10000)],
+    "the decoder's output": [0.1 + 0.3 + 0.8 + 0.05, softmax([0.1, 0.3, 0.8, 0.05]).sum()],
+    '"mat" is position 5': [1 + THE_CAT.index("mat")],
+    '"it" is word 9': [1 + THE_ANIMAL.index("it")],
+    '"love" has the query': [q_k := np.dot([0.4, 0.5, 0.6], [0.5, 0.1, 0.3]), q_k / 3**0.5],
+    "the difference of the encodings": [
+        np.linalg.norm(PE[5] - PE[3]), np.linalg.norm(PE[1005] - PE[1003]),
+        cosine(PE[5] - PE[3], PE[1005] - PE[1003]),
+    ],
+    "attention is permutation-invariant": [largest_move()],
+    "of 1,000,000": [softmax([1_000_000.0, 1_000_001.0])[1]],
+}  # fmt: skip
+MEASURED = ("label smoothing has", "the warm-up moves", "words that are similar")  # in trainings
+
+
+@pytest.mark.parametrize("row", rows("Slips"), ids=lambda row: row[1][:30])
+def test_the_right_numbers_follow(row):
+    text, printed, right = row
+    assert re.fullmatch(r"\*\*[NASCB]\*\*", text)
+    found = [values for start, values in RIGHT.items() if printed.startswith(start)]
+    if not found:
+        assert "." not in re.sub(r"[.](?!\d)", "", right) or printed.startswith(MEASURED)
+        return
+    assert all(is_shown(value, right) for value in found[0]), (printed, right, found[0])
+    assert not numbers(printed) or not all(is_shown(value, printed) for value in found[0]), "not a slip"
+
+
+def test_each_number_has_a_row():
+    printed = [row[1] for row in rows("Slips")]
+    assert all(sum(each.startswith(start) for each in printed) == 1 for start in (*RIGHT, *MEASURED))
+
+
+RESULTS = {
+    "I love you": LOVE[1]["weights"],
+    "Three tokens": THREE["weights"],
+    "I love AI": [*np.array(AI[1]["weights"])[:, 2], *AI[1]["output"][0]],
+    "Causal mask": MASKED,
+    "Query": worked("query-projection")[1]["q"][0],
+    "Positions": np.array(worked("positional-encoding-6x4")[1]["pe"])[[1, 5]],
+}
+
+
+@pytest.mark.parametrize("row", rows("Six worked examples"), ids=lambda row: row[0])
+def test_the_results_of_the_worked_examples(row):
+    name = row[0].partition(" (")[0]
+    assert all(is_shown(value, row[2]) for value in np.ravel(RESULTS[name]) if abs(value) > 0.005)
+
+
+def test_what_else_the_slips_say():
+    assert (np.array(AI[0]["k"])[2] > np.array(AI[0]["k"])[:2]).all()  # "AI" wins for any positive query
+    close(np.array(LOVE[1]["scores"]), np.array(LOVE[1]["scores"]).T)
+    np.testing.assert_allclose(X[1], [1.34, 0.64, 0.81, 1.20], atol=0.005)  # "love", printed for "I"
+    assert softmax(X @ worked("query-projection")[0]["W_q"] @ X.T / 2)[0].argmax() == 1
+    np.testing.assert_allclose(ratios_of_any_projections(), 1)
 
 
 def test_sigma_plus_epsilon_has_no_gradient_for_equal_numbers():

@@ -1,0 +1,105 @@
+"""`minitransformer heads RUN`: which heads of a translator align words, or find what "it" stands for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from minigrad import no_grad
+
+from ..data.batching import collate
+from ..inspection.recording import record_attention, weights_array
+from ..module_names import readable_name
+from ..runs.run import Run
+from .parsing import parse
+from .wording import unsupported_error
+
+Pairs = Sequence[tuple[list[int], list[int]]]  # token ids of source and target
+
+
+def run(argv: list[str]) -> None:
+    def heads(run: Path, text: str | None = None, *, checkpoint: str = "best", device: str = "cpu") -> None:
+        """Rank a translator's heads: which align words, and which find what "it" stands for.
+
+        A head aligns words if it attends, while a word is written, to the word that goes with it: the two
+        share most sentences of the training data. What "it" stands for is known of the phrasebook's sentences
+        only. There the attention on this noun and on the other one is shown: from "it" in the encoder, and
+        from the place where il or elle is written in the decoder.
+
+        Args:
+            text: A sentence to translate; by default, the first 500 pairs of the test data.
+        """
+        trained = Run(run, checkpoint, device)
+        if not hasattr(trained.task, "translate"):
+            raise unsupported_error(trained, "align words")
+        tokenizer, splits = trained.tokenizer, trained.splits()
+        pairs = (splits.get("test") or splits["validation"])[:500]
+        references = [getattr(pair, "reference", None) for pair in pairs]
+        if text is not None:
+            references = [r for pair, r in zip(pairs, references, strict=True) if pair[0] == text] or [None]
+            pairs = [(text, *trained.task.translate(trained, [text]))]
+            print(*pairs[0], sep="\n")
+        train, ids = (
+            [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in each]
+            for each in (splits["train"], pairs)
+        )
+        batch = collate(ids, tokenizer)
+        with no_grad(), record_attention(trained.model) as found:
+            trained.model(batch["source"], batch["target_in"])
+        maps = {path: weights_array(weights) for path, weights in found.items()}
+        crossed = {path: weights for path, weights in maps.items() if not path.endswith("self_attention")}
+        places, name = alignment(train, ids), tokenizer.id_to_token
+        words = [f"{name[ids[i][1][t]]}→{name[ids[i][0][s]]}" for i, t, s in places] if text else []
+        print("\nAttention on the word that goes with the one that is written:")
+        for title, shares in best(attention_at(crossed, places)) if len(places) else ():
+            print(f"{shares.mean():.2f}  {title}", *map("{} {:.2f}".format, words, shares), sep="  ")
+        known = [(i, reference) for i, reference in enumerate(references) if reference is not None]
+        if known and tokenizer.kind == "word":
+            encoder = {path: weights for path, weights in maps.items() if path.startswith("encoder")}
+            noun, other = (
+                attention_at(encoder, np.array([(i, r.pronoun[0], getattr(r, key)[0]) for i, r in known]))
+                | attention_at(crossed, np.array([(i, r.pronoun[1], getattr(r, key)[0]) for i, r in known]))
+                for key in ("noun", "other")
+            )
+            print("\nAttention on the noun that “it” stands for, and on the other one:")
+            for title, shares in best(noun):
+                print(f"{shares.mean():.2f}  {other[title].mean():.2f}  {title}")
+
+    parse(heads, argv, "minitransformer heads")
+
+
+def alignment(train: Pairs, pairs: Pairs) -> np.ndarray:
+    """Places (pair, target word, source word) of words that go together, by Dice's coefficient: each is the
+    other's best in the sentence."""
+    sources: Counter[int] = Counter()
+    targets: Counter[int] = Counter()
+    both: Counter[tuple[int, int]] = Counter()
+    for source, target in train:
+        sources.update(set(source))
+        targets.update(set(target))
+        both.update((s, t) for s in set(source) for t in set(target))
+    places = []
+    for i, (source, target) in enumerate(pairs):
+        dice = np.array([[2 * both[s, t] / (sources[s] + targets[t] + 1) for s in source] for t in target])
+        best = (dice > 0.1) & (dice == dice.max(0)) & (dice == dice.max(1, keepdims=True))
+        best &= (best.sum(0) == 1) & (best.sum(1, keepdims=True) == 1)  # not of words that occur twice
+        places += [(i, *place) for place in np.argwhere(best)]
+    return np.array(places, dtype=int).reshape(-1, 3)
+
+
+def attention_at(maps: Mapping[str, np.ndarray], places: np.ndarray) -> dict[str, np.ndarray]:
+    """The attention of each head at places (pair, query, key), by the head's name."""
+    pair, query, key = places.T
+    return {
+        f"{readable_name(path)}, head {head}": shares
+        for path, weights in maps.items()
+        for head, shares in enumerate(weights[pair, :, query, key].T, 1)
+    }
+
+
+def best(heads: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray]]:
+    """The four heads with the most attention."""
+    return sorted(heads.items(), key=lambda each: -each[1].mean())[:4]
