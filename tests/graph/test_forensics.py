@@ -304,6 +304,15 @@ def test_a_bad_gradient_is_blamed_in_backward_order():
     assert names(report.graph) == ["sqrt", "sqrt", "sum"]
 
 
+def test_a_use_is_not_blamed_for_the_infinity_of_another():
+    """The backward pass adds the gradient of the earlier use into the array of the later one."""
+    x = leaf(1e-3, 1e-3)
+    large = mg.tensor([[1e308, 1], [1, 1e308]], dtype="float64")
+    earlier, later = x * large[0], x * large[1]
+    report = why_nan((10 * earlier + 10 * later).sum(), {"x": x})
+    assert (report.vertex.name, report.index) == ("multiply", (1,))
+
+
 @pytest.mark.parametrize(("count", "said"), [(3, r"input c\. "), (5, r"input c and 2 more\. ")])
 def test_of_many_leaves_that_are_hurt_the_first_three_are_named(count, said):
     leaves = dict(zip("abcde"[:count], (leaf(0) for _ in range(count)), strict=True))
