@@ -18,7 +18,7 @@ def is_off(printed, ours):
     return printed is not None and abs(printed - ours) > 2.01 * 10 ** -max(decimals, 2)
 
 
-def test_where_a_text_is_off_the_note_says_that_its_own_numbers_give_another_result():
+def test_a_note_says_that_numbers_of_a_text_differ():
     found = comparison()["examples"]
     assert len(found) == 11
     for example in found:

@@ -49,7 +49,7 @@ def test_a_product_is_one_row_whose_second_factor_is_transposed(scores):
     assert scores.page.locator("table.numbers").count() == 3
 
 
-def test_a_score_lights_up_its_row_of_q_its_column_of_k_its_tokens_and_its_block(scores):
+def test_a_score_lights_up_what_it_is_made_of(scores):
     x, y = point_at(scores, "scores", 1, 3)
     expected = {"q": [1, 0, 1, 6], "k": [0, 3, 6, 1], "scores": [1, 3, 1, 1]}
     assert scores.page.evaluate(MARKS) == expected
@@ -144,7 +144,7 @@ def test_before_and_after_of_the_mask_are_in_one_row(open_page):
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (1440, 900)])
 @pytest.mark.slow
-def test_the_result_is_on_the_first_screen_and_the_panel_beside_it(width, height, open_page):
+def test_the_result_and_the_panel_are_on_the_first_screen(width, height, open_page):
     page = open_page(page_of(transformer(d_model=64, d_ff=128), "you love the cat"))
     page.page.set_viewport_size({"width": width, "height": height})
     for stage in ("qkv", "scores", "softmax", "weighted-sum", "heads", "add-norm", "feed-forward", "logits"):

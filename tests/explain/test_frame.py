@@ -25,7 +25,7 @@ def within(inner, outer):
     return outer["y"] <= inner["y"] and inner["y"] + inner["height"] <= outer["y"] + outer["height"] + 0.5
 
 
-def test_a_negative_gradient_goes_to_the_left_in_the_colour_of_negative_numbers(open_page):
+def test_negative_gradients_go_left_in_their_colour(open_page):
     page = open_page(page_of(transformer(), "you love the cat", target="the mat"), "#loss")
     found = page.page.evaluate(BARS)
     signs = {text.startswith("−") for text, *_ in found}
@@ -35,7 +35,7 @@ def test_a_negative_gradient_goes_to_the_left_in_the_colour_of_negative_numbers(
     assert not colours[True] & colours[False]
 
 
-def test_the_loss_of_a_wrong_answer_opens_at_the_word_that_cost_most(open_page):
+def test_a_loss_opens_at_the_word_that_cost_most(open_page):
     page = open_page(page_of(transformer(), "you love the cat"), "#loss")
     page.page.fill('[data-key="target"]', "love mat the you")
     page.page.locator('[data-key="target-go"]').click()

@@ -64,7 +64,7 @@ def test_the_right_class_is_the_images_until_one_draws(open_page):
     assert page.texts("#screen .steps td.word") == [page.text("#toolbar .answer").removeprefix("→ ")]
 
 
-def test_a_digit_is_drawn_by_mouse_and_keys_and_its_numbers_are_the_engines(open_page):
+def test_a_drawn_digit_has_the_engines_numbers(open_page):
     model, _ = vit_model()
     page = open_page(exposed(vit()), "#probabilities", bypass_csp=True)
     example = page.page.evaluate("() => page.data.image")

@@ -104,9 +104,7 @@ RECORD = """() => {
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.slow
-def test_the_page_of_an_imported_model_reads_texts_and_computes_logits_as_the_model(
-    family, tmp_path, open_page
-):
+def test_an_imported_models_page_computes_its_logits(family, tmp_path, open_page):
     FAMILIES[family](tmp_path / family)
     import_run(tmp_path / family, tmp_path / "run")
     run = Run(tmp_path / "run")
@@ -136,7 +134,7 @@ OTHER_REGEXES = (  # not JavaScript's, or not the same there
 
 
 @pytest.mark.parametrize("regex", OTHER_REGEXES)
-def test_a_regular_expression_that_javascript_reads_differently_is_refused(regex):
+def test_patterns_that_javascript_reads_differently_are_refused(regex):
     backend = byte_level()
     backend.pre_tokenizer = pre_tokenizers.Split(hf.Regex(r"a"), "isolated")
     content = json.loads(backend.to_str())
@@ -164,7 +162,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("part", REFUSED)
-def test_a_tokenizer_that_the_page_cannot_read_is_refused_with_the_name_of_the_part(part):
+def test_an_unreadable_tokenizers_part_is_named(part):
     content = json.loads(byte_level().to_str())
     (name, change), *_ = REFUSED[part].items()
     if name == "model":
@@ -187,7 +185,7 @@ def test_marks_among_sentencepieces_are_refused_by_name(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_says_which_part_of_a_tokenizer_it_cannot_read(tmp_path):
+def test_the_command_names_a_tokenizers_unreadable_part(tmp_path):
     gpt2(tmp_path / "gpt2")
     path = tmp_path / "gpt2" / "tokenizer.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"normalizer": {"type": "Nmt"}}))

@@ -223,7 +223,7 @@ def all_agree(shown_rows, expected_rows):
 
 
 @pytest.mark.journey
-def test_bars_losses_alignment_pull_and_layers_show_the_engines_numbers(open_page):
+def test_all_charts_show_the_engines_numbers(open_page):
     model = transformer(output_bias=True)
     tokenizer = words()
     page = open_page(page_of(model, "you love the cat", target="the mat"))
@@ -398,7 +398,7 @@ def test_a_selected_number_is_the_sum_that_is_shown(open_page):
 # ---------------------------------------------------------------- the file
 
 
-def test_a_text_that_cannot_be_read_is_refused_and_leaves_the_numbers_of_the_last_one(open_page):
+def test_an_unreadable_text_leaves_the_last_numbers(open_page):
     page = open_page(page_of(transformer(), "I love you", 6))
     page.page.evaluate(f"() => {{ ({STAGE})('#tokens'); }}")
     for text, problem in (("", "The text has no words."), ("the " * 9, "takes at most")):
@@ -529,7 +529,7 @@ def test_keys_walk_the_whole_page(open_page):
     assert page.page.locator("#inspector").is_hidden()
 
 
-def test_arrows_scroll_a_wide_table_and_letter_keys_can_be_switched_off(open_page):
+def test_arrows_scroll_and_letter_keys_can_be_off(open_page):
     page = open_page(page_of(transformer(), "you love the cat the mat", 9), "#pull")
     page.page.set_viewport_size({"width": 390, "height": 844})
     page.page.locator("#screen .scroll").first.focus()
@@ -574,7 +574,7 @@ def test_addresses_lead_to_a_layer_which_the_map_shows(open_page):
         assert here() == [label]
 
 
-def test_the_map_has_the_norms_and_residual_connections_where_the_model_has_them(open_page):
+def test_the_map_places_norms_as_the_model_does(open_page):
     page = open_page(dict(families())["gpt"], "#tokens")
     labels = page.page.locator("#map .box").evaluate_all(LABELS)
     layer = [
@@ -687,7 +687,7 @@ def test_the_quiz_asks_for_one_percent_and_leaves_the_answer(open_page):
 # ---------------------------------------------------------------- the command
 
 
-def test_the_command_writes_a_page_of_a_run_and_keeps_existing_files(cli, here):
+def test_the_command_writes_a_page_and_keeps_existing_files(cli, here):
     code, out, _ = cli("explain", "mine", "I love you", "-o", "page.html")
     assert (code, out.startswith("page.html: ")) == (0, True)
     text = (here / "page.html").read_text()

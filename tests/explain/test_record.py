@@ -126,7 +126,7 @@ def test_switches_change_what_they_name():
     assert off[f"{path}.heads"][0].any()
 
 
-def test_without_memory_a_recurrent_state_depends_on_its_token_alone():
+def test_without_memory_a_state_depends_on_its_token():
     model = RecurrentLM(RecurrentConfig(11, embedding_dim=8, hidden_size=8, num_layers=1)).eval()
     together = record(model, [5, 6], switches=Switches(memory=False)).arrays["layers.0.hidden"]
     np.testing.assert_allclose(together[1], record(model, [6]).arrays["layers.0.hidden"][0], rtol=1e-6)
@@ -196,7 +196,7 @@ def test_the_picture_of_a_translator_is_its_alignment():
     check(picture, shares[range(len(written)), written], weights.ravel(), ["I", "love", "you", "<END>"])
 
 
-def test_the_picture_of_a_language_model_is_what_each_new_token_attends_to():
+def test_a_language_models_picture_is_its_attention():
     size = TOKENIZER.vocab_size
     model = small(GPT, GPTConfig, vocab_size=size, n_positions=32, n_embd=8, n_layer=1, n_head=2)
     source = TOKENIZER.encode("the cat sat on the mat")
@@ -208,7 +208,7 @@ def test_the_picture_of_a_language_model_is_what_each_new_token_attends_to():
     check(static_picture(model, TOKENIZER, source), shares[rows, written], expected, ["mat"])
 
 
-def test_the_picture_of_a_recurrent_model_is_what_each_new_token_depends_on():
+def test_a_recurrent_models_picture_is_its_dependence():
     sizes = {"vocab_size": TOKENIZER.vocab_size, "embedding_dim": 8, "hidden_size": 8, "num_layers": 1}
     model = small(RecurrentLM, RecurrentConfig, **sizes)
     source = TOKENIZER.encode("the cat sat")
@@ -227,7 +227,7 @@ def test_the_picture_of_a_recurrent_model_is_what_each_new_token_depends_on():
 
 
 @pytest.mark.parametrize("head", ["masked_lm", "classification", "token_classification"])
-def test_the_picture_of_an_encoder_is_what_it_says_of_the_gap_of_each_token_or_of_the_text(head):
+def test_an_encoders_picture_is_what_its_head_says(head):
     labels = [] if head == "masked_lm" else ["thing", "place"]
     model = small(BERT, BERTConfig, vocab_size=TOKENIZER.vocab_size, head=head, num_labels=2, **BERT_SIZES)
     special = TOKENIZER.special_id
@@ -245,7 +245,7 @@ def test_the_picture_of_an_encoder_is_what_it_says_of_the_gap_of_each_token_or_o
     check(static_picture(model, TOKENIZER, source, labels, [MASK]), expected, weights.ravel(), words)
 
 
-def test_the_picture_of_an_image_is_the_image_and_where_the_model_looks():
+def test_an_images_picture_shows_where_the_model_looks():
     model = small(ViT, ViTConfig, image_size=6, patch_size=3, num_channels=2, num_labels=3, **BERT_SIZES)
     shares, weights = last_weights(model, IMAGE[None])
     picture = static_picture(model, None, IMAGE.ravel(), ["cat", "dog", "mat"])
@@ -274,7 +274,7 @@ def test_an_explanation_of_a_run_is_shown_and_saved(here):
         explain("mine", "I " * 600)
 
 
-def test_the_preset_toy_is_the_model_that_is_worked_through_by_hand():
+def test_the_preset_toy_is_the_model_worked_by_hand():
     model, words = documents_model()
     assert model.config == preset("toy")
     assert words[:4] == ["<START>", "I", "love", "you"]

@@ -30,7 +30,7 @@ def read_and_written(model, text=TEXT):
     return every[:-1], every[1:], len(source)
 
 
-def test_a_recurrent_page_shows_the_engines_numbers_and_no_attention(open_page):
+def test_a_recurrent_page_shows_the_engines_numbers(open_page):
     model = recurrent()
     page = open_page(page_of(model, TEXT, 30))
     links = addresses(page)
@@ -45,7 +45,7 @@ def test_a_recurrent_page_shows_the_engines_numbers_and_no_attention(open_page):
     assert not page.page.locator("#toolbar .answer").text_content().endswith("→")
 
 
-def test_the_step_of_a_layer_is_shown_at_the_chosen_token_and_number(open_page):
+def test_a_layers_step_is_shown_at_the_chosen_token(open_page):
     model = recurrent()
     page = open_page(page_of(model, TEXT, 30), "#gates:layers.1")
     source, _, _ = read_and_written(model)

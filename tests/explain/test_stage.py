@@ -56,7 +56,7 @@ def open_inside(open_page, text, *fragment, **options):
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_the_first_screen_holds_the_whole_model_and_nothing_overlaps(width, height, open_page):
+def test_the_first_screen_holds_the_whole_model(width, height, open_page):
     page = open_page(page_of(transformer(), "you love the cat"), viewport={"width": width, "height": height})
     found = page.page.evaluate(BOXES)
     parts = found["parts"]

@@ -69,7 +69,7 @@ def test_a_card_leads_to_the_stages_of_its_row_and_head_and_back(translator):
     assert page.page.evaluate("page.step") == 3
 
 
-def test_an_answer_that_was_not_given_has_its_own_card_which_follows_the_text(translator):
+def test_another_answers_card_follows_the_text(translator):
     page, arrays = translator
     page.page.locator('[data-key="why-1-2"]').press("Enter")
     second = int(np.argsort(arrays["logits"][0])[-2])
@@ -138,7 +138,7 @@ def test_the_card_of_an_attention_shows_tokens_and_any_head(translator):
     assert page.page.evaluate("[page.cell.name, ...page.cell.index]") == [f"{PATH}.q", 1, 0, 0]
 
 
-def test_a_word_that_was_read_opens_the_card_of_what_is_written_after_it(translator):
+def test_a_word_that_was_read_opens_the_next_words_card(translator):
     page, arrays = translator
     page.page.locator('[data-word="decoder:1"]').hover()
     best = page.page.evaluate("id => shownToken(page.wordOf(id))", int(arrays["logits"][1].argmax()))

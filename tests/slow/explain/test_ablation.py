@@ -109,7 +109,7 @@ def test_what_else_is_off_stays_off_in_the_table(open_page):
         assert found == pytest.approx(expected.backward(labels, positions).loss, abs=6e-5)
 
 
-def test_the_table_follows_the_sentence_and_rests_where_it_is_not_shown(open_page):
+def test_the_table_follows_the_sentence_if_shown(open_page):
     model = transformer()
     page = open_page(exposed(page_of(model, "I love you", 9)), bypass_csp=True)
     page.page.wait_for_timeout(300)
@@ -133,7 +133,7 @@ def test_the_table_follows_the_sentence_and_rests_where_it_is_not_shown(open_pag
     assert page.violations() == []
 
 
-def test_a_large_model_is_run_when_the_reader_pauses_and_its_heads_are_measured_when_asked_for(open_page):
+def test_a_large_model_waits_for_a_pause(open_page):
     text, *_ = of_gpt()
     page = open_page(exposed(text), bypass_csp=True)
     page.page.evaluate("() => { page.isLarge = true; go('heads'); }")

@@ -131,7 +131,7 @@ OVERVIEW = """
 
 @pytest.mark.parametrize("size", [(1440, 900), (1280, 720), (390, 844)])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_overview_has_the_whole_model_and_its_answer_on_the_first_screen(family, size, open_page):
+def test_the_overview_fits_on_the_first_screen(family, size, open_page):
     page = open_page(page_of_family(family))
     page.page.set_viewport_size({"width": size[0], "height": size[1]})
     page.page.evaluate(f"link => {{ ({STAGE})(link); }}", "#walkthrough")
@@ -140,7 +140,7 @@ def test_the_overview_has_the_whole_model_and_its_answer_on_the_first_screen(fam
 
 
 @pytest.mark.parametrize("family", ["translator", "gpt"])
-def test_the_numbers_of_each_step_of_the_backward_pass_fit_beside_the_picture(family, open_page):
+def test_numbers_of_backward_fit_beside_the_picture(family, open_page):
     page = open_page(page_of_family(family))
     page.page.set_viewport_size({"width": 1280, "height": 720})
     page.page.evaluate(f"link => {{ ({STAGE})(link); }}", "#backward")

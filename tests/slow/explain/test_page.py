@@ -91,7 +91,7 @@ texts => texts.map(text => {
 """
 
 
-def test_fifty_typed_sentences_have_the_engines_translations_and_probabilities(open_page):
+def test_fifty_typed_sentences_agree_with_the_engine(open_page):
     pairs = phrasebook().train[:300]
     tokenizer = Tokenizer.train_word([side for pair in pairs for side in pair])
     mg.manual_seed(0)
@@ -157,7 +157,7 @@ def model_pages():
 
 
 @pytest.mark.parametrize(("name", "text"), list(model_pages()), ids=lambda x: x if len(x) < 20 else "")
-def test_row_times_column_gives_the_number_for_every_array_of_each_family(name, text, open_page):
+def test_row_times_column_gives_every_number(name, text, open_page):
     page = open_page(exposed(text), bypass_csp=True)
     found = page.page.evaluate(EVERY_DERIVATION)
     assert {kind for kind, *_ in found} == {"value", "gradient", "weight"}
@@ -233,7 +233,7 @@ def test_is_usable_without_a_mouse_or_eyes_and_on_a_phone(scheme, open_page):
         assert page.page.evaluate(VIOLATIONS, [links, colours]) == []
 
 
-def test_a_selected_number_of_nearest_sentences_is_the_sum_that_is_shown(open_page):
+def test_a_number_of_nearest_sentences_is_the_shown_sum(open_page):
     text = bert("similarity", labels=["I love you", "you see me"])
     keys = check_walked_cells(open_page(exposed(text), bypass_csp=True))
     assert {"head.average", "head.unit"} <= {re.split("[:|/]", key)[1] for key in keys}

@@ -25,7 +25,7 @@ def inputs(page):
     return source, page.page.evaluate("() => [...page.record.target]")
 
 
-def test_what_positions_scaling_and_heads_are_for_is_asked_and_computed(open_page):
+def test_purposes_of_parts_are_asked_and_computed(open_page):
     model = transformer()
     page = open_page(exposed(page_of(model, "you love the cat")), bypass_csp=True)
     source, target = inputs(page)
@@ -54,7 +54,7 @@ def test_what_positions_scaling_and_heads_are_for_is_asked_and_computed(open_pag
     assert options[right] == f"head {1 + int(np.argmin(left))}"
 
 
-def test_the_step_of_the_weights_is_taken_and_the_logit_moves_as_it_says(open_page):
+def test_a_step_of_the_weights_moves_the_logit(open_page):
     model = transformer()
     page = open_page(exposed(page_of(model, "I love you", target="the mat")), bypass_csp=True)
     page.page.evaluate("() => page.set({ step: 0 })")
@@ -81,7 +81,7 @@ def test_the_step_of_the_weights_is_taken_and_the_logit_moves_as_it_says(open_pa
         assert (was, now) == pytest.approx((before[v], after[v]), abs=1e-4)
 
 
-def test_an_answer_is_judged_and_the_question_ends_with_the_stage(open_page):
+def test_a_question_is_judged_and_ends_with_its_stage(open_page):
     page = open_page(exposed(vit()), bypass_csp=True)
     _, options, right, why = asked(page, "#looks")
     wrong = 1 - right
@@ -93,7 +93,7 @@ def test_an_answer_is_judged_and_the_question_ends_with_the_stage(open_page):
     assert page.page.locator(".question .options").count() == 0
 
 
-def test_where_nothing_can_be_asked_the_page_says_so_at_the_button_and_does_not_move(open_page):
+def test_without_a_question_the_page_says_so(open_page):
     page = open_page(page_of(transformer(), "I love you"), "#scale?off=positions,scale")
     top = page.page.evaluate(TOP)
     page.page.locator('[data-key="ask"]').click()

@@ -33,7 +33,7 @@ def sure():
     return model
 
 
-def test_a_long_text_has_the_lines_of_each_tokens_strongest_weights(open_page):
+def test_a_long_text_has_lines_of_the_strongest_weights(open_page):
     gpt = scaled(GPT(GPTConfig(**sizes(n_positions=32, n_embd=12, n_layer=1, n_head=2))))
     page = open_page(exposed(page_of(gpt, "you love the cat on the mat I love the mat", 32)), bypass_csp=True)
     lines = """() => {
@@ -50,7 +50,7 @@ def test_a_long_text_has_the_lines_of_each_tokens_strongest_weights(open_page):
 
 
 @pytest.mark.parametrize(("name", "text"), list(families()), ids=lambda x: x if len(x) < 20 else "")
-def test_each_family_is_on_the_first_screen_and_its_moments_differ(name, text, open_page):
+def test_each_family_fits_and_its_moments_differ(name, text, open_page):
     page = open_page(text)
     for width, height in SIZES:
         page.page.set_viewport_size({"width": width, "height": height})
@@ -112,7 +112,7 @@ def test_the_picture_is_usable_without_a_mouse_or_eyes(scheme, open_page):
     assert page.violations() == []
 
 
-def test_the_backward_journey_adds_up_and_a_sure_answer_gives_way_to_a_doubtful_one(open_page):
+def test_the_backward_journey_adds_up(open_page):
     page = open_inside(
         open_page, page_of(transformer(), target="the mat"), "#backward", reduced_motion="reduce"
     )

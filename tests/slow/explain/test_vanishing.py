@@ -8,7 +8,7 @@ from tests.explain.test_page import number, page_of, transformer, words
 from tests.explain.test_stage import MOMENT
 
 
-def test_the_backward_stage_names_the_smallest_gradient_of_the_engine(open_page):
+def test_backward_names_the_engines_smallest_gradient(open_page):
     model, tokenizer = transformer(), words()
     page = open_page(page_of(model, "you love the cat", target="the mat"), "#backward")
     labels = [*tokenizer.encode("the mat"), tokenizer.end_id]
@@ -44,7 +44,7 @@ def test_one_step_back_from_the_end_is_the_last_but_one(open_page):
     assert page.text(".panel .thought").startswith(f"{count - 1} of")
 
 
-def test_play_says_what_happens_and_shows_words_as_they_are_written(open_page):
+def test_play_shows_words_as_they_are_written(open_page):
     page = open_page(page_of(transformer(), target="the mat"))
     said = []
     for moment in (0, 260, 520, 800, 1000):

@@ -48,7 +48,7 @@ STATE = """
 """
 
 
-def test_old_and_new_probabilities_and_answers_stand_side_by_side(open_page):
+def test_old_and_new_answers_stand_side_by_side(open_page):
     model = transformer()
     tokenizer = words()
     page = open_page(exposed(page_of(model, "I love you")), "#probabilities", bypass_csp=True)
@@ -76,7 +76,7 @@ def test_old_and_new_probabilities_and_answers_stand_side_by_side(open_page):
     assert page.page.locator(".ghost, .before").count() == 0
 
 
-def test_the_whole_models_answer_stays_the_right_one_while_parts_are_off(open_page):
+def test_the_right_answer_stays_while_parts_are_off(open_page):
     model = transformer()
     page = open_page(exposed(page_of(model, "I love you")), "#loss", bypass_csp=True)
     labels = page.page.evaluate("() => [...page.labels()]")
