@@ -32,7 +32,7 @@ PARSER = argparse.ArgumentParser(
 )
 PARSER.add_argument("names", metavar="NAME", nargs="*", help="ops; all by default")
 PARSER.add_argument(
-    "--order", choices=ORDERS, default="both", help="the gradient, that of the gradient, or both"
+    "--order", choices=ORDERS, default="both", help="first derivatives, second derivatives, or both"
 )
 PARSER.add_argument("--eps", type=float, default=1e-6, help="step of the differences (%(default)s)")
 PARSER.add_argument("--seed", type=int, default=0, help="seed of the samples (%(default)s)")

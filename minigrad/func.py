@@ -126,8 +126,8 @@ def jacobian(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callab
     """Return a function that computes the Jacobian of `f`, by a backward pass for each element of the result.
 
     For a result of shape (m,) and an argument of shape (n,), it is (m, n). For nested results or arguments,
-    the Jacobian has the structure of the result, with that of the argument in place of each leaf; each block
-    has the shape of the result plus that of the argument. (jax.jacrev)
+    the Jacobian has the structure of the result, with the argument's structure in place of each leaf; each
+    block has the result's shape followed by the argument's. (jax.jacrev)
 
     >>> mg.func.jacobian(lambda x: x**2)(mg.tensor([1.0, 2.0]))
     tensor([[2., 0.],

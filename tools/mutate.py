@@ -40,7 +40,6 @@ for first, second in (pair.split() for pair in PAIRS.split(",")):
 NEAREST = {
     "minigrad": "tests/public",
     "minigrad/kernels/cuda": "tests/slow/gpu",
-    "minigrad/kernels/numba": "tests/kernels --kernels jit",
     "minitransformer": "tests/models",
     "minitransformer/runs": "tests/training",
 }
@@ -98,19 +97,23 @@ def draw(folders, count, seed):
     rng = random.Random(seed)
     for path, line in rng.sample(sorted(lines), min(count, len(lines))):
         node = rng.choice(lines[path, line])
-        span = [node.lineno, node.col_offset, node.end_lineno, node.end_col_offset]
-        yield {"path": path, "span": span, "before": ast.unparse(node), "after": ast.unparse(changed(node))}
+        change = {"before": ast.unparse(node), "after": ast.unparse(changed(node))}
+        yield {"path": path, "span": span_of(node), **change}
+
+
+def span_of(node):
+    return [node.lineno, node.col_offset, node.end_lineno, node.end_col_offset]
 
 
 def plant(text, mutant):
     """Return a file's text with the mistake in it."""
     first, start, last, end = mutant["span"]
+    found = [ast.unparse(node) for node in places(ast.parse(text)) if span_of(node) == mutant["span"]]
+    if mutant["before"] not in found:
+        raise ValueError(f"{mutant['path']}:{first} no longer has {mutant['before']!r}.\nDraw new mutants.")
     lines = text.encode().splitlines(keepends=True)
     offset = sum(map(len, lines[: first - 1])) + start
     stop = sum(map(len, lines[: last - 1])) + end
-    before = text.encode()[offset:stop].decode()
-    if ast.unparse(ast.parse(f"({before})", mode="eval")) != mutant["before"]:
-        raise ValueError(f"{mutant['path']}:{first} no longer has {mutant['before']!r}.\nDraw new mutants.")
     return (text.encode()[:offset] + f"({mutant['after']})".encode() + text.encode()[stop:]).decode()
 
 
@@ -160,7 +163,9 @@ def run(job):
     stages = [tests] if tests else [nearest[folder].split(), *([NEXT[package]] if name in BOOK else [])]
     killer = mutant.get("killer", "").split("[")[0]
     if killer.startswith("tests/") and (ROOT / killer.split("::")[0]).exists() and not tests:
-        stages.insert(0, [killer])
+        stages.insert(0, ["-m", "", killer])  # which may be marked as slow
+    if "kernels/numba" in mutant["path"]:
+        stages = [[*stage, "--kernels", "jit"] for stage in stages]
     for stage in stages:
         check_unplanted(tuple(stage))
     target = checkout / mutant["path"]

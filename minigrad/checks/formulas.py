@@ -386,7 +386,7 @@ def find_factor(entries: Entries) -> Verdict | None:
     found = [*matches(entries.numeric, entries.analytic, entries.expressions, entries.lengths)]
     if not found:
         return None
-    # 1 / y of a norm y, and exp(-y) of a logsumexp y, are better known as what they are of the input
+    # a norm or a sum of exponentials of the input is better known than 1 / y or exp(-y) of the output
     of_output = found[0].uses() == {"y"} and not entries.aligned and not entries.coupled.any()
     return _missing_factor(entries, next(filter(_is_normalizer, found), found[0]) if of_output else found[0])
 

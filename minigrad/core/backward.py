@@ -9,10 +9,14 @@ along an edge to what the edge refers to, which is one of these:
     a number      a constant, or None where an array was left out. No gradient flows to it.
 
 So the edge to a tensor x is `x.node or x`. The arrays that a node needs for its backward are held by its
-gradient functions' closures; edges hold leaves and constants.
+gradient functions' closures; of tensors, edges hold only leaves and constants.
 
 `backward()` takes the latest node, whose gradient is complete; applies its gradient functions; accumulates
 the results into its inputs' gradients; and frees the node.
+
+If an array that a gradient function holds was changed in place since, backward raises an error (see
+`versions`); a change that is itself recorded makes a new array instead (see `ops/in_place`). For second
+derivatives, the rule runs again on Tensors, which record a graph (see `pull_of`).
 """
 
 from __future__ import annotations
@@ -55,7 +59,8 @@ if TYPE_CHECKING:
 FAILURES = (ValueError, TypeError, IndexError, AttributeError)  # of a gradient function
 Seeds = list[tuple[Any, Any]]  # (edge, the gradient that the walk starts with there)
 
-node_numbers = itertools.count()  # nodes are numbered in the order in which they are made
+# Nodes are numbered in the order in which they are made: a node's inputs have lower numbers.
+node_numbers = itertools.count()
 
 
 # ---------------------------------------------------------------- the graph
@@ -65,8 +70,10 @@ class Node:
     """One recorded operation: `op` applied to `edges` with `settings`, called at `source`.
 
     `gradients` is a tuple of functions g -> gradient, one for each edge (None where none is needed), or one
-    function (g, needs) -> gradients; None once freed. `shape`, `version` and `result` (a weak reference to
-    the tensor) describe its result; each is a list if there are several results.
+    function (g, needs) -> gradients; None once freed. `needs` says which edges need a gradient. `shape`,
+    `version` and `result` (a weak reference to the tensor) describe its result; each is a list if there are
+    several results. `recorded_at` counts the changes in place until then; `scope` is the definition or module
+    that the op was called in.
     """
 
     shape: Any
@@ -93,7 +100,7 @@ class Node:
         self.needs = needs
         self.gradients = gradients
         self.number = next(node_numbers)
-        frame = sys._getframe(2)  # what called the op
+        frame = sys._getframe(2)  # what called the op; this is `frames.caller`, inlined
         while is_library[frame.f_code.co_filename] and frame.f_back is not None:
             frame = frame.f_back
         self.source = frame.f_code, frame.f_lasti  # the user's line: cheap to take, see `where`
@@ -124,7 +131,7 @@ class Node:
 
 
 class ResultEdge:
-    """The edge to result number `index` of a node with several results."""
+    """One of several results of `node`, number `index`: the `.node` of its tensor."""
 
     __slots__ = ("hooks", "index", "node")
 
@@ -197,7 +204,8 @@ def raise_freed(node: Node) -> NoReturn:
     )
 
 
-# (node, its gradient, which inputs need one) -> the gradient of each input, None where none is needed
+# A pull carries a gradient back through one node (a vector-Jacobian product): (node, the gradient of its
+# result, which inputs need one) -> the gradient of each input, None where none is needed.
 Pull = Callable[[Node, Any, Sequence[bool]], Sequence[Any]]
 
 
@@ -260,8 +268,12 @@ def backward_modes(records: bool, of: Scope | None = None, **others: Any) -> Ite
 
 
 def pull_of(create_graph: bool) -> Pull:
-    """How gradients pass through a node: as arrays, or as Tensors with a graph (create_graph)."""
-    rebuilt: dict[Any, Tensor] = {}  # see `Recorded.replay`
+    """How gradients pass through a node: as arrays, or as Tensors with a graph (create_graph).
+
+    A closure over arrays has no graph, so for create_graph the rule runs again on the inputs' tensors, which
+    are recomputed if they no longer exist (see `higher_order`).
+    """
+    rebuilt: dict[Any, Tensor] = {}
     return (lambda node, g, needs: node.op.replay(node, g, needs, rebuilt)) if create_graph else pull_arrays
 
 
@@ -277,7 +289,8 @@ def walk_back(
         # been visited, so that its gradient is complete
         node = heappop(waiting)[1]
         if only is not None and node not in only:
-            continue
+            continue  # its sum stays, as it may be what `grad` is asked for
+        # `take`, inlined for a node with one result and no hooks
         g = sums.take(node) if node.hooks or type(node.shape) is list else totals.pop(node)
         try:
             for edge, gradient in zip(node.edges, pull(node, g, node.needs)):  # noqa: B905
@@ -300,11 +313,11 @@ def pull_arrays(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
     gradients = node.gradients
     if gradients is None:
         raise_freed(node)
-    if node.recorded_at != modifications.count:
+    if node.recorded_at != modifications.count:  # something has changed in place since
         check_versions(node, needs)
     try:
         if type(gradients) is tuple:  # one function per input, None where none is needed
-            if needs is not node.needs:  # fewer are needed
+            if needs is not node.needs:  # `grad` asks for fewer
                 gradients = needed_only(gradients, needs)
             return [f and f(g) for f in gradients]
         parts = gradients(g, needs)  # one function for all inputs, which share work
@@ -318,7 +331,8 @@ class GradientSums:
 
     A tensor that is used twice gets the sum of two gradients (the multivariable chain rule). The first one
     may share memory with the gradient it was computed from, so the engine adds in place only to what is
-    `owned`: sums that it has allocated, and new arrays that become a leaf's `.grad`. `keep_grad`: whether
+    `owned`: sums that it has allocated, and new arrays that become a leaf's `.grad`. The second saves a copy
+    of each, and is right because a rule never returns one new array for two inputs. `keep_grad`: whether
     `retain_grad()` takes effect. `waiting` is a heap of the nodes that a gradient has reached, by number.
     """
 
@@ -441,7 +455,8 @@ def leaves_only(inputs: Any) -> set[Any]:
 
 def is_new_array(g: Any, source: Any) -> bool:
     """Whether an array computed from `source` shares no memory with it, so that it may be changed."""
-    if g is source or type(source) is list or not g.ndim:  # a list: the gradients of several results
+    # A list has the gradients of several results. NumPy's scalars have no axes and cannot be changed.
+    if g is source or type(source) is list or not g.ndim:
         return False
     if g.base is None:
         return True

@@ -99,7 +99,7 @@ class _Segment:
         self.generators: dict[random.Generator, random.Snapshot] = {}
 
     def run(self, args: tuple, kwargs: dict[str, Any]) -> tuple[int, Any]:
-        """The results, and a node number below that of their first node."""
+        """The results, and a number smaller than their first node's."""
         first = next(node_numbers)
         given = [(x, x.array) for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
         results = self.function(*args, **kwargs)

@@ -4,9 +4,10 @@
     def softmax_by_rows(x, dim, dtype=None): ...
 
 A kernel is a rule (see `op`): it takes the arrays and settings of the op, and returns its value and its
-gradients as new arrays. It returns None for arrays that it does not support. A *set* of kernels is for the
-arrays on one kind of device. What no kernel of a set supports goes to the set that it falls back to, and
-finally to the op's own definition or rule. An op holds its kernels; neither core nor the ops import any.
+gradients as new arrays, never one array for two inputs. It returns None for arrays that it does not support.
+A *set* of kernels is for the arrays on one kind of device. What no kernel of a set supports goes to the set
+that it falls back to, and finally to the op's own definition or rule. An op holds its kernels; neither core
+nor the ops import any.
 """
 
 from __future__ import annotations

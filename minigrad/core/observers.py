@@ -29,7 +29,10 @@ class Observer(Protocol):
         return None
 
     def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
-        """The gradient `g` of a node's result gave (edge, gradient) for each input that needs one."""
+        """The gradient `g` of a node's result gave (edge, gradient) for each input that needs one.
+
+        Copy what you keep: the backward pass may add into these arrays.
+        """
         return None
 
 

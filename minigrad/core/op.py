@@ -6,20 +6,23 @@ r"""An op is one record: its value and its derivative, in one place.
 
 A *rule* takes arrays (its positional-only parameters) and settings (the others) and returns its value and how
 a gradient `g` of the value flows back to each array: a tuple of functions, None where there is no gradient,
-or, where gradients share work, one function `(g, needs) -> tuple`. A gradient function returns a new array,
-or `g` or a view of it; it changes nothing in place. The engine promotes dtypes before the rule runs and sums
-gradients over broadcast axes after it.
+or, where gradients share work, one function `(g, needs) -> tuple`. A gradient function returns a new array
+(never the same one for two inputs), or `g` or a view of it; it changes nothing in place. The engine promotes
+dtypes before the rule runs and sums gradients over broadcast axes after it. An op without a derivative, such
+as a comparison, returns None in place of the functions.
 
-A *composite* op is written with other ops and has no rule (see `composites`). A *derived* function calls ops
-and has no rule either, but is not an op: its derivative follows from its parts.
+A *composite* op is written with other ops: its rule runs that definition (see `composites`). A *derived*
+function calls ops too, but is not an op: its derivative follows from its parts.
 
-Kernels registered on an op compute it faster (see `kernels`); `fused(False)` disables them.
+A kernel is registered on an op with `@kernel(op, "numba")` and computes it faster (see `kernels`);
+`fused(False)` disables kernels.
 
 All metadata of an op stands where it is defined, also for users' ops (see `About`): sample inputs for tests
 (`samples`), its gradients as formulas (`latex`, in terms of the upstream gradient g), its cost, what autocast
 does with it, how it is drawn, what to do when it produces a NaN. No other file lists ops by name.
 
 A call of an op has three parts: arrays and edges in; the rule, or a kernel; a node out (`make_callable`).
+Observers (see `observers`) are shown the value between the last two.
 """
 
 from __future__ import annotations
@@ -86,7 +89,7 @@ def differentiable(
 def make_callable(op: Op) -> Callable:
     """The function that users call, with the rule's name, signature and docstring."""
     takes_numbers = op.promotes is True
-    takes_constants = op.key in ("add", "subtract", "multiply", "true_divide")
+    takes_constants = op.key in ("add", "subtract", "multiply", "true_divide")  # see `constant`
     readable = accept_aliases(op.definition, in_float32=not op.kernel_takes_half) if op.definition else None
 
     def call(*inputs: Any, **settings: Any) -> Any:
@@ -105,7 +108,7 @@ def make_callable(op: Op) -> Callable:
         edges = []
         needs = []
         half = None
-        is_float32 = not loaded
+        is_simple = not loaded  # all are float32 tensors on the CPU, or numbers
         has_tensor = False
         tensors: Sequence[Any] = inputs
         for x in inputs:
@@ -116,13 +119,13 @@ def make_callable(op: Op) -> Callable:
                 if records:
                     edges.append(x.node or x)
                     needs.append(x._requires_grad)
-                is_float32 = is_float32 and array.dtype is float32
+                is_simple = is_simple and array.dtype is float32
             else:
                 arrays.append(constant(x) if takes_constants and type(x) is float and x else x)
                 edges.append(x)
                 needs.append(False)
-                is_float32 = is_float32 and (x is None or (takes_numbers and type(x) in (float, int)))
-        if not (is_float32 and has_tensor):  # other dtypes and devices, lists, arrays
+                is_simple = is_simple and (x is None or (takes_numbers and type(x) in (float, int)))
+        if not (is_simple and has_tensor):  # start over: other dtypes and devices, lists, arrays
             tensors, arrays, edges, needs, half = operands(op, inputs)
 
         # 2. the rule
@@ -149,7 +152,7 @@ def make_callable(op: Op) -> Callable:
         if records and gradients is not None and True in needs:
             if False in needs and type(gradients) is tuple:
                 gradients = needed_only(gradients, needs)
-            Node(op, settings, edges, needs, gradients, result)  # which the result refers to
+            Node(op, settings, edges, needs, gradients, result)  # sets result.node
         if op.view:
             share_versions(tensors[0], result, op, settings)
         return result

@@ -1,7 +1,8 @@
 """Tensor: an array, its gradient, and the operation that computed it.
 
 The class holds state and does conversions. Operations are bound as methods elsewhere (see `methods`): core
-binds arithmetic and backward, other parts bind theirs.
+binds arithmetic and backward, other parts bind theirs. A device is an `ArrayBackend` (see `devices`), whose
+library computes with the arrays.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class Tensor(Methods):
     """An n-dimensional array that knows how it was computed.
 
     `array` is the array (NumPy's, or CuPy's on a GPU), `grad` the gradient from backward() (a Tensor or None)
-    and `node` the operation that computed the tensor (None for a leaf).
+    and `node` the operation that computed the tensor: a `Node`, or a `ResultEdge` if it has several results
+    (None for a leaf).
 
     >>> x = mg.tensor([1.0, 2.0], requires_grad=True)
     >>> y = (x * x).sum()
@@ -70,8 +72,8 @@ class Tensor(Methods):
         "_grad": None,
         "_requires_grad": None,
         "array": "The array: NumPy's, or CuPy's on a GPU.",
-        "hooks": "The functions of `register_hook`, by number; None without any.",
-        "node": "The operation that computed the tensor; None for a leaf.",
+        "hooks": "The functions of `register_hook` of a leaf, by number, or None; others are on the node.",
+        "node": "The operation that computed the tensor, a Node or ResultEdge; None for a leaf.",
         "version": "The version counter, which changes in place increase.",
     }
 
@@ -164,7 +166,7 @@ class Tensor(Methods):
             raise DtypeError("a 0-d tensor cannot be iterated over.\nUse .item() for its number.")
         return iter(self.unbind(0))  # bound by `ops`
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # by identity, as leaves are keys in the backward pass
 
     def __bool__(self) -> bool:
         return bool(self._number("bool(tensor)"))
@@ -290,8 +292,8 @@ class Tensor(Methods):
         Assigning to `data` replaces the array.
         """
         alias = Tensor(self.array)
-        share_version(self, alias)  # it follows if this tensor is rebound in place
-        alias.version = VersionCounter()
+        share_version(self, alias)  # a view, which follows if this tensor is rebound in place,
+        alias.version = VersionCounter()  # but whose own changes do not count
         alias.version.is_data = True
         return alias
 

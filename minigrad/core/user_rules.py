@@ -79,7 +79,7 @@ def check_rule_signature(rule: Any) -> None:
     if isinstance(rule, type) or not callable(rule) or not hasattr(rule, "__name__"):
         raise OptionError(
             f"an op is made from a function, and {getattr(rule, '__name__', rule)} is not one.\n"
-            f"Write one function that returns the value and its gradients (docs/your-own-op.md)."
+            f"Write one function that returns the value and its gradients (docs/your-own.md)."
         )
     parameters = list(inspect.signature(rule).parameters.values())
     arrays = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]

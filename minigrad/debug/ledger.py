@@ -57,7 +57,7 @@ class Saving:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ledger:
-    """The bytes `retained` for backward, those of the `leaves` that backward needs, and the `peak` of a step.
+    """The bytes `retained` for backward, the bytes of the `leaves` that it needs, and the `peak` of a step.
 
     `rows` are the operations that retain memory, `savings` the calls of modules. The peak counts results and
     gradients, also those of leaves; it is reached in `peak_phase` ("forward" or "backward") at vertex

@@ -262,7 +262,7 @@ class _Search:
             def on_pull(self, node: Node, g: Any, contributions: Any) -> None:
                 if node is wanted:
                     upstream = [x for x in (g if type(g) is list else [g]) if x is not None]
-                    found.append((upstream, dict(pulled_places(node, contributions))[place]))
+                    found.append((upstream, dict(pulled_places(node, contributions))[place].copy()))
 
         with no_grad(), unobserved(), np.errstate(all="ignore"), observe(AtNode()):
             propagate(seeds_of(self.tensors, self.gradient, []), retain_graph=True, keep_grad=False)

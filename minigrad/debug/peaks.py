@@ -52,7 +52,7 @@ class _Block:
 
 
 class _Fake(np.ndarray):
-    """An array whose memory is counted, like that of each array computed from it."""
+    """An array whose memory is counted, as is the memory of all arrays computed from it."""
 
     meter: ClassVar[Meter]
     block: _Block

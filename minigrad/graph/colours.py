@@ -53,7 +53,7 @@ FAMILIES = {
 }
 NONE = Paint("#ffffff", "#6b7683", "", "none")
 BROKEN = Paint("#fbd5d2", "#8f1710", "NaN/∞", "not finite (hatched)")
-LEVELS = 4  # of a colour in a heat map, by the share of the largest magnitude
+LEVELS = 4  # a heat map has so many shades of a colour; the largest magnitude has the darkest
 MASKED = 5  # the level of True
 MASK = "#5b6875"
 GRADIENT = (  # (limit of the root mean square, the paint below it)
@@ -65,7 +65,7 @@ GRADIENT = (  # (limit of the root mean square, the paint below it)
     (1e3, Paint("#f9c99a", "#7c3a00", "▲▲", "10 to 1000: exploding")),
     (math.inf, Paint("#ee9a73", "#6e1f00", "▲▲▲", "1000 and more: exploded")),
 )
-POWERS = (-10.5, -7.5, -5, -2.5, 0, 2, 4)  # of ten, at which a gradient has exactly the fill of its step
+POWERS = (-10.5, -7.5, -5, -2.5, 0, 2, 4)  # gradients of 10 to these powers have exactly the fill of a step
 _STEPS = ("#f4f5f6", "#e6e4f4", "#d3cdec", "#bcb1e1", "#a594d6", "#9c89d2")
 _OUTLINES = ("#4d5966", "#51487f", "#463a7c", "#3d2f78", "#332473", "#1d0f57")
 BYTES = (2**10, 2**14, 2**18, 2**22, 2**26)

@@ -97,7 +97,7 @@ class Check:
     """The analytic and the numeric derivative with respect to one element of a leaf.
 
     `verdict` is "agree" or "differ"; "kink" if the slopes to the left and right differ and the analytic one
-    lies between them; "jump" if one of them is that of a jump; "none" if something is not finite; "unsure" if
+    lies between them; "jump" if one side has a jump; "none" if something is not finite; "unsure" if
     `error`, the possible effect of rounding on `numeric`, is as large as both. A check is false if its
     verdict is "differ" or "none".
     """
@@ -129,13 +129,13 @@ class Vertex:
     gradients: tuple[Snapshot | None, ...] = ()
     inputs: tuple[Edge, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
-    family: str = ""  # of ops: elementwise, reduction, attention, ...
+    family: str = ""  # an op's: elementwise, reduction, attention, ...
     parts: tuple[str, ...] = ()  # a fused op's: the ops of its definition
     formulas: tuple[tuple[str, str], ...] = ()  # (operand, its gradient in LaTeX)
     flops: int | None = None  # forward
     retained: tuple[Retained, ...] = ()
     source: str = ""  # file:line
-    code: str = ""  # that line
+    code: str = ""  # the text of the source line
     checks: tuple[Check, ...] = ()
     label: str = ""  # the user's name for an op's result
     is_output: bool = False
@@ -143,7 +143,7 @@ class Vertex:
     sign: str = ""  # an op's: ×
     public_name: str = ""  # the name of the public function of an op
     defaults: tuple[tuple[str, str], ...] = ()  # an op's settings that have a default
-    words: str = ""  # of integers, such as token ids: what they stand for, or the first of them
+    words: str = ""  # integers, such as token ids, as text: the words that they stand for, or the first few
 
     @property
     def value(self) -> Snapshot:
@@ -186,7 +186,7 @@ class Computation:
     groups: tuple[Group, ...]  # the first is the root
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
     title: str = ""
-    notes: tuple[str, ...] = ()  # what could not be shown, and why
+    notes: tuple[str, ...] = ()  # reasons why something is not shown
 
     @property
     def outputs(self) -> tuple[Vertex, ...]:
@@ -225,7 +225,7 @@ class Computation:
     def heat_maps(self, box: Box) -> tuple[Snapshot | None, Snapshot | None]:
         """Return the arrays whose heat maps a closed box has: a value, at the left, and its gradient.
 
-        They are those of the vertex or, of a group, of its last op. Integers are text (`Vertex.words`).
+        A group shows the arrays of its last op. Integers are shown as text (`Vertex.words`).
         """
         members = self.members(box)
         vertex = next((v for v in reversed(members) if v.kind == "op"), members[-1])

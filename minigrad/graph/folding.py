@@ -11,7 +11,7 @@ from .arrangement import Arrangements
 from .data import Box, Computation
 
 MOST = 40  # members of a stack that are shown at once
-ALL = -1  # in place of a member's number: all members of a stack
+ALL = -1  # stands for all members of a stack, where a member's number is expected
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ def _check(
 
 
 def _check_at_kink(result: Callable[..., Check], close: Callable[..., bool], s: Slopes, jumps: bool) -> Check:
-    """Accept any slope between both sides at a kink (a subgradient); at a jump, that of the other side."""
+    """Accept any slope between both sides at a kink (a subgradient), and the smaller one at a jump."""
     if jumps:
         gentler = min(s.left, s.right, key=abs)
         return result("jump" if close(gentler, s.error) else "differ", s, gentler)

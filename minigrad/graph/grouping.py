@@ -317,7 +317,7 @@ def _largest_in_cycle(
 ) -> _Part | None:
     """Return the largest child that is in a cycle."""
     items, after = _item_graph(part, links)
-    waiting = _topological_order(after, dict.fromkeys(items, 0))[1]  # in cycles or after them
+    waiting = _topological_order(after, dict.fromkeys(items, 0))[1]  # they are in cycles, or follow one
     candidates = [i for i in waiting if isinstance(i, _Part) and i.times >= least_times]
     for child in sorted(candidates, key=size, reverse=True):
         if child in _reachable(after, child):
@@ -444,7 +444,7 @@ def _is_used_in(one: _Part, other: _Part, links: Sequence[tuple[int, int]]) -> b
 
 
 def strip_numbers(name: str) -> str:
-    """Return a name with # for each number, without the number of the call."""
+    """Return a name with each number replaced by #, without the number of the call."""
     return re.sub(r"\d+", "#", strip_call(name))
 
 

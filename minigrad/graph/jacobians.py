@@ -13,7 +13,7 @@ from ..core.devices import on_cpu, to_device_of
 
 ELEMENTS = 64  # most elements of a result
 NUMBERS = 1024  # most numbers in a Jacobian
-TOTAL_NUMBERS = 200_000  # in all Jacobians of a trace
+TOTAL_NUMBERS = 200_000  # the limit for all Jacobians of a trace together
 
 # modules of ops whose results depend on their inputs element by element
 ELEMENTWISE = (

@@ -91,7 +91,7 @@ TAB = 11.0  # half the height of the tab with a frame's name, and its distance f
 KNOB = 24.0  # the width of the knob beside it
 
 # Letters by width, and the width of each class as a fraction of the font size, regular and bold; then other
-# letters and other scripts. The widths are those of DejaVu Sans; the usual fonts are narrower.
+# letters and other scripts. The widths are DejaVu Sans's; the usual fonts are narrower.
 LETTERS = (" '/IJ\\ijl|,-.:;", '!()[]f"*_`rt', "#&+<=>DGHNOQU^~", "%@MWmw…")
 WIDTHS = ((0.35, 0.41), (0.47, 0.52), (0.8, 0.86), (0.97, 1.07), (0.64, 0.71), (1.0, 1.05))
 _KINDS = {letter: kind for kind, letters in enumerate(LETTERS) for letter in letters}
@@ -195,7 +195,7 @@ def _relative_path(graph: Computation, vertex: Vertex) -> str:
     path = graph.groups[vertex.group].path
     if path and vertex.name.startswith(f"{path}."):
         return vertex.name[len(path) + 1 :]
-    if not vertex.name:  # without a name: the operand's name in its first use
+    if not vertex.name:  # then the operand's name at its first use
         users = graph.consumers[vertex.index]
         operand = graph.vertices[users[0][0]].inputs[users[0][1]].operand if users else ""
         if len(operand) > 1 and operand.isidentifier():

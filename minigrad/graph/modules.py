@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-COMMENTS = re.compile(r"^(?:/\*\*[\s\S]*?\*/|//[^\n]*)\n", re.MULTILINE)  # of modules and functions
+COMMENTS = re.compile(r"^(?:/\*\*[\s\S]*?\*/|//[^\n]*)\n", re.MULTILINE)  # before a module or a function
 IMPORTS = re.compile(r'^import \{[^}]*\} from "(.+?)";\n+', re.MULTILINE)
 
 
 def join_modules(main: Path) -> str:
     """Return the module `main`, after all that it imports: without imports, exports and comments.
 
-    They share one scope, so a name at the top level of a module must differ from those of all others.
+    All modules share one scope, so each name at the top level of a module must be unique.
     """
     found: dict[Path, str] = {}
 

@@ -196,7 +196,7 @@ class _Data:
 
     def __init__(self, folding: Folding, color: str) -> None:
         self.graph = graph = folding.graph
-        self.columns: dict[str, list[str]] = {}  # by kind of row
+        self.columns: dict[str, list[str]] = {}  # the columns of each kind of row
         self.strings = _Table()
         self.formulas = _Table()
         self.paints = _Table()

@@ -19,11 +19,11 @@ ROW_GAP = 28.0
 BARE_GAP = 10.0  # next to a row that has only lanes
 COLUMN_GAP = 20.0
 LANE_GAP = 12.0
-SIDE_GAP = 44.0  # between two parts side by side, for the line from one to the other
+SIDE_GAP = 44.0  # leaves room for a line between neighbouring parts
 ARROW = 9.0  # the straight end of a line
-PADDING, HEADER = 14.0, 10.0  # of a frame
+PADDING, HEADER = 14.0, 10.0  # inside a frame
 ROUNDS = 6
-CLEAR = 7.0  # between a tab and a line
+CLEAR = 7.0  # the least distance between a tab and a line
 STRAIGHT = 6.0  # the weight of a lane in the fit, where an item's is 1
 
 Size = tuple[float, float]
@@ -89,7 +89,7 @@ def lay_out(folding: Folding, color: str = "family") -> Frame:
 
 
 class Placing:
-    """Lays out a folding; `sizes` are those of closed boxes, `titles` the widths of open groups' titles."""
+    """Lays out a folding, given the sizes of closed boxes and the widths of open groups' titles."""
 
     def __init__(self, folding: Folding, sizes: Mapping[Box, Size], titles: Mapping[int, float]) -> None:
         self.folding = folding

@@ -75,7 +75,7 @@ class Tape:
                         del arrays[source], uses[source]
 
     def _uses(self) -> dict[Any, int]:
-        """Count the uses of each node's arrays; those of leaves are never freed."""
+        """Count the uses of each node's arrays. The arrays of leaves are never freed."""
         uses: dict[Any, int] = {}
         for node in self.nodes:
             for edge in node.edges:

@@ -142,7 +142,7 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
 
 def _read_integers(vertices: list[Vertex], words: Sequence[str]) -> dict[int, str]:
     """Return the first integers of each leaf that has several, as words where they select among as many."""
-    lengths: dict[int, set[int]] = {}  # of the axes of the arrays that an op reads with these integers
+    lengths: dict[int, set[int]] = {}  # how long the axes are that an op indexes with them
     for vertex in vertices:
         read = [vertices[edge.source].value for edge in vertex.inputs]
         for edge in vertex.inputs:
@@ -230,7 +230,7 @@ class _Tracing(Observer):
         self.pulls: dict[tuple[Any, int], tuple[Snapshot, Snapshot, tuple[int, ...]]] = {}
         self.checks: dict[Any, tuple[Check, ...]] = {}
         self.seeds: dict[tuple[Any, int], np.ndarray] = {}
-        self.memories: dict[int, tuple[int, Any]] = {}  # by id: number and owner
+        self.memories: dict[int, tuple[int, Any]] = {}  # the number and the owner of each memory
         for x in tape.leaves:
             self.memories.setdefault(id(root(x.array)), (len(self.memories), x))
         self.codes: dict[Any, tuple[str, str]] = {}

@@ -53,7 +53,7 @@ def prod(x, /, dim=None, keepdim=False, dtype=None):
 
 
 def _product_of_others(x, axes):
-    """For each element, the product of the elements before it times that of those after it."""
+    """For each element, the product of all other elements along the axis."""
     xp = namespace(x)
     kept = tuple(i for i in range(x.ndim) if i not in axes)
     there = kept + axes

@@ -106,7 +106,7 @@ INSTEAD = {
     # autograd
     "autograd.Function autograd.function": (
         "An op is one function with the decorator `mg.ops.differentiable`: it returns its value and a "
-        "function of the upstream gradient for each input (docs/your-own-op.md)."
+        "function of the upstream gradient for each input (docs/your-own.md)."
     ),
     "autograd.gradcheck autograd.gradgradcheck": (
         "`mg.gradcheck(f, [x, y])`; with `order=2` second derivatives, too."

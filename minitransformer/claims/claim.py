@@ -58,7 +58,7 @@ class Trial:
     case: str
     rate: float  # 0 if the claim has no learning rates
     seed: int
-    share: float = 1.0  # of the steps and repetitions: less in a lesson, and to see quickly that it runs
+    share: float = 1.0  # fewer steps and repetitions for a lesson, or to see quickly that it runs
 
     def steps(self, count: int) -> int:
         """This share of a number of steps or repetitions, at least one."""
@@ -104,7 +104,7 @@ class Claim:
         return hashlib.sha256("".join(map(without_words, sources)).encode()).hexdigest()[:12]
 
 
-# of `claim` and `Rule`: what no measurement depends on, as each trial has its learning rate
+# arguments of `claim` and `Rule` on which no measurement depends (each trial has its own learning rate)
 WORDS = {"question", "says", "setting", "measures", "unequal", "rates", "part"}
 
 
@@ -125,7 +125,7 @@ def is_text(node: ast.AST) -> bool:
 
 
 def modules_of(module: Any) -> set[Any]:
-    """An experiment's module, and those of this package that it uses."""
+    """An experiment's module, and the modules of this package that it uses."""
     found = [module]
     for each in found:  # it grows meanwhile
         names = {

@@ -64,7 +64,7 @@ def draw_effect(axes: Any, finding: dict[str, Any]) -> None:
     if None not in (mean, low, high):
         axes.plot([low, high], [0, 0], color="black", lw=1.5)
         axes.plot([mean], [0], "D", color="black", ms=4)
-    axes.plot([nothing, threshold], [0, 0], alpha=0)  # so that both are in the picture
+    axes.plot([nothing, threshold], [0, 0], alpha=0)  # makes both visible
     axes.axvline(nothing, color=GREY, lw=0.8)
     end = axes.get_xlim()[1]
     axes.axvspan(threshold, end, color=PALE, alpha=0.4, lw=0)

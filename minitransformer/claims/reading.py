@@ -39,7 +39,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Texts:
-    """Sentences to train on, others that are held out, and the names of what their numbers stand for."""
+    """Sentences to train on, sentences that are held out, and the names of their ids."""
 
     train: list[Read]
     held_out: list[Read]
@@ -142,7 +142,7 @@ def train(
 
 @mg.no_grad()
 def scores(model: BERT, batch: Batch) -> dict[str, float]:
-    """The loss of what is asked for, and the fraction of it that is wrong."""
+    """The loss of the labels, and the fraction of wrong ones."""
     ids, asked = batch
     model.eval()
     logits = model(ids)

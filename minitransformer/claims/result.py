@@ -19,7 +19,7 @@ from .claim import Claim
 from .running import Study
 from .verdict import depends_on, verdict
 
-Result = Mapping[str, Any]  # what a result file holds
+Result = Mapping[str, Any]  # the content of a result file
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "claim": str, "question": str, "says": dict, "setting": str, "measures": dict, "unequal": str,

@@ -23,7 +23,7 @@ from ..files import read_text, to_json
 from .claim import Claim, Trial, find
 from .verdict import MOST_SEEDS, SEEDS, UNKNOWN, Finding, findings, verdicts
 
-TUNING_SEEDS = (1000, 1001)  # of the runs that choose a learning rate: none of those that are compared
+TUNING_SEEDS = (1000, 1001)  # runs with these seeds choose the learning rates, and are not compared
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 MOST_RATES = 2  # tried beyond the claim's own, if the best is at an end
 QUICK = 0.005  # the share of the steps, to see that a claim runs

@@ -10,7 +10,7 @@ WAYS = ("bare", "norm only", "add only", "post-norm", "pre-norm")
 
 
 class Around(nn.Module):
-    """What is around a sub-layer f; "post-norm" and "pre-norm" are those of `layers.Residual`."""
+    """The norm and the residual connection around a sub-layer f; two kinds are `layers.Residual`'s."""
 
     def __init__(self, d_model: int, way: str) -> None:
         super().__init__()

@@ -18,8 +18,8 @@ from ..layers.attention import MultiHeadAttention
 
 LETTERS = np.array(list("abcdef."))
 STOP, COLOURS, LENGTH = 6, 8, 13
-NAMES = ["previous token", "same word", "punctuation"]  # as in inspection/relations.py
-IGNORED = -100  # by the loss: a token without an answer
+NAMES = ["previous token", "same word", "punctuation"]  # inspection/relations.py has the same names
+IGNORED = -100  # the loss ignores tokens without an answer
 
 
 def make_batch(n: int, random: np.random.Generator) -> tuple[Int[np.ndarray, "N T"], Int[np.ndarray, "N T"]]:
@@ -32,7 +32,7 @@ def make_batch(n: int, random: np.random.Generator) -> tuple[Int[np.ndarray, "N 
 def answers(letters: Int[np.ndarray, "N T"], colours: Int[np.ndarray, "N T"]) -> Int[np.ndarray, "3 N T"]:
     """The colours to name, by relation; IGNORED where there is no answer."""
     right = np.full((3, *letters.shape), IGNORED)
-    right[0, :, 1:] = colours[:, :-1]  # of the previous token
+    right[0, :, 1:] = colours[:, :-1]  # the colour of the previous token
     row = np.arange(len(letters))
     for letter in range(6):
         first, second = np.nonzero(letters == letter)[1].reshape(-1, 2).T  # its places in each sentence

@@ -35,7 +35,7 @@ class Sentences:
 
     train: Ids
     held_out: Ids
-    longer: Ids  # of at least two English words more than any in `train`
+    longer: Ids  # they have at least two English words more than any in `train`
     tokenizer: Tokenizer
 
 

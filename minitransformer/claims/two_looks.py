@@ -53,7 +53,7 @@ class Looker(nn.Module):
 
 
 def new_loss(losses: Sequence[float]) -> float:
-    """The loss of the last steps on new examples, nats per token; log T, that of a guess, if it diverged."""
+    """The loss of the last steps on new examples, in nats per token; log T, as of a guess, if it diverged."""
     loss = float(np.mean(losses[-20:]))
     return min(loss, math.log(T)) if math.isfinite(loss) else math.log(T)
 

@@ -62,7 +62,7 @@ class Finding:
 
 
 def finding(rule: Rule, case: str, lower: Sequence[float], higher: Sequence[float]) -> Finding:
-    """What the measures of two arms say of a rule; those of one seed are at the same index."""
+    """What the measures of two arms say of a rule; equal indices have the same seed."""
     a, b = np.asarray(lower, dtype=np.float64), np.asarray(higher, dtype=np.float64)
     with np.errstate(invalid="ignore"):  # infinite ones, of models that diverged
         effect = Interval.of(np.log(b) - np.log(a) if rule.ratio else b - a)
@@ -102,7 +102,7 @@ def together(rules: set[str]) -> str:
 
 
 def verdict(found: Iterable[Finding]) -> str:
-    """The verdict of a claim: that of all its cases and parts, or that it depends on them."""
+    """The verdict of a claim: what all its cases and parts say, or that it depends on them."""
     said = set(verdicts(found).values())
     if {HOLDS, FAILS} <= said:
         return DEPENDS
@@ -110,7 +110,7 @@ def verdict(found: Iterable[Finding]) -> str:
 
 
 def depends_on(found: Iterable[Finding]) -> dict[str, list[str]]:
-    """Each verdict, and where it is that of the claim, such as {"holds": ["d_k = 128"]}; empty if everywhere.
+    """The cases in which each verdict applies, such as {"holds": ["d_k = 128"]}; empty if all agree.
 
     Cases are named only if the verdicts of some part differ by case, and parts likewise; otherwise a case is
     followed by its parts, if they are not all there: "d_k = 8 (loss, saturation)".

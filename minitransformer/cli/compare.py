@@ -149,7 +149,7 @@ def check_comparable(first: Path, baseline: Evaluation, path: Path, other: Evalu
 
 
 def shared_scores(baseline: Evaluation, other: Evaluation) -> list[str]:
-    """The scores that both have; with different tokenizers, without those of tokens."""
+    """The scores that both have; with different tokenizers, without scores per token."""
     names = [name for name in other.example_scores if name in baseline.example_scores]
     if baseline.about.tokenizer_sha256 == other.about.tokenizer_sha256 or "token_accuracy" not in names:
         return names

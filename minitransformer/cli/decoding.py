@@ -42,7 +42,7 @@ class Search:
         return changed_options(values | {"early_stopping": STOPPING[self.early_stopping]})
 
     def changed_flags(self, *names: str) -> list[tuple[str, Any]]:
-        """Flags and values of those of these fields that differ from their defaults."""
+        """The flags and values of these fields, where they differ from the defaults."""
         chosen = [(f, getattr(self, f.name)) for f in fields(self) if f.name in names]
         return [(f"--{f.name.replace('_', '-')}", value) for f, value in chosen if value != f.default]
 

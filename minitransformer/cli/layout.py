@@ -26,7 +26,7 @@ def terminal_width() -> int:
 
 
 def line_width() -> float:
-    """The columns that a line of text may have: those of the terminal, or of $COLUMNS; else any number."""
+    """How many columns a line of text may have: the terminal's, or $COLUMNS; else any number."""
     return terminal_width() if sys.stdout.isatty() or os.environ.get("COLUMNS") else math.inf
 
 

@@ -66,7 +66,7 @@ OTHER_NAMES = {  # names of Hugging Face's Trainer and generate, nanoGPT and oth
 
 
 def parse(target: Callable[..., T], argv: Sequence[str] | None = None, prog: str | None = None) -> T:
-    """Call a function or class with the arguments of a command line, by default that of the process."""
+    """Call a function or class with the arguments of a command line, by default the process's own."""
     about, _, _ = (inspect.getdoc(target) or "").partition("\nArgs:\n")
     if about.startswith(f"{target.__name__}("):  # what Python writes for a dataclass without a docstring
         about = ""
@@ -79,7 +79,7 @@ def parse(target: Callable[..., T], argv: Sequence[str] | None = None, prog: str
 
 
 def with_values(part: T, given: Mapping[str, Any]) -> T:
-    """A dataclass with those of the values that are of its fields."""
+    """A copy of a dataclass with the values that belong to its fields."""
     names = [field.name for field in fields(part)]  # type: ignore[arg-type]
     return replace(part, **{name: given[name] for name in names if name in given})  # type: ignore[type-var]
 

@@ -20,7 +20,7 @@ def run_python(
     Ctrl-C reaches both processes, other signals are passed on. KeyboardInterrupt is raised here once the
     other process has stopped.
     """
-    command = [sys.executable, "-P", *words]  # -P: the import path is only that of this process
+    command = [sys.executable, "-P", *words]  # -P: only this process's import path counts
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
     received: list[int] = []
 

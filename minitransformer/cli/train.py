@@ -277,7 +277,7 @@ def prepare(training: Training) -> TrainingSetup:
     resumed = training.resumed
     kind = task_class(recipe.task)
 
-    # the data, which must be that of the run to resume or to repeat
+    # the data, which must be the same if a run is resumed or repeated
     splits = load_splits(recipe, sources=training.sources)
     notes = splits.notes  # about how the files were read
     if resumed is not None:
@@ -360,7 +360,7 @@ def choose_tokenizer(
 ) -> tuple[Recipe, Tokenizer | None]:
     """The tokenizer, and the recipe with its kind.
 
-    It is that of the run to resume, to start from or to repeat; otherwise a new one is trained.
+    A run to resume, to start from or to repeat has one; otherwise a new one is trained.
     """
     recipe, original = training.recipe, training.original
     if training.resumed is not None:

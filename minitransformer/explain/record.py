@@ -43,7 +43,7 @@ class Gradients:
     """Gradients of a loss: the mean cross-entropy of the chosen positions."""
 
     loss: float
-    losses: np.ndarray  # of each position
+    losses: np.ndarray  # one for each position
     activations: dict[str, np.ndarray]
     weights: dict[str, np.ndarray]
 

@@ -19,21 +19,21 @@ from .page import Explanation, to_html
 from .picture import static_picture
 from .tokenizers import UnknownPart, tokenizer_data
 
-MOST_BYTES = 150_000_000  # of weights: 187 MB as text
+MOST_BYTES = 150_000_000  # the most that a page holds of weights, 187 MB as text
 FAMILIES = (  # implemented in assets/model
     "transformer", "gpt2", "llama", "bert", "t5", "bart", "vit", "recurrent",
 )  # fmt: skip
 BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification", "similarity")
 OTHERS = ["The weather is nice today.", "She plays the violin.", "He is driving a car."]
-SCALE = 20.0  # of cosines (tasks/similarity.py)
+SCALE = 20.0  # cosines are multiplied by it (tasks/similarity.py)
 
 
 def explain(run: Any, text: str | None = None, target: str | None = None) -> Explanation:
     """The walk-through of a run on a text: every number and gradient, stage by stage, computed live.
 
     `run` is a run folder or a loaded Run; `text` is a sentence, the start of a text, or for a ViT the number
-    of an image, "test:3". The loss is that of `target`, by default the class of the image, or the model's own
-    output; only an encoder-decoder and a classifier take another one.
+    of an image, "test:3". The loss is computed for `target`, by default the class of the image, or
+    the model's own output; only an encoder-decoder and a classifier take another target.
     """
     run = Run(Path(run)) if isinstance(run, str | Path) else run
     check_supported(run)

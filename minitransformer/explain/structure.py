@@ -119,7 +119,7 @@ def _position_path(model: Any, name: str) -> str:
 def _output(model: Any) -> dict[str, Any]:
     """The matrix of the logits, its bias, and which head comes before it."""
     names = dict(model.named_parameters())
-    if hasattr(model, "head"):  # of BERT or ViT
+    if hasattr(model, "head"):  # a BERT or a ViT
         kind = getattr(model.config, "head", "image_classification")
         if kind == "similarity":  # runs.py gives it sentences to compare with
             return {"head": kind, "weight": "head.candidates", "bias": None, "pooler": None, "factor": None}

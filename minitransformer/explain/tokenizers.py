@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..text.pretrained_tokenizer import ROLE_OF, PretrainedTokenizer
 from ..text.sentencepiece_tokenizer import SentencePieceTokenizer, model_message
 
-Step = dict[str, Any]  # with a "type"
+Step = dict[str, Any]  # its key "type" says what it does
 
 STEPS = {  # implemented in assets/model/tokenizers.js
     "normalizer": (
@@ -31,7 +31,7 @@ STEPS = {  # implemented in assets/model/tokenizers.js
         "StripText",
     ),
 }  # fmt: skip
-SIDES = ("left", "right")  # of a special token that takes away the spaces there
+SIDES = ("left", "right")  # where a special token may strip spaces
 GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
@@ -261,7 +261,7 @@ def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
         raise UnknownPart(f"added tokens that are not special, such as {tokenizer.marks[0]!r:.40}")
     source, *others = (_of_file(content) for content in tokenizer._content.values())
     unknown = tokenizer.id_to_token.get(tokenizer.unk_id or 0)
-    is_named = tokenizer._vocab is not None  # ids are those of a vocab.json, in which pieces are looked up
+    is_named = tokenizer._vocab is not None  # pieces are looked up in a vocab.json
     if is_named:
         for each in (source, *others):
             each["model"]["unknown"] = unknown
@@ -293,7 +293,7 @@ def _of_file(content: bytes) -> dict[str, Any]:
     model = {
         "type": kind,
         "pieces": {each.piece: each.score for each in file.pieces if each.type == each.NORMAL},
-        "precision": 32,  # of the sums of scores: equal ones decide
+        "precision": 32,  # the bits of sums of scores, which decide what counts as a tie
         "unknown": next(each.piece for each in file.pieces if each.type == each.UNKNOWN),
         "byte_fallback": file.trainer_spec.byte_fallback,
     }

@@ -56,7 +56,7 @@ class GenerationConfig(Config):
     min_new_tokens: int = 0  # the text cannot end before it has this many tokens
     forced_bos_token_id: int | None = None  # the first new token, such as the target language's
     forced_eos_token_id: int | None = None  # the last token of a text that reaches its maximum length
-    renormalize_logits: bool = False  # log-probabilities of what these options leave, for beam search
+    renormalize_logits: bool = False  # beam search sums log-probabilities of the tokens that are left
     num_beams: int = 1  # more than 1: beam search
     num_return_sequences: int = 1  # texts for each input: samples, or the best of the beams
     length_penalty: float = 1.0  # alpha, the exponent
@@ -218,7 +218,7 @@ def target_vocab_size(model: Any) -> int:
 
 
 def end_tokens(model: Any, eos_token_id: Any) -> Int[np.ndarray, " ends"]:
-    """The ids that end a text: those of the request, or else the model's own, if any."""
+    """The ids that end a text: the request's, or else the model's own, if any."""
     if eos_token_id is None:
         own = getattr(model, "generation_options", {})
         eos_token_id = own.get("eos_token_id", getattr(model.config, "eos_token_id", None))

@@ -5,9 +5,9 @@
 
 If a linear classifier of a layer's states predicts a property of held-out words, the layer represents it in a
 form that the next can use (Alain and Bengio 2016, "Understanding intermediate layers using linear classifier
-probes"). Accuracy alone says little: it stands beside that of the most frequent label, and beside that of
-the same probe on random labels, which it can only learn by heart (Hewitt and Liang 2019, "Designing and
-Interpreting Probes with Control Tasks").
+probes"). Accuracy alone says little. It stands beside the share of the most frequent label, and beside the
+accuracy of the same probe on random labels, which it can only learn by heart (Hewitt and Liang 2019,
+"Designing and Interpreting Probes with Control Tasks").
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STEPS = 100  # of L-BFGS, which needs fewer
 
 @dataclass(frozen=True, repr=False)
 class ProbeScores:
-    """Held-out accuracy by layer, beside the majority's, and beside that of a control with random labels."""
+    """Held-out accuracy by layer, beside the majority's and a control's, which has random labels."""
 
     layers: list[str]
     accuracy: Float[np.ndarray, " L"]
@@ -112,7 +112,7 @@ def _array(values: Any) -> np.ndarray:
 def _features(
     name: str, x: np.ndarray, labels: np.ndarray, mask: np.ndarray | None
 ) -> Float[np.ndarray, "N D"]:
-    """The vector of each label: the state of a token, or the mean over those of a sentence."""
+    """The vector of each label: the state of a token, or the mean state of a sentence."""
     has_mean = labels.ndim == 1 and x.ndim == 3
     fits = x.ndim == labels.ndim + 1 + has_mean and x.shape[: labels.ndim] == labels.shape
     if labels.ndim not in (1, 2) or not fits or (mask is not None and mask.shape != x.shape[:-1]):

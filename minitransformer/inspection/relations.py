@@ -52,7 +52,7 @@ def rare_words(counts: Mapping[str, int], below: int, tokens: Sequence[str]) -> 
 
 
 def referent(positions: Mapping[int, int | Sequence[int]], tokens: Sequence[str]) -> Bool[np.ndarray, "T T"]:
-    """What a pronoun stands for: `positions` has those of its referent's tokens by its own position."""
+    """What pronouns stand for: `positions` maps a pronoun's position to those of its referent's tokens."""
     found = np.zeros((len(tokens), len(tokens)), dtype=bool)
     for pronoun, of_referent in positions.items():
         keys = [of_referent] if isinstance(of_referent, int) else of_referent

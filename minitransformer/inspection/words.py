@@ -69,7 +69,7 @@ def project_vectors(
 
 
 def unit_vectors(vectors: Float[np.ndarray, "*N D"]) -> Float[np.ndarray, "*N D"]:
-    """The vectors with length 1; zeros, such as those of padding, stay zeros."""
+    """The vectors with length 1; zeros, such as the vector of padding, stay zeros."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)
 

@@ -186,7 +186,7 @@ class RelativePositionBias(nn.Module):
         return self.num_buckets // (4 if self.bidirectional else 2)
 
     def buckets(self, distance: Int[np.ndarray, "..."]) -> Int[np.ndarray, "..."]:
-        """The bucket of each distance: the position of the key minus that of the query."""
+        """The bucket of each distance, which is the key's position minus the query's."""
         size = self.num_buckets // (2 if self.bidirectional else 1)
         exact = self._num_exact()
         length = np.abs(distance) if self.bidirectional else np.maximum(-distance, 0)

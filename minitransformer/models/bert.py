@@ -158,7 +158,7 @@ class BERT(nn.Module):
         return as_tensor_like(is_before_padding[:, None, None], self.embedding.weight)
 
     def _token_types(self, embedding: TokenEmbedding, ids: Any, token_type_ids: Any) -> Float[Tensor, "..."]:
-        """The vector of each token's segment; without token_type_ids, that of the first."""
+        """The vector of each token's segment; without token_type_ids, the first segment's."""
         if token_type_ids is None:
             return embedding.weight[0]
         types = token_ids(token_type_ids)

@@ -118,7 +118,7 @@ class RecurrentCache:
         self._saved: list[tuple[int, States, Tensor | None]] = []  # one for each open `with`
 
     def read(self, batch: int) -> States:
-        """The states, checked to be those of a batch of this size."""
+        """The states, after a check that they fit a batch of this size."""
         if self.states and self.states[0].shape[1] != batch:
             raise UserError(
                 f"expected a batch of {self.states[0].shape[1]}, as in the cache, got {batch}.\n"

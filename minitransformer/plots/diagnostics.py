@@ -1,4 +1,4 @@
-"""Plots of what happened inside a model during training, from the log of `train --diagnostics`."""
+"""Plots of a model's gradients, updates and attention in training, from `train --diagnostics`."""
 
 from __future__ import annotations
 

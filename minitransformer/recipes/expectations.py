@@ -62,8 +62,8 @@ def to_table(expectations: Expectations) -> dict[str, Any]:
 def condition(init_from: Mapping[str, Any], checkpoint: str, decoding: str) -> str:
     """The key of an `[expect]` table for a run and its evaluation: "init_from=bert-mlm, num_beams=5".
 
-    It is empty for the recipe's run with greedy decoding. `init_from` is that of the run's record, `decoding`
-    that of its scores.
+    It is empty for the recipe's run with greedy decoding. `init_from` comes from the run's record, `decoding`
+    from its scores.
     """
     start = f"init_from={init_from.get('recipe')}" if init_from else ""
     which = f"checkpoint={checkpoint}" if checkpoint != "best" else ""

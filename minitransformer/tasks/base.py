@@ -585,7 +585,7 @@ def reading_task(task: Any) -> Any:
         return task
     raise UserError(
         f"the task {task.name} cannot read a text: it has no `read`.\n"
-        f"Define it (see docs/your-data.md#a-task-of-your-own). "
+        f"Define it (see docs/your-own.md#a-task). "
         f"Without a text, `graph` draws an example of the data."
     )
 

@@ -154,7 +154,7 @@ class QuestionAnswering(EncoderTask):
     def best_answer(self, logits: np.ndarray, example: Question) -> tuple[str, float]:
         """The answer with the highest sum of first and last score, and its probability.
 
-        The probability is that of the first token times that of the last.
+        Its probability is the product of the first and the last token's.
         """
         tokens = context_tokens(self.tokenizer, example.context)
         n = len(tokens)

@@ -31,7 +31,7 @@ Pair = tuple[str, str]
 
 @register_task
 class Similarity(EncoderTask):
-    """Learns a unit vector for each text, closest to that of the text with the same meaning."""
+    """Learns a unit vector for each text, closest to the vector of the text with the same meaning."""
 
     # ------------------------------------------------------------ the data
 

@@ -71,7 +71,7 @@ class MovingAverage:
 
 
 def mean_of(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several state dicts of one model, in float64; integers are those of the last one."""
+    """The mean of several state dicts of one model, in float64; integers are the last one's."""
     mean = {}
     for name, last in states[-1].items():
         if last.is_floating_point():

@@ -35,7 +35,7 @@ def freeze(model: nn.Module, patterns: str) -> list[str]:
 
 
 def prefixes(names: list[str]) -> list[str]:
-    """The names and those of the modules that they are in: "a.b" and "a" for "a.b"."""
+    """The names, and the names of the modules around them: "a.b" and "a" for "a.b"."""
     parts = [name.split(".") for name in names]
     return list(dict.fromkeys(".".join(each[:n]) for each in parts for n in range(1, len(each) + 1)))
 

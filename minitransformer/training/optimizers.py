@@ -79,7 +79,7 @@ class MuonAdamW(optim.AdamW):
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """All matrices except those of embeddings, adapters and output layers (named `output` or `head`)."""
+    """All matrices except in embeddings, adapters and output layers (named `output` or `head`)."""
     outer = set()
     for name, module in model.named_modules():
         if isinstance(module, NOT_FOR_MUON) or name.split(".")[-1] in OUTPUTS:

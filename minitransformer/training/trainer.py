@@ -173,7 +173,7 @@ class Trainer:
 
     @staticmethod
     def sum_losses(parts: Sequence[tuple[Any, Any]]) -> list[float]:
-        """The losses of a batch, with and without label smoothing, from those of its parts."""
+        """The losses of a batch, with and without label smoothing: the sums over its parts."""
         return [sum((float(part[i]) for part in parts), 0.0) for i in (0, 1)]
 
     @staticmethod

@@ -453,7 +453,7 @@ def test_a_sweep_measures_both_errors():
     assert max(sweep.errors[3:]) > 1e-7
 
 
-def test_a_sweep_takes_the_worst_element_or_the_one_that_is_asked_for():
+def test_a_sweep_takes_the_worst_or_the_chosen_element():
     fn = lambda x, y: x * y + mg.where(mg.tensor([False, True, False]), y * y.detach(), 0.0)
     inputs = [leaf(X[0]), leaf(Y[0])]
     assert (mg.gradcheck_sweep(fn, inputs).input, mg.gradcheck_sweep(fn, inputs).index) == (1, (1,))

@@ -168,7 +168,7 @@ def test_an_empty_sentence_is_a_mistake(refused, sentence):
 
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.slow
-def test_one_empty_sentence_among_others_is_left_out_with_a_warning(cli, copies):
+def test_an_empty_sentence_is_left_out_with_a_warning(cli, copies):
     options = ["--do-sample", "--num-return-sequences", 2] if copies == 2 else []
     alone = cli("translate", "mine", "I love you", *options)[1].splitlines()
     code, out, err = cli("translate", "mine", "", "I love you", "  ", *options)
@@ -318,7 +318,7 @@ def test_a_run_that_cannot_be_written_to_is_evaluated(cli, here, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_loss_that_is_nan_ends_the_training_and_leaves_the_run_usable(cli, here):
+def test_a_nan_loss_leaves_the_run_usable(cli, here):
     command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume", "--steps", 9)
     code, out, err = cli(*command, "--lr", "1e30", "--warmup-steps", 0)
     assert (code, out) == (2, "")

@@ -150,7 +150,7 @@ def test_validation_and_test_score_the_same_examples_alike(runs, run):
     assert {name: validation[name] for name in common} == pytest.approx({name: test[name] for name in common})
 
 
-def test_texts_that_denoising_cannot_train_on_are_not_scored_and_counted(runs, capsys):
+def test_texts_that_cannot_be_denoised_are_counted(runs, capsys):
     run = Run(runs / "denoise")
     assert run.task.evaluate(run, ["the cat is red", "the", "the " * 40])[0]["n"] == 1
     why = "too short or too long (fewer than 2 or more than 24 tokens, --max-length)"
@@ -159,7 +159,7 @@ def test_texts_that_denoising_cannot_train_on_are_not_scored_and_counted(runs, c
         run.task.evaluate(run, ["the"])
 
 
-def test_a_label_comes_with_its_probability_and_those_of_the_next(cli):
+def test_labels_come_with_probabilities(cli):
     code, out, err = cli("predict", "classify", "the cat is red", "--top", 2)
     (found,) = predicted(cli, "classify", "the cat is red")
     assert (code, err) == (0, "")
@@ -180,7 +180,7 @@ def test_tags_stand_beside_their_words_as_in_a_file_of_data(cli, runs):
     assert two[1].startswith(one[1])
 
 
-def test_a_question_and_its_context_are_two_arguments_or_have_a_tab_between_them(cli):
+def test_a_question_is_two_arguments_or_has_a_tab(cli):
     question = "what is the cat ?"
     context = CONTEXTS[2]
     one = cli("predict", "answers", question, context)
@@ -220,7 +220,7 @@ def test_of_two_texts_a_run_says_whether_the_second_follows(cli):
     assert "the second follows the first" in cli("predict", "masked", "the cat\tthe car")[1]
 
 
-def test_the_similarity_of_two_texts_is_the_cosine_of_their_vectors(cli):
+def test_similarity_is_the_cosine_of_the_vectors(cli):
     same, other, back = predicted(
         cli, "similar", "the cat", "the cat", "the cat", "the tan house", "the tan house", "the cat"
     )
@@ -259,7 +259,7 @@ def test_the_space_beside_a_gap_is_no_token(train):
     ids=["spaced word", "bpe", "byte bpe", "word", "wordpiece", "char"],
 )
 @pytest.mark.parametrize("mark", ["[MASK]", "<extra_id_0>"])
-def test_what_stands_beside_a_mark_is_read_as_in_the_texts_that_were_trained_on(train, mark, capsys):
+def test_words_beside_a_mark_are_read_as_in_training(train, mark, capsys):
     texts = ["Ann pays $5 in Rome.", "Bob (at home) said: no, no...", "Où est le chien ?"]
     tokenizer = train(texts, added=[mark])
     run = SimpleNamespace(tokenizer=tokenizer, task=SimpleNamespace(marks=(mark,)))
@@ -319,7 +319,7 @@ def test_a_text_is_split_into_words_as_the_training_data_is(text, words):
     assert WordSplitter(words_with_marks(TAGGED)).split(text) == words.split()
 
 
-def test_without_marked_words_marks_stand_alone_but_for_apostrophes_between_letters():
+def test_marks_stand_alone_except_apostrophes():
     assert WordSplitter([]).split("A well-known man's hat.") == [
         "A",
         "well",
@@ -434,7 +434,7 @@ def save_picture(path, pixels):
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "float32"])
-def test_a_picture_of_a_training_image_is_that_image_also_for_the_export(tmp_path, dtype, capsys):
+def test_a_picture_of_a_training_image_is_that_image(tmp_path, dtype, capsys):
     images = np.random.default_rng(0).integers(0, 190, (12, 8, 8)).astype(dtype)
     run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
     path = save_picture(tmp_path / "one.png", images[8].astype(np.uint8))
@@ -447,7 +447,7 @@ def test_a_picture_of_a_training_image_is_that_image_also_for_the_export(tmp_pat
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [("uint8", 16), ("float32", 1)])
-def test_white_is_1_in_a_picture_that_cannot_have_the_training_pixels(tmp_path, dtype, largest, capsys):
+def test_white_is_1_if_training_pixels_are_floats(tmp_path, dtype, largest, capsys):
     images = (np.random.default_rng(0).random((12, 8, 8)) * largest).astype(dtype)
     run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
     pixels = np.random.default_rng(1).integers(0, 256, (8, 8)).astype(np.uint8)
@@ -522,7 +522,7 @@ def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
         floats.task.read(floats, [str(tmp_path / "one.npy")])
 
 
-def test_a_picture_has_no_negative_pixels_that_a_run_was_trained_on(tmp_path, capsys):
+def test_pictures_are_refused_after_negative_pixels(tmp_path, capsys):
     images = np.random.default_rng(0).uniform(-1, 1, (12, 8, 8))
     images[:2, 0, 0] = -1, 1
     run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
@@ -542,9 +542,7 @@ def test_a_picture_has_no_negative_pixels_that_a_run_was_trained_on(tmp_path, ca
 
 
 @pytest.mark.parametrize("low", [0.0, -1.0])
-def test_a_file_with_negative_pixels_that_training_had_not_or_the_reverse_gets_a_warning(
-    tmp_path, low, capsys
-):
+def test_a_new_sign_of_pixels_gets_a_warning(tmp_path, low, capsys):
     images = np.random.default_rng(0).uniform(low, 1, (12, 8, 8)).round(1)
     images[:, 0, 0] = low
     folder = train_on_images(tmp_path / "mine", images, images[4:8], images[8:10])

@@ -56,7 +56,7 @@ def test_what_grad_returns_is_the_callers():
     assert_equal(dy, [1, 1])
 
 
-def test_an_accumulating_gradient_is_not_changed_under_a_graph_that_uses_it():
+def test_accumulation_leaves_gradients_that_a_graph_uses():
     x, w = leaf(1, 2), leaf(5, 5)
     (x * x).sum().backward()
     loss = (w * x.grad).sum()
@@ -78,7 +78,7 @@ def test_a_broadcast_operands_gradient_is_summed():
 # ---------------------------------------------------------------- freeing
 
 
-def test_a_second_backward_through_a_graph_names_the_op_and_the_line():
+def test_a_second_backward_names_op_and_line():
     x = leaf(1, 2)
     y = x.exp().sum()
     y.backward()
@@ -295,7 +295,7 @@ def own_ops():
         table.update(content)
 
 
-def test_a_rule_without_a_gradient_for_an_input_has_none_at_the_next_order_either(own_ops):
+def test_a_missing_gradient_is_missing_at_second_order(own_ops):
     @differentiable
     def scaled_by(x, factor, /):
         return x * factor, (lambda g: g * factor, None)
@@ -327,7 +327,7 @@ def test_a_gradient_with_too_few_axes_is_named(own_ops):
         total(leaf(1)).sum().backward()
 
 
-def test_a_kernel_of_the_users_that_returns_one_array_twice_shares_no_gradient(own_ops):
+def test_a_kernels_repeated_array_is_not_shared(own_ops):
     def kernel(x, y):
         def gradient(g, needs):
             both = g * 1
@@ -346,7 +346,7 @@ def test_a_kernel_of_the_users_that_returns_one_array_twice_shares_no_gradient(o
     assert_equal(y.grad, [1, 1])
 
 
-def test_the_higher_order_of_a_composite_walks_no_further_than_its_inputs(monkeypatch):
+def test_a_composites_second_order_stops_at_its_inputs(monkeypatch):
     """Its own gradient stops there: the work grows with the graph, not with its square."""
     seen = []
     original = autograd.grad.__wrapped__.__globals__["nodes_behind"]
@@ -367,7 +367,7 @@ def test_the_higher_order_of_a_composite_walks_no_further_than_its_inputs(monkey
 # ---------------------------------------------------------------- .data
 
 
-def test_data_is_a_tensor_that_shares_the_memory_outside_the_graph():
+def test_data_shares_memory_outside_the_graph():
     x = leaf(1, 2)
     assert isinstance(x.data, mg.Tensor)
     assert not x.data.requires_grad
@@ -383,7 +383,7 @@ def test_data_is_a_tensor_that_shares_the_memory_outside_the_graph():
 # ---------------------------------------------------------------- generators
 
 
-def test_a_decorated_generator_runs_under_the_switch_and_its_caller_does_not():
+def test_a_decorated_generator_switches_only_itself():
     seen = []
 
     @mg.no_grad()

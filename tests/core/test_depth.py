@@ -195,7 +195,7 @@ def test_backward_of_what_is_not_one_number_is_an_error():
         (leaf(1, 2) * 2).backward()
 
 
-def test_a_leaf_changed_in_place_between_forward_and_backward_is_an_error():
+def test_a_leaf_changed_before_backward_is_an_error():
     x = leaf(1, 2)
     y = (x * x).sum()
     with mg.no_grad():

@@ -253,7 +253,7 @@ def test_right_rules_are_let_through():
     assert sine(mg.tensor(1.0, requires_grad=True)).shape == ()
 
 
-def test_a_tensor_beside_a_variable_that_is_never_assigned_is_seen():
+def test_a_tensor_beside_an_unassigned_variable_is_seen():
     @differentiable
     def f(x, /):
         kept = mg.ones(2)

@@ -185,7 +185,7 @@ def test_a_gradient_penalty_through_a_block():
     mg.gradcheck(penalty, [x, w])
 
 
-def test_uneven_micro_batches_weighted_by_their_count_give_the_big_batch():
+def test_weighted_micro_batches_give_the_whole_batch():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(5, 3))
     target = np.array([0, 2, -100, 1, -100])
@@ -259,7 +259,7 @@ def test_a_mutated_input_is_found():
         loss.backward()
 
 
-def test_switches_of_recording_decorate_with_and_without_parentheses():
+def test_grad_modes_decorate_with_and_without_parentheses():
     x = mg.ones(2, requires_grad=True)
     for switch in (mg.no_grad, lambda f: mg.no_grad()(f), lambda f: mg.set_grad_enabled(False)(f)):
         assert not switch(lambda: x * 2)().requires_grad

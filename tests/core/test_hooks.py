@@ -30,7 +30,7 @@ def test_a_hook_is_removed_at_the_end_of_a_with_statement():
     assert x.grad.tolist() == [24]
 
 
-def test_a_gradient_retained_twice_counts_once_and_after_all_hooks():
+def test_a_retained_gradient_counts_once_after_hooks():
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     y = x * 2
     y.retain_grad()

@@ -123,7 +123,7 @@ def test_a_switch_decorates_functions(name):
 
 
 @switches
-def test_threads_that_call_a_decorated_function_do_not_share_its_switch(name):
+def test_a_decorators_switch_is_each_threads_own(name):
     make, state, under = SWITCHES[name]
     both_inside = threading.Barrier(2, timeout=10)
     first_left = threading.Event()

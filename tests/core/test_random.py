@@ -211,7 +211,7 @@ def train(seed, steps=6, call=lambda layer, x: layer(x)):
 
 
 @pytest.mark.parametrize("call", [lambda layer, x: layer(x), checkpoint], ids=["plain", "checkpointed"])
-def test_threads_that_seed_themselves_train_what_each_trains_alone(busy_threads, call):
+def test_seeded_threads_train_as_they_do_alone(busy_threads, call):
     alone = [train(seed) for seed in range(8)]
     for _ in range(3):
         together = in_threads(lambda i: train(i, call=call))
@@ -236,14 +236,14 @@ def test_a_thread_does_not_disturb_the_main_threads_draws():
     np.testing.assert_array_equal([first.array, mg.rand(3).array], expected)
 
 
-def test_threads_that_do_not_seed_themselves_draw_different_numbers():
+def test_unseeded_threads_draw_different_numbers():
     for names in (None, ["worker"] * 8):
         mg.manual_seed(0)
         drawn = in_threads(lambda i: mg.rand(4).array.tobytes(), names=names)
         assert len({*drawn, mg.rand(4).array.tobytes()}) == 9
 
 
-def test_a_named_thread_draws_by_the_main_threads_seed_and_its_name():
+def test_a_named_thread_draws_by_seed_and_name():
     names = [f"worker {i}" for i in range(8)]
 
     def drawn(seed):

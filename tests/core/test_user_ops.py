@@ -139,7 +139,7 @@ def test_a_drawing_shows_its_sign_name_family_and_formula(make):
     assert "math xmlns" in graph.to_html()
 
 
-def test_an_op_without_a_family_has_its_modules_or_is_drawn_as_other(monkeypatch):
+def test_the_family_of_an_op_is_its_modules_or_other(monkeypatch):
     x = mg.ones(2, requires_grad=True)
     family = lambda: next(v.family for v in mg.graph.trace(rule_of("swell")(x)).vertices if v.name == "swell")
     assert family() == "other"
@@ -163,7 +163,7 @@ def test_advice_is_given_where_it_makes_an_infinity(make):
         swell(x)
 
 
-def test_advice_of_a_gradient_is_given_where_its_derivative_is_infinite():
+def test_an_infinite_derivative_gets_its_advice():
     @differentiable(gradient_advice="Stay away from 0.")
     def root(x, /):
         y = namespace(x).sqrt(x)
@@ -178,7 +178,7 @@ def test_advice_of_a_gradient_is_given_where_its_derivative_is_infinite():
 @pytest.mark.parametrize(
     ("part", "advice"), [("sinh", "Swell less."), ("exp", "Subtract the largest before exp")]
 )
-def test_a_composites_advice_is_given_for_parts_of_its_definition_that_have_none(part, advice):
+def test_parts_without_advice_get_the_composites(part, advice):
     @composite(kernel=lambda x: (x, None), advice="Swell less.")
     def swell(x, /):
         return getattr(x, part)()
@@ -215,7 +215,7 @@ def test_a_wrong_gradient_is_found():
     assert not check_op(registry["wrong"], (1,), 1e-6, 0, True).passed
 
 
-def test_a_composite_takes_its_own_kernel_and_its_definition_the_higher_derivatives():
+def test_a_composite_runs_its_kernel_and_differentiates_twice():
     called = []
 
     def kernel(x):
@@ -287,7 +287,7 @@ def test_a_users_kernel_is_run_for_the_librarys_op(which, own_kernels):
         assert called == [(2, 4), (2,)]  # which does not fall back to it
 
 
-def test_a_kernel_is_registered_on_a_rule_and_on_an_op_of_ones_own(own_kernels):
+def test_a_kernel_registers_on_rules_and_on_users_ops(own_kernels):
     @differentiable
     def double(x, /):
         return x + x, (lambda g: g + g,)
@@ -348,7 +348,7 @@ def test_a_gradient_that_the_rule_keeps_is_not_added_into(one_for_all):
     np.testing.assert_array_equal(weights, [1, 2])
 
 
-def test_a_composite_refuses_a_tensor_whose_gradient_would_be_lost():
+def test_a_composite_refuses_to_lose_a_gradient():
     weight = mg.tensor([2.0], requires_grad=True)
 
     @composite
@@ -392,7 +392,7 @@ def test_several_results_of_a_definition_may_have_names():
     assert (values.tolist(), places.tolist()) == ([1, 2], [1, 0])
 
 
-def test_a_rule_that_is_right_at_first_is_refused_where_it_is_not():
+def test_a_rule_that_later_goes_wrong_is_refused():
     calls = []
 
     def late(x, /):
@@ -407,7 +407,7 @@ def test_a_rule_that_is_right_at_first_is_refused_where_it_is_not():
         late(x)
 
 
-def test_gradients_are_cast_also_where_those_of_another_dtype_were_right():
+def test_gradients_are_cast_for_each_dtype():
     double = differentiable(lambda x, /: (x * 2, (lambda g: g * np.float64(2),)))
     for dtype in ["float64"] * 4 + ["float32"]:
         x = mg.tensor([1.0, 2.0], dtype=dtype, requires_grad=True)
@@ -594,7 +594,7 @@ def test_mistakes_in_a_rule_are_named():
         ops.update(known)
 
 
-def test_a_setting_that_requires_a_gradient_is_refused_and_a_plain_one_is_its_number():
+def test_a_tensor_as_a_setting_is_a_number_or_an_error():
     x = mg.ones(3, requires_grad=True)
     beta = mg.tensor(2.0, requires_grad=True)
     with pytest.raises(mg.OptionError, match=r"softplus.*has no gradient for its setting beta"):
@@ -606,7 +606,7 @@ def test_a_setting_that_requires_a_gradient_is_refused_and_a_plain_one_is_its_nu
 @pytest.mark.parametrize(
     "name", ["softmax", "log_softmax", "relu", "sigmoid", "silu", "exp", "matmul", "logsumexp"]
 )
-def test_help_has_the_derivative_and_the_source_is_the_definition(name):
+def test_help_has_the_derivative_and_the_definition(name):
     function = getattr(mg, name)
     assert re.search(r"d/d|gradient|derivative|d[A-Z] =", inspect.getdoc(function))
     assert f"def {name}(" in inspect.getsource(function)

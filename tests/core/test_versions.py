@@ -81,7 +81,7 @@ def test_an_output_that_backward_needs_must_not_change():
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_each_of_several_outputs_that_backward_needs_must_not_change(index):
+def test_a_needed_output_of_several_must_not_change(index):
     outputs = mg.linalg.eigh(leaf(2, 1, 1, 5, shape=(2, 2)))
     with mg.no_grad():
         outputs[index].add_(1)
@@ -108,7 +108,7 @@ def test_what_is_recorded_after_a_change_is_as_it_stands():
     equal(x.grad, [5, 5])
 
 
-def test_a_changed_input_is_refused_in_a_replay_that_would_start_from_it():
+def test_a_replay_refuses_a_changed_input():
     x = leaf(1, 2)
     y = x.tanh()  # its gradient needs only its output
     with mg.no_grad():
@@ -160,7 +160,7 @@ def test_a_step_between_forward_and_backward_is_noticed():
         loss.backward()
 
 
-def test_indices_that_change_after_use_do_not_change_the_gradient():
+def test_changing_indices_later_leaves_the_gradient():
     x = leaf(1, 2, 3)
     places = np.array([0, 0])
     y = x[places].sum() + x.gather(0, places).sum()

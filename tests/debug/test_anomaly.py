@@ -37,7 +37,7 @@ def matches(message, *parts):
 # ---------------------------------------------------------------- forward
 
 
-def test_the_message_names_the_op_the_line_the_place_and_the_inputs():
+def test_an_anomaly_names_op_line_place_and_inputs():
     x, y = leaf([1, 2, 3], [4, 0, 6]), leaf(1, 0, 1)
     message = refusal(lambda: (x / y).sum())
     assert matches(
@@ -106,7 +106,7 @@ def test_only_nan_where_infinities_are_allowed():
 # ---------------------------------------------------------------- backward
 
 
-def test_a_gradient_that_is_no_number_names_its_op_and_the_line_of_the_forward_pass():
+def test_a_nan_gradient_names_its_op_and_forward_line():
     x = leaf(4, 0, 1)
     with detect_anomaly():
         y = mg.where(x > 0, x.sqrt(), 0.0)  # the famous trap: 0 / sqrt(0)
@@ -240,7 +240,7 @@ def test_the_first_module_that_is_not_finite_is_found():
     assert first_nonfinite(model, forward) is None
 
 
-def test_one_thread_watching_for_anomalies_does_not_disturb_another():
+def test_detect_anomaly_is_each_threads_own():
     def elsewhere():
         with np.errstate(all="ignore"):
             return mg.zeros(1).log().item()

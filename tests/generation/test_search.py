@@ -169,7 +169,7 @@ def test_sampled_frequencies_match_the_distribution(options):
     assert ((counts - expected)[possible] ** 2 / expected[possible]).sum() < 20.5
 
 
-def test_a_seed_gives_the_same_texts_and_leaves_other_draws_alone(gpt):
+def test_a_seed_repeats_texts_and_leaves_other_draws(gpt):
     texts = [generate(gpt, PROMPTS, 9, do_sample=True, seed=s) for s in (3, 3, 4)]
     assert texts[0] == texts[1] != texts[2]
     mg.manual_seed(0)
@@ -185,7 +185,7 @@ def test_the_draws_of_a_row_do_not_depend_on_the_others(gpt, translator):
         assert generate(model, inputs, 9, **options)[:2] == generate(model, inputs[:2], 9, **options)
 
 
-def test_several_samples_of_a_prompt_differ_and_the_prompt_is_processed_once():
+def test_samples_differ_and_process_the_prompt_once():
     model = bigrams()
     texts = generate(model, [[1, 2, 3], [2, 2, 2]], 8, do_sample=True, num_return_sequences=5, seed=0)
     assert len(texts) == 10
@@ -323,7 +323,7 @@ def test_a_beam_search_can_lose_the_greedy_text():
 
 
 @pytest.mark.parametrize("early_stopping", [True, False, "never"])
-def test_beams_with_a_cache_and_with_other_inputs_are_those_alone(translator, early_stopping):
+def test_neither_cache_nor_batch_changes_beams(translator, early_stopping):
     ends = [ids[i] for i, ids in zip((2, 5), generate(translator, SOURCES, 9), strict=False)]
     options = {"num_beams": 4, "num_return_sequences": 4, "early_stopping": early_stopping}
     options["eos_token_id"] = ends
@@ -334,7 +334,7 @@ def test_beams_with_a_cache_and_with_other_inputs_are_those_alone(translator, ea
     assert alone == together.ids
 
 
-def test_a_sentence_keeps_its_memory_when_another_leaves_in_the_first_step(translator):
+def test_a_sentence_keeps_its_memory_when_another_ends(translator):
     """Two sentences of one row each become one sentence of two beams: as many rows, another memory."""
     num_left = 0
     for leaving, staying in itertools.permutations(SOURCES, 2):
@@ -452,7 +452,7 @@ def test_a_stream_yields_the_texts_of_generate(gpt, options):
     assert [[step[i] for step in steps if step[i] is not None] for i in range(len(texts))] == texts
 
 
-def test_between_the_steps_of_a_stream_the_model_is_as_the_caller_has_it(gpt):
+def test_a_stream_leaves_the_model_between_steps(gpt):
     gpt.train()
     try:
         steps = stream(gpt, [[1, 2]], max_new_tokens=5)

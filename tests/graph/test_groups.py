@@ -90,7 +90,7 @@ def test_one_block_of_another_dropout_is_no_member():
     assert stacks_of(*[Block(4, p=0.2 if i == 0 else 0.1) for i in range(6)]) == [5]
 
 
-def test_blocks_with_something_between_them_are_never_in_a_circle():
+def test_blocks_apart_form_no_cycle():
     model = nn.ModuleList([Block(4) for _ in range(4)])
     x = mg.randn(2, 4)
     for block in model:
@@ -100,7 +100,7 @@ def test_blocks_with_something_between_them_are_never_in_a_circle():
     assert_no_circles(graph)
 
 
-def test_a_module_called_twice_has_two_groups_and_its_parameters_one_vertex():
+def test_a_module_called_twice_has_two_groups():
     shared = nn.Linear(3, 3)
     model = nn.Module()
     model.shared = shared
@@ -169,7 +169,7 @@ def test_scopes_of_the_users_are_groups():
     assert graph.groups[op(graph, "matmul").group].name == "scores"
 
 
-def test_a_module_around_another_one_is_dissolved_where_it_would_be_in_a_circle():
+def test_a_module_in_a_cycle_is_dissolved():
     class Around(nn.Module):
         """Applied before and after something of its parent's."""
 
@@ -233,7 +233,7 @@ def test_whatever_calls_whatever_no_group_has_a_circle(seed):
     assert_no_circles(part)
 
 
-def test_a_gradient_graph_stands_in_one_backward_group_and_the_next_in_one_within():
+def test_a_gradients_graph_is_a_backward_group():
     model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
     x = mg.randn(4, 2, requires_grad=True)
     (first,) = mg.autograd.grad((model(x) ** 2).sum(), x, create_graph=True)

@@ -191,7 +191,7 @@ def test_all_blocks_that_are_alike_are_one_until_all_is_expanded(graph):
     assert every.folding.count == len(graph.vertices) + len(graph.groups) - 1
 
 
-def test_expand_opens_one_module_and_shows_its_member_of_the_stack(graph):
+def test_expand_opens_one_module_of_a_stack(graph):
     one = graph.fold(0).expand("encoder.layers.2.feed_forward")
     shown = {graph.groups[i].path for kind, i in one.folding.boxes() if kind == "group"}
     assert "encoder.layers.2.feed_forward" in shown
@@ -204,7 +204,7 @@ def test_expand_opens_one_module_and_shows_its_member_of_the_stack(graph):
         graph.expand("encoder.layers.9")
 
 
-def test_every_vertex_is_shown_by_one_box_and_every_edge_joins_two(graph):
+def test_every_vertex_has_one_box_and_edges_join_two(graph):
     for fold in some_folds(graph):
         folding = Folding(graph, fold)
         boxes = list(folding.boxes())
@@ -217,7 +217,7 @@ def test_every_vertex_is_shown_by_one_box_and_every_edge_joins_two(graph):
 
 
 @pytest.mark.slow
-def test_two_calls_of_a_module_side_by_side_are_no_stack_and_a_loop_counts_time():
+def test_parallel_calls_are_no_stack_and_loops_count_time():
     """The embeddings of source and target have two boxes; a cell in a loop has one for each time."""
     mg.manual_seed(0)
     config = TransformerConfig(vocab_size=12, d_model=8, num_heads=2, d_ff=16, num_encoder_layers=1)
@@ -277,7 +277,7 @@ def test_boxes_of_a_frame_lie_within_it_and_apart(graph):
                 )
 
 
-def test_lines_lead_down_from_where_one_ends_to_where_the_next_begins(graph):
+def test_lines_lead_down_without_gaps(graph):
     """Each input of each op can be followed up, piece by piece, to the box of what made it."""
     whole = graph.expand()
     followed = 0
@@ -479,7 +479,7 @@ def test_fills_of_gradients_change_continuously():
         assert _gradient_paint(10.0**power).fill == step.fill
 
 
-def test_groups_show_the_sum_of_bytes_and_flops_and_the_largest_gradient(graph):
+def test_groups_show_sums_and_the_largest_gradient(graph):
     box = next(("group", g.index) for g in graph.groups if g.path == "encoder.layers.0.feed_forward")
     inside = [graph.vertices[v] for v in graph.contents[box[1]]]
     total = sum(s.nbytes for v in inside for s in v.values)
@@ -645,7 +645,7 @@ def test_dot_has_every_box_in_its_cluster(graph):
     assert text.count(" -> ") == len(graph.folding.edges())
 
 
-def test_a_gradient_that_is_no_sum_of_its_uses_is_not_shown_as_one():
+def test_a_hooked_gradient_is_not_shown_as_a_sum():
     o, y, z = (mg.tensor(v, requires_grad=True) for v in (1.0, 5.0, 7.0))
     total = o * 1
     graph = mg.graph.trace([total, total * y, total * z], {"o": total})
@@ -663,7 +663,7 @@ def test_results_of_different_shapes_are_each_named():
     assert lines(graph, ("vertex", op.index))[:2] == ["eigh", "float32[2], float32[2, 2]"]
 
 
-def test_long_names_are_shortened_and_directions_of_writing_are_not_turned():
+def test_names_are_shortened_and_stripped_of_bidi_marks():
     name = "a" * 300 + "\u202eb"
     x = mg.tensor(2.0, requires_grad=True)
     graph = mg.graph.trace(x * x, {name: x})

@@ -77,7 +77,7 @@ def test_what_is_not_finite_is_counted_and_the_rest_described():
     assert not statistics.finite
 
 
-def test_a_large_array_keeps_a_corner_and_whole_decides_what_is_large():
+def test_a_large_array_keeps_a_corner():
     x = mg.randn(3, 20, 30, requires_grad=True)
     corner = named(trace(x.sum(), {"x": x}))["x"].value
     assert not corner.whole
@@ -87,7 +87,7 @@ def test_a_large_array_keeps_a_corner_and_whole_decides_what_is_large():
 
 
 @pytest.mark.slow
-def test_results_that_were_let_go_are_computed_again_to_the_same_bits():
+def test_released_results_are_recomputed_exactly():
     x = mg.randn(4, 5, requires_grad=True)
     kept = []
     y = F.dropout(x, 0.5)
@@ -128,7 +128,7 @@ def test_dtypes_that_meet_show_the_conversion():
 # ---------------------------------------------------------------- what a vertex tells
 
 
-def test_an_op_tells_its_settings_its_line_its_cost_and_its_formulas():
+def test_an_op_has_settings_line_cost_and_formulas():
     x, w = leaf([1, 2], [3, 4]), leaf([1, 0], [0, 1])
     y = (x @ w).sum(dim=1, keepdim=True)  # this line
     graph = trace(y.mean(), {"x": x, "w": w})
@@ -192,7 +192,7 @@ def test_params_that_are_neither_a_module_nor_a_dict_are_refused():
         trace(x.sum(), {"w": np.ones(2)})
 
 
-def test_without_params_modules_that_were_called_name_their_parameters():
+def test_called_modules_name_their_parameters():
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
     graph = trace(model(mg.ones(1, 2)).sum())
     assert set(graph.parameters) == {"0.weight", "0.bias", "1.weight", "1.bias"}
@@ -254,7 +254,7 @@ def test_axes_that_were_broadcast_are_named_and_summed():
     assert first.inputs[0].expanded is None
 
 
-def test_axes_that_were_broadcast_are_named_without_a_backward_too():
+def test_broadcast_axes_are_named_without_backward():
     x, row = leaf([1, 2, 3], [4, 5, 6]), leaf(1, 2, 3)
     edge = op(trace(x * row, backward=False), "multiply").inputs[1]
     assert (edge.summed, edge.expanded) == ((0,), (2, 3))
@@ -349,7 +349,7 @@ def test_a_graph_keeps_nothing_of_the_tape_alive():
         gc.enable()
 
 
-def test_numbers_of_a_graph_cannot_be_changed_and_do_not_change_with_the_tensor():
+def test_a_graphs_numbers_never_change():
     x = leaf(1, 2)
     graph = trace((x * x).sum(), {"x": x})
     with mg.no_grad():
@@ -362,7 +362,7 @@ def test_numbers_of_a_graph_cannot_be_changed_and_do_not_change_with_the_tensor(
         seen.name = "y"
 
 
-def test_a_tensor_changed_since_is_refused_where_it_must_be_computed_again():
+def test_recomputing_a_changed_tensor_is_refused():
     x = leaf(1, 2)
     y = x * 1
     loss = (y + 1).sum()

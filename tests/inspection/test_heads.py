@@ -69,7 +69,7 @@ class Shifted(nn.Module):
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_a_head_built_by_hand_that_attends_to_the_previous_token_scores_1(is_causal):
+def test_a_previous_token_head_built_by_hand_scores_1(is_causal):
     model = Shifted(T)
     with record_attention(model) as maps, mg.no_grad():
         model(2, is_causal)
@@ -95,7 +95,7 @@ def test_even_attention_scores_chance_for_every_relation(is_causal):
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_chance_is_that_of_keys_drawn_at_random_among_the_visible_ones(is_causal):
+def test_chance_is_the_share_of_random_visible_keys(is_causal):
     scores = scores_of(uniform(is_causal), **EVERY)
     expected = {name: [] for name in scores.relations}
     for tokens, referents in zip(SENTENCES, REFERENT, strict=True):

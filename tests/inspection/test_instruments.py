@@ -208,7 +208,7 @@ def test_a_card_of_epochs_has_their_steps_and_validates_nothing(card, cli, monke
 
 
 @pytest.mark.slow
-def test_the_activations_of_a_large_batch_are_extrapolated_from_a_few_rows(card, cli, monkeypatch):
+def test_activations_are_extrapolated_from_a_few_rows(card, cli, monkeypatch):
     monkeypatch.setattr(card, "SECONDS", 0.0)
     sizes = ["--n-embd", "128", "--batch-size", "64"]  # of a few rows, gradients of the weights are the peak
     command = "card", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, *sizes, "--json"
@@ -367,7 +367,7 @@ def test_a_sweep_is_the_product_of_the_flags_with_several_values():
         sweep.plan_runs(["reverse", "--lr", "1", "1", "--run-dir", "out"])
 
 
-def test_a_sweep_of_runs_that_took_their_tokenizer_from_another_can_be_repeated(here):
+def test_a_sweep_with_init_from_can_be_repeated(here):
     (one,) = sweep.plan_runs(["reverse", "--init-from", "mine", "--run-dir", "out"])
     recipe = with_model_of(load_recipe("reverse"), Path("mine"))
     recipe = replace(recipe, data=replace(recipe.data, tokenizer="bpe"))

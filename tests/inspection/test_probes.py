@@ -38,7 +38,7 @@ def planted(kind):
 # ---------------------------------------------------------------- probes
 
 
-def test_a_probe_finds_a_planted_direction_and_nothing_where_there_is_none():
+def test_a_probe_finds_only_a_planted_direction():
     kind = np.minimum(RANDOM.integers(0, 4, (B, T)), 2)  # half of them 2
     states = {"embedding": NOISE, "layers.0": planted(kind)}
     found = probe_layers(states, KINDS[kind], REAL)
@@ -71,7 +71,7 @@ def test_a_control_by_words_can_be_learned_by_heart():
     assert probe_layers(states, kind).control[0] < 0.65  # shuffled: another label at each occurrence
 
 
-def test_a_label_of_a_sentence_is_read_from_the_mean_of_its_real_tokens():
+def test_sentence_labels_are_read_from_the_mean():
     kind = RANDOM.integers(0, 2, B)
     states = np.where(REAL[..., None], planted(kind[:, None]), 1e3 * RANDOM.normal(size=(B, 1, 1)))
     masked = probe_layers({"a": states}, kind, REAL)

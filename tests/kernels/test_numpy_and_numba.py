@@ -276,7 +276,7 @@ def test_attention_takes_every_order_of_axes_in_memory(order, is_causal):
 @needs_numba
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_weights_of_scores_are_written_in_place_and_as_numpy_has_them(is_causal, dtype):
+def test_softmax_in_place_agrees_with_numpys_kernel(is_causal, dtype):
     from minigrad.kernels.numba import attention as numba_attention
     from minigrad.kernels.numpy import attention as numpy_attention
 
@@ -334,7 +334,7 @@ def test_exponentials_at_their_ends():
 
 
 @needs_numba
-def test_exponentials_of_what_is_not_positive_take_fewer_steps_to_the_same():
+def test_exp_below_is_exp_for_negative_numbers():
     from minigrad.kernels.numba.mathematics import exp, exp_below, loop
 
     @loop
@@ -499,7 +499,7 @@ def test_adam_steps_small_and_large_parameters_alike(which):
     np.testing.assert_array_equal(results[0], results[2])
 
 
-def test_small_parameters_may_miss_steps_and_states_may_be_loaded():
+def test_small_parameters_may_miss_steps():
     """Updated together or one by one, what has a gradient: each by its own count of steps, as PyTorch."""
 
     def train(together):
@@ -583,7 +583,7 @@ def test_what_a_mask_has_for_later_keys_is_not_seen(number, column):
 
 
 @needs_numba
-def test_a_short_sequences_gradients_stay_where_they_are_asked_for():
+def test_short_sequences_write_gradients_in_place():
     """Rows beside the heads that are written keep their numbers, and so does what is not theirs."""
     packed = np.full((2, 21, 5, 3, 20), 7, np.float32)  # of each token three heads' q, k, v and two others
     q, k, v, g = (draw(2, 3, 19, 20, seed=seed) for seed in range(4))

@@ -281,7 +281,7 @@ def test_a_call_that_fails_half_way_leaves_the_cache_as_it_was(gpt, max_length, 
 
 
 @mg.no_grad()
-def test_a_translation_that_fails_half_way_leaves_the_cache_as_it_was():
+def test_a_failed_translation_leaves_the_cache():
     model = translator()
     target = [[4, 5], [6, 4]]
     memory = model.encode(PADDED[:2])
@@ -315,7 +315,7 @@ def test_under_autocast_every_token_goes_through_the_modules(gpt, use_cache):
     assert [str(x.dtype) for x in seen] == ["bfloat16"] * 5
 
 
-def test_a_cache_that_is_entered_within_itself_restores_what_each_found():
+def test_a_nested_cache_restores_what_each_found():
     gpt = GPT(GPTConfig(vocab_size=9, n_positions=8, n_embd=8, n_layer=1, n_head=2))
     cache = gpt.new_cache()
 

@@ -63,7 +63,7 @@ def test_each_row_has_its_own_scale():
 
 
 @pytest.mark.parametrize("rows", [1, 3, 40])
-def test_the_kernels_give_the_values_and_gradients_of_the_definition(rows):
+def test_kernels_agree_with_the_definition(rows):
     rng = np.random.default_rng(0)
     integers, scale = quantize_rows(rng.normal(size=(600, 33)).astype(np.float32))
     parts = [

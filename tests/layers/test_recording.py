@@ -293,7 +293,7 @@ def test_on_a_gpu_the_weights_are_there_and_the_same(gpu):
 # ---------------------------------------------------------------- statistics of heads
 
 
-def test_entropy_and_distance_of_heads_are_those_of_their_definitions():
+def test_entropy_and_distance_follow_their_definitions():
     weights = np.zeros((2, 3, 2, 4))
     weights[:, 0, :, 0] = 1  # the first token
     weights[:, 1] = 0.25  # all alike
@@ -360,7 +360,7 @@ def test_an_ablated_head_is_one_whose_output_weights_are_zero(family):
     assert not np.allclose(full, ablated)
 
 
-def test_heads_are_ablated_by_patterns_and_those_that_do_not_exist_are_refused():
+def test_heads_are_ablated_by_patterns():
     model = transformer().eval()
     every = iter(range(4))
     with (

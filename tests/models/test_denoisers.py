@@ -29,7 +29,7 @@ MODELS = pytest.mark.parametrize("make", [t5, bart, lambda: t5(feed_forward_proj
 
 
 @MODELS
-def test_cached_decoding_gives_the_same_logits_and_padding_changes_nothing(make):
+def test_neither_cache_nor_padding_changes_logits(make):
     """A target of five tokens at once, in pieces with a cache, and padded on the left."""
     model = make()
     padded = np.concatenate([np.zeros((2, 2), int), TARGET], 1)

@@ -46,7 +46,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_with_every_option_padding_changes_nothing_and_only_without_positions_tokens_are_a_set(options):
+def test_padding_changes_nothing_and_positions_tell_order(options):
     model = bert(**options)
     alone = model(IDS[1:, :3]).numpy()[0]
     np.testing.assert_allclose(model(IDS).numpy()[1, :3], alone, rtol=1e-4, atol=1e-5)
@@ -56,14 +56,14 @@ def test_with_every_option_padding_changes_nothing_and_only_without_positions_to
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_padding_changes_nothing_of_what_a_head_says_of_real_tokens(head):
+def test_padding_changes_no_heads_output(head):
     model = bert(head)
     for padded, alone in zip(numbers(model(IDS)), numbers(model(IDS[1:, :3])), strict=True):
         padded = padded[1:, :3] if padded.ndim == 3 else padded[1:]
         np.testing.assert_allclose(padded, alone, rtol=1e-4, atol=1e-5)
 
 
-def test_the_mask_is_what_the_padding_token_says_unless_it_is_given():
+def test_the_default_mask_hides_padding():
     model = bert()
     ids = IDS[1:]
     np.testing.assert_array_equal(model(ids).numpy(), model(ids, REAL[1:]).numpy())
@@ -115,7 +115,7 @@ def test_every_parameter_of_a_head_gets_a_gradient(head):
     assert all(p.grad is not None and p.grad.numpy().any() for p in model.parameters())
 
 
-def test_masked_words_are_scored_by_the_token_embedding_and_a_bias():
+def test_masked_words_use_the_tied_embedding_and_a_bias():
     model = bert()
     assert [name for name, p in model.named_parameters() if 11 in p.shape] == [
         "embedding.weight",
@@ -126,7 +126,7 @@ def test_masked_words_are_scored_by_the_token_embedding_and_a_bias():
     np.testing.assert_array_equal(model(IDS).numpy()[1, 2], np.arange(11))
 
 
-def test_similar_inputs_are_unit_vectors_of_the_mean_state_of_real_tokens():
+def test_similarity_vectors_are_normalized_means():
     model = bert("similarity")
     mean = model.states(IDS).numpy()[1, :3].mean(0)
     vector = model(IDS).numpy()[1]
@@ -162,7 +162,7 @@ def test_what_cannot_be_is_refused(call, message):
     assert len(str(error.value).splitlines()) == 2
 
 
-def test_projecting_patches_is_a_convolution_with_their_size_as_stride():
+def test_patches_are_a_convolution_with_their_stride():
     patches = vit().patches
     images = mg.randn(2, 2, 6, 6)
     kernel = patches.projection.weight.reshape(8, 2, 3, 3)

@@ -123,7 +123,7 @@ def in_pieces(read, length):
 
 @decoders
 @mg.no_grad()
-def test_a_batch_of_unequal_lengths_is_each_row_alone_cached_or_not(make):
+def test_a_padded_batch_is_each_row_alone(make):
     """The rows' real tokens are the same in a batch, padded on the left, and in pieces with a cache."""
     model = built(make)
     assert isinstance(model, DecoderOnly)
@@ -170,7 +170,7 @@ def test_cached_decoding_is_uncached_decoding(make):
 
 @translators
 @mg.no_grad()
-def test_padding_of_sources_changes_nothing_and_neither_do_later_tokens(make):
+def test_neither_padding_nor_later_tokens_change_logits(make):
     model = built(make)
     changed = IDS.copy()
     changed[:, 4] = 1
@@ -183,7 +183,7 @@ def test_padding_of_sources_changes_nothing_and_neither_do_later_tokens(make):
 
 
 @translators
-def test_a_source_that_is_all_padding_says_nothing_whatever_its_length(make):
+def test_an_all_padding_source_says_nothing(make):
     model = built(make)
     empty = np.full((2, 5), model.config.pad_token_id)
     logits = model(np.stack([empty[0], SOURCE[1]]), IDS)
@@ -254,7 +254,7 @@ def test_without_positions_an_encoder_is_permutation_equivariant(norm):
 
 @pytest.mark.parametrize("scheme", ["rotary", "alibi", "t5"])
 @mg.no_grad()
-def test_positions_inside_attention_are_relative_and_tell_orders_apart(scheme):
+def test_attentions_positions_are_relative(scheme):
     mg.manual_seed(0)
     encoder = Encoder(1, LayerConfig(8, 2, 12, positions=scheme), is_causal=True)
     if encoder.positions is not None:
@@ -378,7 +378,7 @@ def test_a_text_may_be_masked_by_a_list_and_has_a_token(make):
 
 
 @translators
-def test_a_source_may_be_masked_by_a_list_and_has_a_token_as_targets_have(make):
+def test_lists_are_masks_and_empty_ids_are_refused(make):
     model = built(make)
     expected = model(SOURCE, IDS, SOURCE != 0, np.ones((2, 6), bool)).numpy()
     mask = (SOURCE != 0).astype(int).tolist()
@@ -390,7 +390,7 @@ def test_a_source_may_be_masked_by_a_list_and_has_a_token_as_targets_have(make):
 
 @translators
 @pytest.mark.parametrize("shape", [(2, 1, 1, 4), (3, 1, 1, 5)])
-def test_a_mask_of_scores_that_does_not_fit_is_refused_by_its_shape(make, shape):
+def test_a_score_mask_of_a_wrong_shape_is_refused(make, shape):
     with pytest.raises(
         ValueError, match=r"a (padding )?mask of shape \([23], (1, 1, )?[45]\) for "
     ) as caught:
@@ -398,7 +398,7 @@ def test_a_mask_of_scores_that_does_not_fit_is_refused_by_its_shape(make, shape)
     assert str(caught.value).count("\n") == 1
 
 
-def test_masks_of_integers_are_padding_masks_and_inverted_causal_masks_are_refused():
+def test_integer_masks_pad_and_inverted_ones_are_refused():
     model = built(gpt())
     ones = np.ones((2, 6), np.int64)
     assert_close(model(IDS, ones).numpy(), model(IDS).numpy())
@@ -415,7 +415,7 @@ def test_integers_other_than_0_and_1_are_not_a_padding_mask(mask):
         built(gpt())(IDS, mask)
 
 
-def test_a_sequence_past_the_table_is_refused_and_other_positions_have_no_limit():
+def test_only_a_table_of_positions_has_a_limit():
     ids = np.ones((1, 13), int)
     with pytest.raises(UserError, match="a sequence of 13 tokens is longer than the 12 positions"):
         built(gpt())(ids)

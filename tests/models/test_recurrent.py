@@ -78,7 +78,7 @@ def test_the_decoder_sees_no_later_target(kind):
 
 
 @pytest.mark.parametrize("both", [False, True])
-def test_without_attention_the_memory_is_one_vector_for_a_source_of_any_length(both):
+def test_without_attention_the_memory_is_one_vector(both):
     model = seq2seq(attention="none", bidirectional=both)
     for length in (1, 7):
         assert model.encode(np.full((2, length), 4)).shape == (2, 1, 10 if both else 5)
@@ -95,7 +95,7 @@ def test_the_fixed_context_is_the_encoders_last_state():
 
 
 @pytest.mark.parametrize("options", [{"attention": "additive"}, {"attention": "dot", "bidirectional": False}])
-def test_weights_are_over_the_words_of_the_source_and_drive_the_output(options):
+def test_attention_weights_are_over_source_words(options):
     model = seq2seq(**options)
     weights = model.attention_weights(SOURCE, TARGET).numpy()
     assert weights.shape == (2, 3, 4)
@@ -122,7 +122,7 @@ def test_additive_attention_is_bahdanaus_formula():
     close(weights.numpy()[:, 0], expected)
 
 
-def test_bahdanaus_decoder_starts_from_the_backward_state_at_position_1():
+def test_bahdanaus_decoder_starts_from_the_backward_state():
     model = seq2seq(attention="additive")
     _, last = model.encoder(model.embedding(SOURCE[:1]))
     expected = np.tanh(model.start.weight.numpy() @ last.numpy()[1, 0] + model.start.bias.numpy())
@@ -149,7 +149,7 @@ def test_gradients_are_those_of_finite_differences(options):
 
 
 @kinds
-def test_generation_is_the_same_with_and_without_cache_and_in_batches(kind):
+def test_neither_cache_nor_batch_changes_generation(kind):
     model = seq2seq(**kind)
     sources = [[4, 5, 6, 3], [7, 3], [8, 9, 3]]
     for beams in (1, 3):
@@ -166,7 +166,7 @@ def test_generation_is_the_same_with_and_without_cache_and_in_batches(kind):
 
 @pytest.mark.parametrize("rnn_type", ["rnn", "lstm", "gru"])
 @mg.no_grad()
-def test_a_recurrent_language_model_reads_left_padded_prompts_and_caches_states(rnn_type):
+def test_recurrent_models_read_left_padded_prompts(rnn_type):
     model = RecurrentLM(RecurrentConfig(9, 6, 6, 2, rnn_type)).eval()
     ids = np.array([[1, 2, 3, 4], [0, 0, 5, 6]])
     mask = np.array([[True] * 4, [False, False, True, True]])

@@ -100,7 +100,7 @@ def test_a_later_position_is_a_rotation_of_an_earlier_one():
         np.testing.assert_allclose(pe[k:, 2 * i : 2 * i + 2], pe[:-k, 2 * i : 2 * i + 2] @ turn.T, atol=1e-12)
 
 
-def test_sinusoids_have_no_limit_and_learned_positions_name_theirs():
+def test_only_learned_positions_have_a_limit():
     long = SinusoidalPositions(8)(mg.zeros(1, 5000, 8))
     np.testing.assert_allclose(long.numpy()[0], positional_encoding(5000, 8))
     learned = LearnedPositions(4, 8)
@@ -122,7 +122,7 @@ def test_odd_widths_have_positions_too():
     assert positional_encoding(3, 5).shape == (3, 5)
 
 
-def test_embeddings_are_scaled_by_the_root_of_the_width_unless_switched_off():
+def test_embeddings_are_scaled_by_the_root_of_the_width():
     scaled, plain = (
         Transformer(dataclasses.replace(TINY, scale_embeddings=s)).embedding for s in (True, False)
     )
@@ -130,7 +130,7 @@ def test_embeddings_are_scaled_by_the_root_of_the_width_unless_switched_off():
     np.testing.assert_allclose(scaled(SOURCE).numpy(), plain(SOURCE).numpy() * np.sqrt(8), rtol=1e-6)
 
 
-def test_one_matrix_embeds_source_and_target_and_makes_the_logits():
+def test_one_matrix_embeds_both_sides_and_makes_logits():
     model = Transformer(TINY)
     (matrix,) = [p for p in model.parameters() if p.shape == (11, 8)]
     assert matrix is model.embedding.weight

@@ -146,7 +146,7 @@ def test_modules_are_pickled_with_their_state():
         np.testing.assert_array_equal(twin[0](x).array, model[0](x).array)
 
 
-def test_modules_convert_by_dtype_by_keyword_and_as_another_tensor():
+def test_modules_convert_by_dtype_keyword_and_tensor():
     model = nn.Linear(2, 2)
     assert model.to(mg.zeros(1, dtype="float64")).weight.dtype == mg.float64
     assert model.to(dtype="float32", device="cpu").weight.dtype == mg.float32

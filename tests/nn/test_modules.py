@@ -97,7 +97,7 @@ def test_assigning_again_replaces_in_place_and_deleting_forgets():
     assert not hasattr(block, "first")
 
 
-def test_a_buffer_stays_one_when_assigned_and_a_parameter_may_become_none():
+def test_assigning_keeps_buffers_and_may_unset_parameters():
     block = Block()
     block.table = mg.ones(3)
     assert "table" in block.state_dict()
@@ -465,7 +465,7 @@ def test_a_float64_state_is_cast_to_the_models_dtype():
 # ---------------------------------------------------------------- sharing and copies
 
 
-def test_tied_parameters_are_one_parameter_with_two_names_in_the_state():
+def test_tied_parameters_have_two_names_in_the_state():
     class Tied(nn.Module):
         def __init__(self):
             super().__init__()
@@ -701,7 +701,7 @@ def test_converting_a_model_keeps_its_parameters_and_integers():
     assert block.float().to("cpu").scale.dtype == mg.float32
 
 
-def test_a_shared_module_is_a_child_once_and_runs_as_often_as_it_stands_there():
+def test_a_shared_module_is_one_child_that_runs_twice():
     layer = nn.Linear(2, 2)
     model = nn.Sequential(layer, nn.ReLU(), layer)
     visited = []
@@ -714,7 +714,7 @@ def test_a_shared_module_is_a_child_once_and_runs_as_often_as_it_stands_there():
     np.testing.assert_array_equal(model(x).array, layer(layer(x).relu()).array)
 
 
-def test_zeroing_gradients_in_place_zeroes_the_tensor_that_one_has():
+def test_zero_grad_in_place_zeroes_the_same_tensor():
     layer = nn.Linear(1, 1)
     layer(mg.ones(1, 1)).sum().backward()
     grad = layer.weight.grad
@@ -759,7 +759,7 @@ def test_dropout_keeps_the_expectation_and_is_off_in_evaluation():
     assert not F.dropout(x, 1.0).array.any()
 
 
-def test_gumbel_softmax_draws_classes_and_differentiates_the_soft_ones():
+def test_gumbel_softmax_draws_hard_and_differentiates_soft():
     mg.manual_seed(0)
     logits = mg.tensor(np.log(np.tile([0.2, 0.3, 0.5], (5000, 1))), requires_grad=True)
     hard = F.gumbel_softmax(logits, tau=0.5, hard=True)
@@ -800,7 +800,7 @@ def test_losses_as_modules():
 # ---------------------------------------------------------------- modules made from functions
 
 
-def test_a_module_made_from_a_function_takes_its_settings_and_inputs_by_name():
+def test_function_modules_take_arguments_by_name():
     x, classes = mg.tensor([[1.0, 2.0]]), mg.tensor([1])
     loss = nn.CrossEntropyLoss(label_smoothing=0.5)
     assert loss(target=classes, input=x).item() == F.cross_entropy(x, classes, label_smoothing=0.5).item()
@@ -829,7 +829,7 @@ def test_a_module_made_from_a_function_can_be_subclassed():
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
-def test_a_module_made_from_a_function_is_copied_with_its_settings(copied):
+def test_function_modules_are_copied_with_settings(copied):
     for module in (nn.Hardtanh(-2.0, 3.0), nn.MaxPool2d(2, ceil_mode=True), nn.ConstantPad1d(1, 2.0)):
         assert repr(copied(module)) == repr(module)
     loss = copied(nn.NLLLoss(weight=mg.tensor([1.0, 2.0]), reduction="sum"))
@@ -844,7 +844,7 @@ def test_a_module_made_from_a_function_is_copied_with_its_settings(copied):
         (lambda: nn.Conv1d(3, 2, 1), np.ones((2, 3, 4))),
     ],
 )
-def test_float64_data_that_turns_a_float32_model_to_float64_is_said(make, data):
+def test_float64_data_on_a_float32_model_warns(make, data):
     model = make()
     with pytest.warns(UserWarning, match=r"float64 data .*\n.*x\.float\(\)") as said:
         result = model(mg.tensor(data))
@@ -856,7 +856,7 @@ def test_float64_data_that_turns_a_float32_model_to_float64_is_said(make, data):
         model.double()(mg.tensor(data))
 
 
-def test_float64_data_is_said_once_for_a_model_and_at_the_users_line():
+def test_float64_data_warns_once_at_the_users_line():
     class Model(nn.Sequential):
         pass
 

@@ -146,7 +146,7 @@ def test_functional_call_of_untied_weights():
         mg.func.functional_call(twice, values, x, tie_weights=False)
 
 
-def test_functional_call_takes_parameters_and_buffers_as_two_dictionaries():
+def test_functional_call_takes_parameters_and_buffers():
     model = repeated().eval()
     x = mg.ones(2, 3)
     parts = dict(model.named_parameters()), dict(model.named_buffers())

@@ -32,7 +32,7 @@ def test_the_functions_that_numpy_lacks_agree_with_pythons(name):
     )
 
 
-def test_the_complementary_error_function_keeps_its_digits_in_the_tail():
+def test_erfc_keeps_its_digits_in_the_tail():
     assert relative_error(mg.erfc(mg.tensor([26.0], dtype="float64")).array, 5.663192408856143e-296) < 1e-12
     assert (
         relative_error(mg.special.erfcx(mg.tensor([1e8], dtype="float64")).array, 5.641895835477562e-9)
@@ -222,7 +222,7 @@ def test_a_tied_pair_shares(name):
     assert_equal(x.grad, [0.5, 0.5])
 
 
-def test_clamp_passes_gradients_at_its_limits_and_relu_none_at_zero():
+def test_clamp_has_gradients_at_limits_and_relu_none_at_0():
     assert_equal(gradient_of(lambda x: x.clamp(-1, 1), [-2, -1, 0, 1, 2]), [0, 1, 1, 1, 0])
     assert_equal(gradient_of(lambda x: x.relu(), [-1, 0, 1]), [0, 0, 1])
     assert_equal(gradient_of(lambda x: x.abs(), [-1, 0, 1]), [-1, 0, 1])

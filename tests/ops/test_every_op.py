@@ -436,6 +436,6 @@ def check_replay(record, sample):
 
 
 @each(DIFFERENTIABLE)
-def test_the_gradient_is_the_same_when_it_will_be_differentiated_again(record):
+def test_create_graph_leaves_the_gradient_the_same(record):
     for sample in differentiable_samples(record):
         check_replay(record, sample)

@@ -10,7 +10,7 @@ from tests.leaves import INF, assert_equal, leaf
 
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("mask", [np.zeros((2, 3), bool), np.full((2, 3), -INF)], ids=["boolean", "float"])
-def test_a_query_that_may_see_nothing_gives_zeros_and_zero_gradients(fused, mask):
+def test_a_query_without_keys_gives_zeros(fused, mask):
     q, k, v = (leaf(np.random.default_rng(i).normal(size=(n, 4))) for i, n in enumerate((2, 3, 3)))
     mask[1, 2] = True if mask.dtype == bool else 0.0
     with mg.fused(fused):

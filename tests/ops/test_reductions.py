@@ -28,13 +28,13 @@ def test_a_product_has_a_gradient_where_factors_are_zero():
     np.testing.assert_array_equal(hessian, [[0, 0, 0], [0, 0, 2], [0, 2, 0]])
 
 
-def test_a_running_product_has_a_gradient_at_zeros_and_does_not_overflow_behind_one():
+def test_cumprod_has_gradients_at_zeros():
     np.testing.assert_array_equal(slopes(lambda x: x.cumprod(0), [2.0, 0.0, 3.0]), [1, 8, 0])
     big = mg.tensor([0.0, 1e200, 1e200], dtype="float64")
     np.testing.assert_array_equal(big.cumprod(0).array, [0, 0, 0])
 
 
-def test_logcumsumexp_neither_overflows_nor_gives_nan_before_the_first_number():
+def test_logcumsumexp_does_not_overflow():
     values = [-INF, 1000.0, -1000.0, 1000.0]
     x = mg.tensor(values, dtype="float64")
     np.testing.assert_allclose(x.logcumsumexp(0).array, [-INF, 1000, 1000, 1000 + math.log(2)])
@@ -68,7 +68,7 @@ def test_a_variance_without_freedom_is_infinite_or_nan():
     assert slopes(mg.std, [2.0, 2.0]).tolist() == [0, 0]
 
 
-def test_ties_share_the_gradient_of_all_and_one_has_that_along_an_axis():
+def test_ties_share_the_gradient_except_along_an_axis():
     tied = [3.0, 1.0, 3.0]
     assert slopes(mg.amax, tied).tolist() == [0.5, 0, 0.5]
     assert slopes(mg.max, tied).tolist() == [0.5, 0, 0.5]

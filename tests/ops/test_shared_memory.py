@@ -63,7 +63,7 @@ def test_items_assigned_from_the_same_memory():
 @pytest.mark.parametrize(
     "change", [lambda x: x.cos_(), lambda x: x.add_(1.0), lambda x: x.__setitem__(0, 1.0)]
 )
-def test_a_tensor_whose_elements_share_memory_is_not_changed_in_place(change):
+def test_an_expanded_tensor_is_not_changed_in_place(change):
     with pytest.raises(mg.errors.ShapeError, match="share memory"):
         change(mg.ones(1).expand(3))
 
@@ -79,7 +79,7 @@ OPTIMIZERS = [
 
 @pytest.mark.parametrize("kind", OPTIMIZERS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("transfer", [lambda state: state, copy.deepcopy], ids=["itself", "deepcopy"])
-def test_a_loaded_optimizer_shares_nothing_with_where_its_state_came_from(kind, transfer):
+def test_a_loaded_optimizer_shares_no_memory(kind, transfer):
     def step(p, optimizer, gradient):
         p.grad = mg.full((2, 2), gradient)
         optimizer.step()

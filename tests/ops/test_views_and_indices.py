@@ -30,7 +30,7 @@ def test_a_view_shares_memory_and_is_written_through(name):
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_change_through_a_view_is_found_by_a_gradient_that_needs_the_base(name):
+def test_a_change_through_a_view_is_noticed_by_its_base(name):
     x = leaf(3, 3)
     base = x * 1.0
     y = (base * base).sum()
@@ -49,7 +49,7 @@ def test_contiguous_is_itself_or_a_copy():
     assert x.sum().item() == 6
 
 
-def test_of_values_for_one_place_the_last_stays_and_has_the_gradient():
+def test_the_last_value_for_a_place_has_the_gradient():
     for write in (
         lambda x, v: x.scatter(0, [1, 1, 0], v), lambda x, v: x.index_copy(0, [1, 1, 0], v),
         lambda x, v: x.index_put(([1, 1, 0],), v), lambda x, v: x.put([1, 1, 0], v),

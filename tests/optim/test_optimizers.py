@@ -371,7 +371,7 @@ def test_an_infinite_gradient_makes_the_others_zero(norm_type, how):
 
 @pytest.mark.parametrize("norm_type", NORMS)
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_clipping_that_refuses_what_is_not_finite_changes_nothing(bad, norm_type):
+def test_clipping_that_raises_changes_nothing(bad, norm_type):
     p = nn.Parameter(np.zeros(2))
     p.grad = mg.tensor([bad, 5.0], dtype="float64")
     for call in (
@@ -429,7 +429,7 @@ def test_the_inverse_square_root_schedule(step, expected):
     assert inverse_sqrt_schedule(step, lr=1.0, warmup_steps=10) == pytest.approx(expected)
 
 
-def test_the_papers_schedule_is_the_inverse_square_root_with_its_peak():
+def test_the_papers_schedule_is_an_inverse_square_root():
     for step in (1, 399, 400, 401, 5000):
         by_its_peak = inverse_sqrt_schedule(step, paper_schedule(400, 64, 400), 400)
         assert paper_schedule(step, 64, 400) == pytest.approx(by_its_peak, rel=1e-12)
@@ -635,7 +635,7 @@ def test_an_optimizer_is_copied_with_its_parameters(copied):
         np.testing.assert_array_equal(p.numpy(), twin.numpy())
 
 
-def test_a_gradient_of_another_shape_is_refused_before_anything_changes():
+def test_a_misshapen_gradient_changes_nothing():
     params = [mg.nn.Parameter(np.ones(n, np.float32)) for n in (2, 3)]
     optimizer = optim.AdamW(params)
     for p, n in zip(params, (3, 2), strict=True):
@@ -718,7 +718,7 @@ def test_a_plateau_counts_its_steps():
     assert schedule.last_epoch == 2
 
 
-def test_an_optimizer_or_schedule_of_ones_own_that_forgets_init_is_told():
+def test_forgetting_super_init_is_an_error():
     class Forgetful(optim.Optimizer):
         def __init__(self, params):
             self.mine = params

@@ -221,7 +221,7 @@ def test_its_own_state_is_loaded_and_goes_on(name, steps, tmp_path):
 
 
 @EACH
-def test_an_option_that_the_constructor_refuses_is_refused_by_a_step(name):
+def test_a_step_refuses_what_the_constructor_refuses(name):
     optimizer, parameters = trained(name)
     for i, group in enumerate(optimizer.param_groups):
         owner = optimizer.owner_of(group)
@@ -582,7 +582,7 @@ def test_its_own_state_of_an_object_is_loaded(name, steps):
     assert content(after.state_dict()) == content(before.state_dict())
 
 
-def test_bytes_that_are_not_a_state_of_a_generator_change_nothing():
+def test_bytes_that_are_no_generator_state_change_nothing():
     generator = mg.Generator()
     before = generator.get_state().tolist()
     for text in (

@@ -96,7 +96,7 @@ def test_labels_make_spaces_and_what_no_font_can_draw_visible():
 # ---------------------------------------------------------------- attention
 
 
-def test_a_grid_has_a_heat_map_for_each_head_and_labels_at_its_edges():
+def test_a_grid_has_a_heat_map_for_each_head():
     weights = attention(2, 6, 3, 3)
     figure = plots.attention_heads(mg.tensor(weights), TOKENS, row=1)
     panels = [panel for panel in figure.axes if panel.images and panel.get_visible()]
@@ -164,7 +164,7 @@ def test_weights_of_other_tokens_are_refused():
         plots.attention_heads({}, TOKENS)
 
 
-def test_generation_with_a_cache_is_drawn_as_one_call_on_the_whole_text():
+def test_cached_generation_is_drawn_as_one_call():
     model = GPT(GPTConfig(11, n_positions=12, n_embd=8, n_layer=1, n_head=2)).eval()
     with record_attention(model) as calls:
         (written,) = generate(model, [[4, 5, 6]], 4)
@@ -281,7 +281,7 @@ def test_numbers_have_the_colours_of_the_pages():
 # ---------------------------------------------------------------- scores of heads
 
 
-def test_scores_of_heads_are_a_table_for_each_relation_with_layers_in_order():
+def test_head_scores_are_a_table_for_each_relation():
     from minitransformer import score_heads
 
     tokens = [*"abca."]

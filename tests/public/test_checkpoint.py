@@ -58,7 +58,7 @@ def assert_same_run(run, **options):
         assert_equal(ours, expected.array, rtol=2e-5, atol=1e-6)
 
 
-def test_values_gradients_of_parameters_and_draws_are_those_without_it():
+def test_checkpointing_changes_no_value():
     assert_same_run(checkpoint)
 
 
@@ -206,7 +206,7 @@ def test_another_structure_the_second_time_is_an_error():
         y.sum().backward()
 
 
-def test_a_variable_of_a_closure_that_means_something_else_by_then_is_an_error():
+def test_a_rebound_closure_variable_is_an_error():
     x = leaf(1, 2)
     y = x * 2
     y = checkpoint(lambda: y * 3)
@@ -227,7 +227,7 @@ def test_an_argument_changed_in_place_is_found(create_graph):
             autograd.grad(y.sum(), arguments[0], create_graph=create_graph)
 
 
-def test_an_error_in_the_second_run_leaves_the_draws_where_they_were():
+def test_an_error_when_recomputing_leaves_the_draws():
     runs = []
 
     def function(x):

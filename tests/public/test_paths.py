@@ -53,7 +53,7 @@ def test_rules_of_the_library_are_not_a_users():
     assert is_users(CALLS["operator"])
 
 
-def test_an_optimizer_of_ones_own_loads_the_state_of_the_librarys():
+def test_a_users_optimizer_loads_the_librarys_state():
     parameter = nn.Parameter(mg.zeros(2))
     kind = type("Mine", (optim.AdamW,), {})
     parameter.grad = mg.ones(2)

@@ -47,7 +47,7 @@ def test_an_op_says_how_autocast_treats_it():
     assert "relu" not in said
 
 
-def test_losses_compute_in_float32_and_products_of_float16_in_bfloat16():
+def test_autocast_losses_are_float32_and_products_bfloat16():
     x, y = mg.rand(3, 4).to("bfloat16"), mg.rand(3, 4).to("bfloat16")
     with mg.autocast(dtype="bfloat16"):
         for loss in (F.mse_loss, F.l1_loss, F.binary_cross_entropy, F.binary_cross_entropy_with_logits):
@@ -175,7 +175,7 @@ def test_bfloat16_has_limits_of_its_own():
     assert norm(mg.ones(2, 4).bfloat16()).dtype == mg.bfloat16
 
 
-def test_what_is_neither_a_dtype_nor_a_device_is_said_to_be_neither():
+def test_neither_a_dtype_nor_a_device_is_an_error():
     for thing in (mg.ones(2), nn.Linear(2, 2)):
         with pytest.raises(DtypeError, match=r"'gpu' is neither a dtype nor a device\.\nDevices are 'cpu'"):
             thing.to("gpu")
@@ -335,7 +335,7 @@ def test_a_scaler_refuses_what_it_cannot_use():
         scaler.step(optim.SGD([half], lr=1.0))
 
 
-def test_gradients_that_are_never_finite_end_the_run_and_not_the_factor():
+def test_gradients_that_are_never_finite_end_the_run():
     p, optimizer, scaler = scaled(2.0**-13)
 
     def step():
@@ -348,7 +348,7 @@ def test_gradients_that_are_never_finite_end_the_run_and_not_the_factor():
         step()
 
 
-def test_a_step_that_is_not_finite_is_skipped_and_the_factor_halved():
+def test_an_infinite_step_is_skipped_and_halves_the_factor():
     p, optimizer, scaler = scaled(1024.0, growth_interval=2)
     factors = []
     for bad in (True, False, False, False):

@@ -50,7 +50,7 @@ def test_batches_come_in_order_and_the_last_may_be_smaller():
     assert len(short) == len(list(short)) == 2
 
 
-def test_shuffled_batches_have_each_example_once_in_another_order_each_time_and_obey_the_seed():
+def test_shuffling_is_a_new_permutation_by_the_seed():
     loader = DataLoader(Squares(20), batch_size=6, shuffle=True)
     mg.manual_seed(3)
     epoch = lambda: [n for batch in numbers(loader) for n in batch]
@@ -61,7 +61,7 @@ def test_shuffled_batches_have_each_example_once_in_another_order_each_time_and_
     assert epoch() == first
 
 
-def test_rows_of_a_tensor_dataset_are_batched_as_example_by_example():
+def test_a_tensor_dataset_batches_rows_at_once():
     x = np.arange(12.0).reshape(6, 2)
     y = np.arange(6)
     dataset = TensorDataset(x, mg.tensor(y))
@@ -91,7 +91,7 @@ def test_strings_of_numpy_are_collated_as_strings(batch, expected):
     assert found == expected
 
 
-def test_samplers_single_examples_streams_and_a_function_that_collates():
+def test_a_loader_takes_samplers_streams_and_collate():
     assert numbers(DataLoader(Squares(5), batch_size=2, sampler=[4, 0, 2])) == [[4, 0], [2]]
     assert len(DataLoader(Squares(5), batch_size=2, sampler=[4, 0, 2])) == 2
     assert numbers(DataLoader(Squares(5), batch_sampler=[[1], [3, 2]])) == [[1], [3, 2]]

@@ -64,7 +64,7 @@ LANGUAGE = 'task = "language-modelling"\n'
     ],
     ids=lambda text: text[:20].replace("\n", " "),
 )
-def test_a_mistake_in_a_recipe_is_named_with_its_file_and_section(text, problem):
+def test_a_recipes_mistake_names_file_and_section(text, problem):
     if not text.startswith("task"):
         text = TRANSLATION + text
     with pytest.raises(RecipeError, match=problem) as caught:
@@ -100,7 +100,7 @@ def test_the_languages_of_a_file_may_be_unknown():
         PairData(dataset="file", source_language="..", target_language="")
 
 
-def test_examples_longer_than_the_positions_are_refused_where_there_is_such_a_limit():
+def test_examples_longer_than_the_positions_are_refused():
     with pytest.raises(UserError, match=r"max_length = 128 is more than max_position_embeddings = 16"):
         task_class("translation").check(PairData(), BARTConfig(max_position_embeddings=16))
     language_modelling = task_class("language-modelling")
@@ -139,7 +139,7 @@ def test_a_recipe_states_scores_that_its_task_has(name):
 UNMEASURED = ("shakespeare-char", "paper-base")  # for a GPU
 
 
-def test_a_score_that_a_recipe_misspells_is_refused_before_the_training(cli, here):
+def test_a_misspelled_score_is_refused_before_training(cli, here):
     text = (here / "mine" / "config.toml").read_text()
     (here / "mine.toml").write_text(f"{text}[expect]\nexact_macth = [0, 1]\n")
     code, out, err = cli("train", "mine.toml", "--data", "pairs.tsv")
@@ -209,7 +209,7 @@ def test_another_model_type_has_the_sizes_of_the_recipe(name, model_type):
     assert numbers[0] / 2 < numbers[1] < numbers[0] * 2
 
 
-def test_a_language_model_validates_and_stops_by_the_size_of_the_users_text(tmp_path):
+def test_validation_depends_on_the_size_of_the_text(tmp_path):
     recipe = load_recipe("shakespeare-char-cpu")
     assert (recipe.training.validate_every, recipe.training.patience) == (1000, 0)
     for name in ("shakespeare-char-cpu", "shakespeare-char", "llama-char", "lstm-char"):

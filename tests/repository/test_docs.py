@@ -12,6 +12,7 @@ import pytest
 
 from minigrad.core.registry import ops, registry
 from minitransformer.cli import VERBS
+from minitransformer.layers.config import NORMS
 from minitransformer.models.presets import PRESETS
 from minitransformer.models.protocol import MODELS
 from minitransformer.recipes import load_recipe, names
@@ -62,7 +63,7 @@ def test_links_lead_to_a_file_or_a_heading(page):
 
 
 @pages
-def test_functions_are_defined_in_the_files_that_links_to_them_name(page):
+def test_linked_functions_are_defined_in_their_files(page):
     for name, file in re.findall(r"\[`([A-Za-z_][\w.]*)(?:\(\))?`\]\(([^)\s]+\.py)\)", prose(page)):
         defined = definitions((page.parent / file).resolve())
         assert name.endswith(".py") or defined.issuperset(name.split(".")), f"{name} in {file}"
@@ -102,7 +103,7 @@ def test_files_that_are_named_exist(page):
 
 
 @pages
-def test_commands_name_verbs_recipes_files_and_modules_that_exist(page):
+def test_commands_name_what_exists(page):
     for code in blocks(page, "sh"):
         for line in code.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
@@ -120,8 +121,8 @@ def test_commands_name_verbs_recipes_files_and_modules_that_exist(page):
                     assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), line
 
 
-def test_each_picture_of_the_gallery_has_the_command_that_makes_its_page():
-    text = TEXT[ROOT / "docs" / "gallery.md"]
+def test_each_picture_of_the_gallery_has_its_command():
+    text = TEXT[ROOT / "docs" / "looking-inside.md"]
     made = re.findall(r"^minitransformer .* -o (\w+)\.html$", text, re.MULTILINE)
     assert re.findall(r"^!\[.+\]\(gallery-(\w+)\.webp\)$", text, re.MULTILINE) == made != []
 
@@ -132,7 +133,7 @@ def test_each_page_of_docs_is_linked_from_the_readme():
     assert linked == others - {"docs/index.md"}  # the site's front page, as the README is the repository's
 
 
-def test_each_page_of_docs_is_at_most_two_links_from_the_start_page():
+def test_each_page_is_at_most_two_links_from_start():
     near = {ROOT / "docs" / "start.md"}
     for _ in range(2):
         near |= {target for page in near for target in linked_pages(page)}
@@ -149,10 +150,10 @@ def linked_pages(page):
 
 @pytest.fixture
 def own_registry():
-    """Ops and models that an example defines are gone after it."""
-    before = dict(registry), dict(ops), dict(MODELS)
+    """Ops, models and norms that an example defines are gone after it."""
+    before = dict(registry), dict(ops), dict(MODELS), dict(NORMS)
     yield
-    for table, old in zip((registry, ops, MODELS), before, strict=True):
+    for table, old in zip((registry, ops, MODELS, NORMS), before, strict=True):
         table.clear()
         table.update(old)
 
@@ -191,7 +192,7 @@ def test_examples_run_and_give_what_they_show(page, tmp_path, monkeypatch, own_r
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "example"}
     for code, shown in EXAMPLE.findall(TEXT[page]):
-        if page.name in ("README.md", "questions.md"):  # where each example is copied alone
+        if page.name == "README.md":  # where each example is copied alone
             namespace = {"__name__": "example"}
         printed, error = run(code, namespace)
         if error is not None and not shown:

@@ -168,7 +168,7 @@ def letters(heading):
     return re.sub(r"\W", "", heading.lower())
 
 
-def test_the_pytorch_code_of_a_text_runs_with_its_imports_changed(shared):
+def test_pytorch_code_of_a_text_runs(shared):
     path = sorted((shared / "seeds").glob("*.txt"))[2]
     blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     ran = [block for block in blocks if "import torch" in block]

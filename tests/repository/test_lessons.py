@@ -93,7 +93,7 @@ def test_a_lesson_names_its_exercises_and_no_later_ones(lesson):
     assert all(each.lesson <= number_of(lesson) for each in named)
 
 
-def test_lessons_are_numbered_without_gaps_and_each_names_the_next():
+def test_lessons_are_numbered_and_name_the_next():
     assert [*lessons()] == list(range(1, len(LESSONS) + 1))
     for lesson, following in pairwise(LESSONS):
         assert f"`minitransformer lesson {number_of(following)}`" in section(lesson, "Summary")

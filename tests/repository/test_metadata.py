@@ -20,7 +20,7 @@ CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 FORMS = {path.stem: path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")}
 
 
-def test_the_version_is_written_once_and_repeated_by_the_citation_the_changelog_and_the_command(capsys):
+def test_the_version_is_the_same_everywhere(capsys):
     assert PROJECT["dynamic"] == ["version"]
     assert PYPROJECT["tool"]["hatch"]["version"]["path"] == "minigrad/__init__.py"
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def test_licence_and_authors_are_those_of_the_licence_file():
     assert re.search(r"^Copyright \(c\) \d+ (.+)$", licence, re.MULTILINE)[1] == ", ".join(names)
 
 
-def test_the_oldest_python_is_the_same_for_pip_classifiers_readme_ruff_and_mypy():
+def test_the_oldest_python_is_the_same_everywhere():
     oldest = PROJECT["requires-python"].removeprefix(">=")
     listed = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.MULTILINE)
     assert listed[0] == oldest

@@ -44,7 +44,7 @@ def forms(pairs, language):
 # --- Size and split ---
 
 
-def test_there_are_thousands_of_distinct_pairs_and_500_are_held_out():
+def test_pairs_are_distinct_and_500_are_held_out():
     assert len(book().test) == 500
     assert 8_000 <= len({bare(english) for english, _ in pairs()}) <= 12_000
 
@@ -55,7 +55,7 @@ def test_each_language_has_more_than_300_words(language):
 
 
 @pytest.mark.parametrize("language", [0, 1])
-def test_no_sentence_occurs_twice_even_without_case_and_punctuation(language):
+def test_no_sentence_occurs_twice(language):
     bare = [re.sub(r"\W+", " ", pair[language].lower()).strip() for pair in pairs()]
     assert len(set(bare)) == len(bare)
 
@@ -251,7 +251,7 @@ def test_another_seed_gives_another_corpus():
 
 
 @pytest.mark.slow
-def test_english_to_french_is_a_function_over_all_that_the_grammar_says():
+def test_each_english_sentence_has_one_translation():
     draw = patterns.BalancedSampler(2)
     french_of = {}
     for pattern in patterns.PATTERNS:
@@ -314,7 +314,7 @@ def test_english_is_spelled_correctly(wrong):
     assert [english for english, _ in pairs() if re.search(wrong, english)] == []
 
 
-def test_an_stands_before_vowels_in_all_that_is_known_of_a_sentence():
+def test_an_stands_before_vowels_everywhere():
     for pair in sentences():
         texts = pair.subject, pair.negation, pair.question, pair.short, *sum(pair.asked or (), ())
         assert not [text for text in texts if re.search(r"\b[Aa] [aeiou]|\b[Aa]n [^aeiou]", text)]

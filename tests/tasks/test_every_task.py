@@ -59,7 +59,7 @@ PIECES = Tokenizer.train_wordpiece(TEXTS, 45, added=BERT_TOKENS)
 # ---------------------------------------------------------------- tagging
 
 
-def test_a_words_first_piece_has_its_tag_and_the_others_have_no_target():
+def test_only_a_words_first_piece_has_its_tag():
     example = TaggedSentence(("The", "cats", "sat"), ("O", "B-animal", "O"))
     task = Tagging(Tagging.Data(), [example], [example], PIECES, ["B-animal", "O"])
     row = task.encode(example)
@@ -108,9 +108,7 @@ HALF_RIGHT = [
 
 
 @pytest.mark.parametrize(("kind", "labels", "examples"), HALF_RIGHT, ids=lambda x: getattr(x, "name", ""))
-def test_a_label_that_was_not_trained_on_is_wrong_in_validation_and_test_and_has_no_loss(
-    kind, labels, examples
-):
+def test_an_unknown_label_is_wrong_and_has_no_loss(kind, labels, examples):
     def model(ids):
         shape = ids.shape if kind is Tagging else ids.shape[:1]
         return mg.tensor(np.broadcast_to(np.float32([2, 0]), (*shape, 2)).copy())
@@ -137,7 +135,7 @@ def test_a_label_that_was_not_trained_on_is_wrong_in_validation_and_test_and_has
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("flag", ["--validation-data", "--test-data"])
-def test_files_with_labels_that_were_not_trained_on_are_refused_before_training(
+def test_files_with_unknown_labels_are_refused_early(
     recipe, train, held_out, message, flag, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -157,7 +155,7 @@ def test_files_with_labels_that_were_not_trained_on_are_refused_before_training(
     assert not (tmp_path / "run" / "run.json").exists()
 
 
-def test_labels_that_only_the_held_out_tenths_have_are_counted_before_training(tmp_path):
+def test_unknown_labels_of_held_out_tenths_are_counted(tmp_path):
     recipe = load_recipe("bert-classify")
     file = tmp_path / "rare.tsv"
     file.write_text("".join(f"text {i}\t{'ab'[i % 2]}\n" for i in range(40)))
@@ -201,14 +199,14 @@ def test_a_file_to_score_has_labels_of_the_run_only(tmp_path, task, text, messag
     assert task.read_file(run.recipe.data, path)  # to train on, any label will do
 
 
-def test_examples_without_a_target_are_an_error_not_a_division_by_zero():
+def test_examples_without_targets_are_an_error():
     example = LabelledText("The dog", "c")
     task = Classification(Classification.Data(), [], [example], WORDS, ["a", "b"])
     with pytest.raises(UserError, match="nothing to score"):
         task.validate(lambda ids: mg.zeros((len(ids), 2)))
 
 
-def test_validation_data_without_a_label_of_the_training_data_is_refused_before_training():
+def test_validation_without_a_known_label_is_refused():
     recipe = SimpleNamespace(data=Classification.Data(), training=TrainConfig())
     splits = {
         "train": [LabelledText("A dog", "a"), LabelledText("The dog", "b")],
@@ -304,14 +302,14 @@ def test_an_answer_is_learned_where_the_data_says():
     assert problem == "the answer 'dog' does not occur in its context at 5"
 
 
-def test_of_several_right_answers_the_first_of_whole_tokens_is_learned():
+def test_the_first_answer_of_whole_tokens_is_learned():
     example = SeveralAnswers("Who?", "The dogs sat.", "dog", 4, ("do", "dogs", "The dogs"))
     assert answer_span(WORDS, example) == (1, 1)
     assert answer_span(WORDS, example._replace(answer="The dogs", start=0)) == (0, 1)
     assert answer_span(WORDS, example._replace(others=("do",))) is None
 
 
-def test_an_answer_of_parts_of_words_is_learned_if_they_are_tokens():
+def test_an_answer_of_word_pieces_can_be_learned():
     context = "From 1984-1994, 猫が好き"  # one word, for which only some kinds have smaller tokens
     found = {kind: learned(tokenizer, context, "1994") for kind, tokenizer in KINDS.items()}
     assert found["pieces"] == found["pairs of bytes"] == found["characters"] == ("1994", 10)
@@ -333,7 +331,7 @@ def test_every_answer_of_whole_words_is_learned_and_given_back(data):
     assert context[:place].split() == chosen[: len(context[:place].split())]  # at a word's beginning
 
 
-def test_answers_inside_of_tokens_are_counted_before_training_and_wrong_in_validation_and_test():
+def test_answers_inside_tokens_are_counted_and_wrong():
     example = AnsweredQuestion("Who?", "The dogs sat.", "dog")
     other = example._replace(answer="dogs")
     data = QuestionAnswering.Data()
@@ -497,7 +495,7 @@ def test_a_model_with_one_vector_for_all_texts_finds_no_partner():
     assert Similarity.evaluate(run, [("A dog", "The dog"), ("The dog", "The dog")])[0]["accuracy"] == 1
 
 
-def test_the_nearest_text_is_sought_in_the_whole_split_in_validation_and_test():
+def test_the_nearest_text_is_sought_in_the_whole_split():
     pairs = [("The cats", "A dog"), ("Who sat", "on the mat"), ("cats sat", "A mat"), ("in the", "garden")]
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(len(WORDS.token_to_id), 2)).astype(np.float32)
@@ -522,7 +520,7 @@ def test_a_batch_of_similar_texts_is_not_split():
 
 
 @pytest.mark.parametrize(("micro_batches", "size"), [(2, 1), (1, 2)])
-def test_training_that_would_split_similar_texts_is_refused_before_it_begins(tmp_path, micro_batches, size):
+def test_splitting_similar_texts_is_refused_early(tmp_path, micro_batches, size):
     ranks = Ranks()
     pairs = [("A dog", "The dog"), ("The cats", "The mat")]
     ranks.size = size
@@ -540,7 +538,7 @@ def test_pairs_need_the_head_for_pairs():
 
 
 @pytest.mark.parametrize("task", ["translation", "text-to-text", "denoising"])
-def test_a_vocabulary_of_the_targets_own_is_refused_where_one_tokenizer_is_trained(task):
+def test_one_tokenizer_allows_one_vocabulary(task):
     text = f'task = "{task}"\n[model]\nmodel_type = "transformer"\ntarget_vocab_size = 30'
     with pytest.raises(UserError, match=r"target_vocab_size = 30, but .* has one tokenizer"):
         parse_recipe(text, "mine", "mine.toml")
@@ -668,7 +666,7 @@ def test_arrays_of_a_file_that_were_trained_on_are_counted(tmp_path, capsys):
     assert "warning: 2 of 3 images are in the training data" in capsys.readouterr().err
 
 
-def test_images_that_do_not_fit_the_model_are_refused_before_it_is_trained():
+def test_images_of_a_wrong_size_are_refused_early():
     recipe = load_recipe("digits-vit")
     convert = "Convert the images to 8 x 8 pixels, 1 channel"
     for shape, fix in (

@@ -73,7 +73,7 @@ def test_kinds_and_objects_are_those_of_the_words(sentences):
             assert kind == "food"
 
 
-def test_each_word_has_a_tag_and_an_entity_is_a_noun_with_its_determiner(sentences):
+def test_an_entity_is_a_noun_with_its_determiner(sentences):
     found = Counter()
     for words, tags in labels.tag_sentences(sentences["train"]):
         assert len(words) == len(tags)
@@ -88,7 +88,7 @@ def test_each_word_has_a_tag_and_an_entity_is_a_noun_with_its_determiner(sentenc
     )
 
 
-def test_an_answer_stands_in_its_context_and_belongs_to_its_question(sentences):
+def test_an_answer_stands_in_its_context(sentences):
     examples = labels.make_questions(sentences["test"])
     assert len(examples) > 100
     for question, context, answer in examples:
@@ -109,7 +109,7 @@ def test_a_reason_is_no_part_of_a_question_and_no_entity(sentences):
         assert sum(tag.startswith("B-") for tag in tags) == 2
 
 
-def test_what_somebody_has_with_them_does_not_answer_where_they_are(sentences):
+def test_possessions_do_not_answer_where(sentences):
     for pair in sentences["train"]:
         assert not any(answer.startswith("with ") for _, answer in pair.asked or ())
 
@@ -136,7 +136,7 @@ def test_shares_of_masked_random_and_unchanged_tokens():
     )
 
 
-def test_masks_are_new_in_each_step_and_the_same_when_drawn_again():
+def test_masks_depend_on_the_step_only():
     ids = np.arange(7, 47)
     masks = [
         masking.mask_tokens(ids, ids > 0, 6, (7, 50), masking.row_generator(1, masking.MASKING, step, row))[1]
@@ -147,7 +147,7 @@ def test_masks_are_new_in_each_step_and_the_same_when_drawn_again():
     assert (masks[0] != masks[2]).any()
 
 
-def test_a_token_is_masked_even_in_a_short_sentence_and_none_where_none_may_be():
+def test_at_least_one_maskable_token_is_masked():
     random = masking.row_generator(0, masking.MASKING, 0, 0)
     assert (
         masking.mask_tokens(np.array([4, 9, 5]), np.array([0, 1, 0], bool), 6, (7, 9), random)[1] == 9
@@ -207,7 +207,7 @@ def test_the_example_of_the_paper():
     assert target == [ids[w] for w in text]
 
 
-def test_lengths_of_infilled_spans_are_from_a_poisson_distribution():
+def test_infilled_spans_have_poisson_lengths():
     random = np.random.default_rng(0)
     drawn = [denoising.infilled_spans(400, random) for _ in range(100)]
     sizes = np.array([end - start for spans in drawn for start, end in spans[:-1]])  # the last is cut off

@@ -113,7 +113,7 @@ def weights(folder):
     return (Checkpoints(folder / "checkpoints").path("last") / "model.safetensors").read_bytes()
 
 
-def test_a_model_of_ones_own_is_trained_resumed_scored_drawn_and_generates(own_model, tmp_path, capsys):
+def test_a_users_model_trains_resumes_scores_generates(own_model, tmp_path, capsys):
     assert train("mine.toml", "--data", "text.txt", "--run-dir", "whole") == 0
     assert train("mine.toml", "--data", "text.txt", "--run-dir", "parts", "--steps", 3) == 0
     assert train("mine.toml", "--run-dir", "parts", "--resume", "--steps", 6) == 0
@@ -179,7 +179,7 @@ def test_every_preset_is_of_a_registered_model(name):
     assert type(preset(name)) is model_class(model_type).config_class
 
 
-def test_a_model_of_ones_own_that_does_not_fit_into_memory_is_refused_before_it_is_built(own_model):
+def test_a_users_model_too_large_for_memory_is_refused(own_model):
     recipe = parse_recipe(RECIPE.replace("width = 6", "width = 10000000000"), "mine", "mine.toml")
     with pytest.raises(UserError, match="--width 10000000000 needs at least"):
         check_memory(recipe, SimpleNamespace(vocab_size=30))
@@ -323,7 +323,7 @@ def test_rows_are_padded_and_varied_by_seed_step_and_row():
     assert (first, second, part.n_tokens) == (0, 2, 2)
 
 
-def test_numbers_have_squared_errors_and_the_metrics_that_the_task_names():
+def test_numbers_have_squared_errors_and_own_metrics():
     model = lambda ids: mg.ones(len(ids))
     task = Heights(SumData(), IDS, IDS)
     errors = np.array([(1 - height) ** 2 for _, height in IDS])
@@ -338,7 +338,7 @@ def test_numbers_have_squared_errors_and_the_metrics_that_the_task_names():
     assert rows[:2] == [("input", "expected", "prediction"), ("example 0", "0", "1")]
 
 
-def test_a_task_without_data_of_its_own_needs_a_file_and_a_way_to_read_it(tmp_path):
+def test_a_task_without_data_needs_a_file_and_a_reader(tmp_path):
     with pytest.raises(UserError, match="heights has no data of its own"):
         Heights.splits(SumData(), Sources())
     with pytest.raises(UserError, match="heights cannot read your own files"):
@@ -367,7 +367,7 @@ def test_arrays_are_a_task(tmp_path):
     assert model.weight.numpy() == pytest.approx(np.array([[1, -2, 0.5]]), abs=0.05)
 
 
-def test_classes_have_an_accuracy_and_validation_data_of_their_own(tmp_path):
+def test_classes_have_accuracy_and_own_validation_data(tmp_path):
     labels = (Y > 0).astype(np.int64)
     task = ArrayTask((X[:60], labels[:60]), validation=(X[60:], labels[60:]), batch_size=16)
     assert [len(task.train), len(task.validation)] == [60, 30]
@@ -375,7 +375,7 @@ def test_classes_have_an_accuracy_and_validation_data_of_their_own(tmp_path):
     assert scores["accuracy"] > 0.9
 
 
-def test_classes_that_are_ignored_have_no_loss_and_are_neither_right_nor_wrong():
+def test_ignored_classes_have_no_loss_and_no_score():
     targets = np.array([[0, 1, -100], [1, -100, -100], [2, 0, 1]])  # padded to a length of 3
     inputs = np.eye(4, dtype=np.float32)[np.array([[0, 1, 3], [2, 3, 3], [2, 0, 0]])]
     model = nn.Linear(4, 3)
@@ -393,7 +393,7 @@ def test_classes_that_are_ignored_have_no_loss_and_are_neither_right_nor_wrong()
     assert total / batch.n_tokens == pytest.approx(expected)
 
 
-def test_micro_batches_of_arrays_are_the_batch_and_a_resumed_training_is_the_training(tmp_path):
+def test_micro_batches_and_resuming_change_nothing(tmp_path):
     def trained(name, steps=(60,), **settings):
         for i, n in enumerate(steps):
             mg.manual_seed(0)
@@ -448,7 +448,7 @@ def test_arrays_that_do_not_belong_together_are_refused(make, problem):
         make()
 
 
-def test_a_model_that_is_not_an_encoder_decoder_does_not_learn_pairs(tmp_path):
+def test_pairs_need_an_encoder_decoder(tmp_path):
     pairs = [([4 + i, 5], [5, 4 + i]) for i in range(4)]
     gpt = GPT(GPTConfig(9, 8, 8, 1, 2))
     with pytest.raises(UserError, match="PairTask needs an encoder-decoder, got a GPT"):
@@ -477,7 +477,7 @@ def test_an_output_of_another_shape_than_the_targets_is_refused():
 
 
 @pytest.mark.slow
-def test_a_run_starts_from_the_weights_and_the_tokenizer_of_another(here, capsys):
+def test_init_from_takes_weights_and_tokenizer(here, capsys):
     flags = ["phrasebook", "--data", "pairs.tsv", *TINY, "--num-decoder-layers", 2, "--init-from", "mine"]
     assert train(*flags, "--run-dir", "new") == 0
     err = capsys.readouterr().err
@@ -508,7 +508,7 @@ def test_a_run_of_which_nothing_fits_is_refused(here, capsys):
 
 
 @pytest.mark.slow
-def test_a_run_of_another_type_of_model_is_refused_unless_that_type_is_chosen(here, capsys):
+def test_init_from_needs_the_same_type_of_model(here, capsys):
     flags = ["bert-classify", "--run-dir", "new", "--hidden-size", "16", "--num-attention-heads", "2"]
     assert train(*flags, "--init-from", "mine") == 2
     assert "of type transformer, expected bert.\nChoose a run of the same type" in capsys.readouterr().err

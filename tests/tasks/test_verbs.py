@@ -25,7 +25,7 @@ def test_a_task_of_the_package_has_words_and_a_verb(name):
     assert hasattr(task, "read") == (name != "language-modelling")
 
 
-def test_a_task_of_ones_own_has_the_words_of_the_one_that_it_is_derived_from():
+def test_a_derived_task_inherits_its_wording():
     class Loud(Translation):
         name = "loud"
 
@@ -48,7 +48,7 @@ def test_a_task_of_ones_own_has_the_words_of_the_one_that_it_is_derived_from():
     assert verb_of(Reads) == "predict"
 
 
-def test_what_a_run_does_not_do_is_an_error_that_names_what_it_does():
+def test_an_unsupported_verb_names_the_supported_ones():
     run = SimpleNamespace(folder="run", task=task_class("tagging"), recipe=load_recipe("bert-tag"))
     assert str(unsupported_error(run, "translate")) == (
         "run is a tagger, which cannot translate.\nUse `minitransformer predict run`."

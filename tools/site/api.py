@@ -365,7 +365,8 @@ def tensor(page: Page) -> Iterator[str]:
     yield "## In place"
     yield (
         "Methods whose names end in an underscore change the tensor: `x.clamp_(0, 1)` is "
-        "`x.copy_(x.clamp(0, 1))`. They are recorded for backward; see [sharp bits](../sharp-bits.md)."
+        "`x.copy_(x.clamp(0, 1))`. They are recorded for backward "
+        "([examples](../pytorch.md#changes-in-place))."
     )
     changed = sorted(name for name in METHODS if names.is_in_place(name))
     yield ", ".join(f"`{name}`" for name in changed)

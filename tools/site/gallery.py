@@ -1,4 +1,4 @@
-"""The live pages of the gallery, made by the commands that stand in docs/gallery.md, of runs that are there.
+"""The live pages of the gallery: the commands in docs/looking-inside.md, run on the runs that are there.
 
 python -m tools.site --runs runs     # the site, with those pages
 python -m tools.site.gallery runs    # their still pictures, into docs/
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .pages import DOCS, FILES, PAGES, ROOT
 
-GALLERY = DOCS / "gallery.md"
+GALLERY = DOCS / "looking-inside.md"
 COMMAND = re.compile(r"^minitransformer ((?:explain|graph) runs/([\w-]+) .*-o (\w+)\.html)$", re.MULTILINE)
 
 

@@ -17,30 +17,14 @@ FILES = BUILD / "files"  # what is copied to the site as it is
 
 # caption in the sidebar: its pages (tools.site.api and tools.site.ops write those of api and ops)
 CHAPTERS = {
-    "Begin": ("start", "questions", "sharp-bits"),
-    "Learn": ("course", "teach", "documents", "a-training-step", "glossary"),
-    "minigrad": ("tensors", "your-own-op", "graphs", "pytorch"),
-    "minitransformer": (
-        "models",
-        "pretrained",
-        "training",
-        "your-data",
-        "your-own",
-        "generation",
-        "looking-inside",
-        "visualizers",
-    ),
-    "What was measured": ("results", "claims", "speed"),
-    "Reference": ("gallery", "api", "ops", "contributing", "changelog"),
+    "Begin": ("start", "course", "teach", "documents"),
+    "minigrad": ("tensors", "a-training-step", "graphs", "pytorch"),
+    "minitransformer": ("models", "training", "your-data", "pretrained", "generation", "looking-inside"),
+    "Both": ("your-own", "speed", "results", "claims"),
+    "Reference": ("api", "ops", "contributing", "changelog"),
 }
 # pages below another in the sidebar
-BELOW = {
-    "start": tuple(f"how-to/{name}" for name in (
-        "gpt-on-your-text", "translator-for-your-language", "classifier-and-tagger", "fine-tune",
-        "find-a-nan", "see-a-gradient", "compare-two-ideas",
-    )),
-    "course": tuple(f"lessons/{script.stem}" for script in sorted(LESSONS.glob("[0-9]*.py"))),
-}  # fmt: skip
+BELOW = {"course": tuple(f"lessons/{script.stem}" for script in sorted(LESSONS.glob("[0-9]*.py")))}
 # pages that only links lead to
 UNLISTED = ("readme", "security", "code_of_conduct")
 

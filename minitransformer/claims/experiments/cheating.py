@@ -26,7 +26,7 @@ def copied(model: Transformer, data: Sentences, seed: int) -> float:
     """The fraction of places at which the model says the word ahead, after another one was put there."""
     random = np.random.default_rng(seed)
     batch = collate(data.held_out, data.tokenizer)
-    words = [word for _, french in data.train for word in french]  # as frequent as they are
+    words = [word for _, french in data.train for word in french]  # with their frequencies
     rows = np.arange(len(data.held_out))
     places = np.array([random.integers(len(french)) for _, french in data.held_out])
     put = random.choice(words, len(rows))

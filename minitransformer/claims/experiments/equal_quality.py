@@ -14,7 +14,7 @@ from ..claim import Rule, Trial, claim
 from ..translating import Sentences, held_out_loss, sentences, size, token_loss, translator
 
 GOAL = 1.0  # held-out loss, nats per token
-STEPS = 800  # at most
+STEPS = 800  # the most that are trained
 EVERY = 20  # steps between two evaluations of the held-out loss
 
 

@@ -17,7 +17,7 @@ from ..translating import Ids, Sentences, held_out_loss, probabilities, size, tr
 from ..word_before import WordBefore, spare_d_ff
 
 LONGEST = 24  # words of a sentence of the training that asks for the word before
-SHORT, LONG = 6, 8  # of translations, in tokens of either language
+SHORT, LONG = 6, 8  # lengths of translations, in tokens of either language
 
 
 @claim(
@@ -77,7 +77,7 @@ def word_model(arm: str) -> WordBefore:
     """For sentences of up to twice the longest training length, from three times as many words."""
     if arm == "learned":
         return WordBefore(LearnedPositions(2 * LONGEST, 32), words=3 * LONGEST)
-    d_ff = 64 + spare_d_ff(2 * LONGEST * 32)  # what learned positions have more
+    d_ff = 64 + spare_d_ff(2 * LONGEST * 32)  # makes up for the parameters of learned positions
     return WordBefore(SinusoidalPositions(32), words=3 * LONGEST, d_ff=d_ff)
 
 

@@ -40,7 +40,7 @@ def make_translator(data: Sentences, arm: str) -> Transformer:
 def make_looker(arm: str) -> Looker:
     model = Looker(NORMS.get(arm, "add only"), depth=6)
     if arm in RIVALS:
-        model.output = nn.Sequential(model.output[1])  # without the last norm
+        model.output = nn.Sequential(model.output[1])  # removes the last norm
     if arm == "no norm but smaller":
         shrink_branches(model)
     return model

@@ -15,7 +15,7 @@ from ..word_before import WordBefore, spare_d_ff
 
 LENGTH, WORDS, WIDTH = 64, 80, 32
 BACK = {"k = 1": 1, "k = 5": 5}
-PENALTIES = (0.0, 1e-6, 1e-4, 1e-2, 1.0)  # of the linear map, relative to the squares of the positions
+PENALTIES = (0.0, 1e-6, 1e-4, 1e-2, 1.0)  # for the linear map, relative to the squares of the positions
 
 
 @claim(

@@ -29,7 +29,7 @@ from ..translating import (
 )
 
 HEADS = {"d_k = 8": 8, "d_k = 64": 1}
-TENTH = 0.1  # of the queries: about one of each sentence, which has ten words and signs at most
+TENTH = 0.1  # the share of the queries: about one of a sentence, which has ten tokens at most
 
 
 @claim(
@@ -96,7 +96,7 @@ def saturated(model: Transformer, data: Sentences) -> float:
     is_token["decoder"] = batch["target_in"] != data.tokenizer.pad_id
     is_token["decoder"][:, 0] = False  # <START> sees only itself
     largest = [
-        weights.numpy().max(-1).swapaxes(1, 2)[is_token[path.partition(".")[0]]].ravel()  # of each query
+        weights.numpy().max(-1).swapaxes(1, 2)[is_token[path.partition(".")[0]]].ravel()  # one for each query
         for path, weights in maps.items()
     ]
     return float((np.concatenate(largest) > 0.95).mean())

@@ -63,7 +63,7 @@ def build(trial: Trial) -> Any:
     if not is_one:
         return translator(data)
     saved = 6 * 2 * 64 * (64 + 1)  # two matrices and biases of six attention modules,
-    model = translator(data, d_ff=256 + saved // (4 * (2 * 64 + 1)))  # for four feed-forwards
+    model = translator(data, d_ff=256 + saved // (4 * (2 * 64 + 1)))  # four feed-forward networks share it
     for layer in [*model.encoder.layers, *model.decoder.layers]:
         layer.self_attention = OneMatrix(64, 4)
     for layer in model.decoder.layers:

@@ -81,7 +81,7 @@ def test_another_thread_runs_as_ever_while_a_step_is_recorded(device):
 # --- Observers together ---
 
 
-def test_a_nan_in_the_first_call_of_a_captured_function_is_reported(device):
+def test_a_nan_in_the_first_captured_call_is_reported(device):
     """detect_anomaly, shadow and capture observe together."""
     w = mg.tensor([0.0, 1.0], requires_grad=True, device=device)
     step = mg.capture(lambda x: (x * w).log().sum())

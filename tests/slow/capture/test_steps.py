@@ -35,7 +35,7 @@ def test_draws_go_on_without_steps_that_are_set(device):
     assert len({tuple(x) for x in drawn[0]}) == 12
 
 
-def test_arguments_that_are_equal_and_not_the_same_are_recorded_each(device):
+def test_equal_arguments_are_recorded_separately(device):
     class Setting:
         def __init__(self, number):
             self.number = number
@@ -146,7 +146,7 @@ def test_the_least_recently_used_signatures_are_forgotten(device, monkeypatch):
     assert w.grad.tolist() == [1, 1, 1]
 
 
-def test_a_step_that_adds_to_gradients_of_another_signature_keeps_them(device):
+def test_gradients_of_another_signature_are_kept(device):
     found = []
     for captured in (False, True):
         mg.manual_seed(3)

@@ -20,7 +20,7 @@ def test_a_captured_training_that_fails_says_so_when_it_looks(device, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["saved", "stopped"])
-def test_a_captured_step_that_nobody_has_read_is_read_before_it_is_saved(how, device, tmp_path, monkeypatch):
+def test_a_captured_step_is_read_before_it_is_saved(how, device, tmp_path, monkeypatch):
     never = {"log_every": 99, "validate_every": 99, "checkpoint_every": 99, "steps": 99}
     trainer = training(device, tmp_path, True, "text", lr=1e30, clip_norm=0.0, warmup_steps=0, **never)
     monkeypatch.setattr(trainer.ranks, "any", lambda flag: trainer.step == 8)
@@ -40,7 +40,7 @@ def test_a_captured_training_that_is_stopped_saves_its_last_step(device, tmp_pat
     assert trainer.checkpoints.index["last"] == "step-00000005"
 
 
-def test_products_of_a_captured_training_are_as_precise_as_it_says(device, tmp_path, monkeypatch):
+def test_captured_products_have_the_chosen_precision(device, tmp_path, monkeypatch):
     trainer = training(device, tmp_path, True, "text", precision="tf32")
     seen = []
     compute = trainer.task.loss

@@ -42,7 +42,7 @@ def test_one_matrix_makes_queries_keys_and_values():
         assert np.array_equal(q, attention.project(x)[0])
 
 
-def test_without_the_division_scores_are_larger_by_the_root_of_d_k():
+def test_undivided_scores_grow_by_the_root_of_d_k():
     data = sentences(SEED)
     for case, heads in sqrt_dk.HEADS.items():
         divided, not_divided = (
@@ -53,7 +53,7 @@ def test_without_the_division_scores_are_larger_by_the_root_of_d_k():
             assert theirs.scale / ours.scale == pytest.approx((64 / heads) ** 0.5)
 
 
-def test_a_querys_gradient_is_measured_for_each_unit_at_its_heads_output():
+def test_a_querys_gradient_is_per_unit_of_its_heads_output():
     attention = MultiHeadAttention(8, 2)
     x = mg.randn(1, 5, 8)
     with observe(observer := sqrt_dk.QueryGradients(4)):
@@ -67,7 +67,7 @@ def test_a_querys_gradient_is_measured_for_each_unit_at_its_heads_output():
     assert np.allclose(observer.lengths[0].reshape(5, 2).T, expected, rtol=1e-4)
 
 
-def test_the_answers_of_the_three_relations_are_those_of_their_tokens():
+def test_the_three_relations_have_their_tokens_answers():
     letters, colours = three_relations.make_batch(4, np.random.default_rng(SEED))
     right = three_relations.answers(letters, colours)
     for n, t in np.ndindex(letters.shape):
@@ -78,7 +78,7 @@ def test_the_answers_of_the_three_relations_are_those_of_their_tokens():
         assert right[:, n, t].tolist() == expected
 
 
-def test_the_held_out_sentences_of_the_three_relations_are_others():
+def test_the_three_relations_hold_out_sentences():
     letters, colours = three_relations.make_batch(1000, np.random.default_rng(SEED))
     others = three_relations.held_out(SEED)
     known = {row.tobytes() for row in np.concatenate([letters, colours], -1)}

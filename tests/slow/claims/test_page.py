@@ -21,7 +21,7 @@ RESULT = {
 }  # fmt: skip
 
 
-def test_the_page_has_the_verdict_the_effect_and_the_measures_of_each_arm():
+def test_the_page_has_verdict_effect_and_measures():
     text = page([Row(CLAIM, RESULT)])
     assert f"| [{CLAIM.question}](#sqrt-dk) | **holds** |  | 1.5 |" in text
     assert "Of 1 claims 1 hold, 0 do not" in text

@@ -45,7 +45,7 @@ def test_arms_are_of_equal_size():
 
 
 @pytest.mark.parametrize("mixed", [False, True])
-def test_extrapolation_is_scored_on_longer_pairs_which_were_not_trained_on(mixed):
+def test_extrapolation_is_scored_on_longer_pairs(mixed):
     extrapolation = experiment("extrapolation")
     data = extrapolation.short_and_long(900, mixed)
     train, held_out, longer = ({str(p) for p in pairs} for pairs in (data.train, data.held_out, data.longer))
@@ -57,7 +57,7 @@ def test_extrapolation_is_scored_on_longer_pairs_which_were_not_trained_on(mixed
     assert min(len(side) for pair in data.longer for side in pair) >= extrapolation.LONG
 
 
-def test_new_positions_are_those_after_the_longest_target_of_the_training():
+def test_new_positions_follow_the_longest_trained_target():
     extrapolation = experiment("extrapolation")
     data = extrapolation.short_and_long(900, mixed=False)
     model = extrapolation.translation_model("sinusoidal", data)
@@ -66,13 +66,13 @@ def test_new_positions_are_those_after_the_longest_target_of_the_training():
     assert len(scored) == sum(len(target) - extrapolation.SHORT for _, target in pairs)
 
 
-def test_mixed_and_short_training_are_scored_on_the_same_longer_pairs():
+def test_mixed_and_short_training_share_longer_pairs():
     extrapolation = experiment("extrapolation")
     short, mixed = (extrapolation.short_and_long(900, mixed) for mixed in (False, True))
     assert short.longer == mixed.longer
 
 
-def test_words_of_a_sentence_are_different_and_the_loss_is_of_the_word_before():
+def test_the_loss_is_of_the_word_before():
     ids = draw(np.random.default_rng(900), 4, 12)
     assert all(len(set(row)) == 12 for row in ids)
 

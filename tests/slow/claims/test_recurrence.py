@@ -85,7 +85,7 @@ def test_tiles_are_attention_with_less_memory():
     assert found["as defined"][1] > 1024 * 1024 * 4 > found["in tiles"][1] / 2
 
 
-def test_a_chain_has_a_step_for_each_word_and_the_product_of_its_factors_as_gradient():
+def test_a_chains_gradient_is_the_product_of_its_factors():
     rnn = nn.RNN(4, 4, batch_first=True)
     rnn.weight_hh_l0.array[:] = 0.5 * np.eye(4)
     rnn.weight_ih_l0.array[:] = 1e-4 * np.eye(4)  # tanh is linear

@@ -57,7 +57,7 @@ def run(study):
     return ran
 
 
-def test_each_arm_is_compared_at_its_best_rate_and_an_end_that_is_best_is_gone_beyond(known, tmp_path):
+def test_arms_are_compared_at_their_best_rate(known, tmp_path):
     study = Study(known, tmp_path)
     run(study)
     assert list(study.tuned("a", "small")) == pytest.approx([1e-3, 3e-3, 9e-3, 2.7e-2])
@@ -95,7 +95,7 @@ def test_five_seeds_more_are_run_only_where_five_cannot_tell(known, tmp_path):
     assert seeds["large"] == {*range(10), *TUNING_SEEDS}
 
 
-def test_the_first_five_seeds_alone_say_whether_there_are_five_more(known, tmp_path):
+def test_five_seeds_decide_whether_there_are_ten(known, tmp_path):
     unclear = replace(known, cases=("large",))
     whole = run(Study(unclear, tmp_path))
     path = tmp_path / "known.jsonl"
@@ -167,7 +167,7 @@ def test_measurements_of_other_code_are_kept_and_not_used(known, tmp_path):
     assert path.read_text().startswith(old.replace(known.code, "0" * 12))
 
 
-def test_a_quick_run_measures_each_arm_once_and_its_measurements_do_not_count(known, tmp_path):
+def test_a_quick_run_measures_once_and_does_not_count(known, tmp_path):
     quick = run(Study(known, tmp_path, is_quick=True))
     assert [(trial["arm"], trial["share"] < 1) for trial in quick] == [("a", True), ("b", True)]
     study = Study(known, tmp_path)

@@ -43,7 +43,7 @@ def trial(arm, case):
     return Trial(arm, case, 1e-3, SEED)
 
 
-def test_sentences_that_are_read_have_a_tag_for_each_word_and_are_not_trained_on(data):
+def test_probed_sentences_are_tagged_and_held_out(data):
     known = {tuple(each.ids) for each in data.train}
     assert not any(tuple(each.ids) in known for each in data.held_out)
     assert all(len(each.ids) == len(each.tags) + 2 for each in data.train)
@@ -85,7 +85,7 @@ def test_questions_ask_for_words_tags_and_types(data):
     assert asked[asked != IGNORE].tolist() == [row.object for row in rows]
 
 
-def test_fine_tuning_starts_with_the_body_that_was_pre_trained_and_a_head_of_its_own(data):
+def test_fine_tuning_keeps_the_body_and_renews_the_head(data):
     model, other = classifier(data, {}), classifier(data, {})
     weights = [each[0].embedding.weight.numpy() for each in (model, other)]
     assert not np.array_equal(*weights)
@@ -120,14 +120,14 @@ class Copier(nn.Module):
         return mg.tensor(np.eye(self.words)[np.roll(target_in, -self.ahead, axis=1)])
 
 
-def test_a_model_that_says_the_word_ahead_copies_and_one_that_says_the_last_word_does_not():
+def test_copying_is_saying_the_word_ahead():
     data = sentences(SEED, longest=5)
     copies, repeats = (copied(Copier(data.tokenizer.vocab_size, ahead), data, SEED) for ahead in (1, 0))
     assert copies == 1
     assert repeats < 0.05  # by chance, as frequent as the word is
 
 
-def test_distance_counts_words_that_are_inserted_deleted_or_replaced():
+def test_distance_counts_edits_of_words():
     assert distance("kitten", "sitting") == 3
     assert distance("abc", "bc") == distance("bc", "abc") == 1
     assert distance("", "abc") == 3
@@ -142,7 +142,7 @@ def test_a_model_that_is_as_sure_as_it_is_right_is_calibrated():
     assert reliability(p, three_right) == [(0.75, 0.75, 1.0)]
 
 
-def test_the_word_of_two_meanings_is_the_same_in_the_table_and_told_by_other_words_in_the_test():
+def test_other_words_tell_two_meanings_apart():
     texts, meanings = made_sentences(LAST, LAST)
     trained, _ = made_sentences(FIRST, FIRST)
     use = without_shared_clues(texts)

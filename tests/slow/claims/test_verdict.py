@@ -44,7 +44,7 @@ def test_nineteen_in_twenty_intervals_of_five_contain_the_mean():
         ([0.2, 0.9, 1.6], UNKNOWN),
     ],
 )
-def test_a_rule_holds_only_if_the_whole_interval_reaches_the_effect_that_counts(lower, verdict):
+def test_a_rule_holds_if_its_whole_interval_does(lower, verdict):
     assert finding(RULE, "", lower, [1.0, 1.1, 1.2]).verdict == verdict
 
 

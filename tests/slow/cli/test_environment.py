@@ -37,9 +37,7 @@ processor\t: 1
         (PROCESSOR.replace(" avx512vl", ""), None, None),
     ],
 )
-def test_openblas_is_told_of_avx512_where_it_does_not_know_the_processor(
-    tmp_path, monkeypatch, text, before, after
-):
+def test_openblas_is_told_of_avx512_on_zen_5(tmp_path, monkeypatch, text, before, after):
     monkeypatch.setenv("OPENBLAS_CORETYPE", before or "")
     if before is None:
         monkeypatch.delenv("OPENBLAS_CORETYPE")
@@ -49,7 +47,7 @@ def test_openblas_is_told_of_avx512_where_it_does_not_know_the_processor(
     assert os.environ.get("OPENBLAS_CORETYPE") == after
 
 
-def test_the_command_line_tells_openblas_before_numpy_is_imported():
+def test_openblas_is_told_before_numpy_is_imported():
     code = """
 import sys
 from minitransformer import __main__
@@ -117,7 +115,7 @@ def add_one(loop):
     assert x.tolist() == [1, 1, 1]
 
 
-def test_without_a_folder_for_the_cache_loops_are_compiled_and_it_is_said_once(loop, tmp_path, monkeypatch):
+def test_without_a_cache_folder_compiling_is_said_once(loop, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "__pycache__").write_text("a file")

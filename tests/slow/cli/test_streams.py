@@ -53,7 +53,7 @@ class Blocks(io.RawIOBase):
 # ---------------------------------------------------------------- translate, from standard input
 
 
-def test_each_line_of_standard_input_gives_the_translation_of_the_sentence(cli, stdin):
+def test_each_line_of_standard_input_is_translated(cli, stdin):
     stdin(b"I love you\n" + SECOND.encode() + b"\n")
     code, out, err = cli("translate", "mine")
     assert (code, err) == (0, "")
@@ -107,7 +107,7 @@ def test_spaces_around_a_sentence_are_no_part_of_it():
     ],
     ids=["tokens", "encoding"],
 )
-def test_a_line_that_cannot_be_translated_gives_an_empty_line_and_a_warning(cli, stdin, line, reason):
+def test_a_bad_line_gives_an_empty_line_and_a_warning(cli, stdin, line, reason):
     stdin(b"I love you\n" + line + b"\n" + SECOND.encode() + b"\n")
     code, out, err = cli("translate", "mine")
     first, second = cli("translate", "mine", "I love you", SECOND)[1].splitlines()
@@ -177,7 +177,7 @@ def test_what_a_language_model_writes_is_shown(cli, monkeypatch):
     assert cli("generate", "play", "--prompt", "ROMEO:")[1] == "ROMEO:\\x1b[31m\n\tend\n"
 
 
-def test_characters_that_the_terminal_does_not_have_become_question_marks(here, monkeypatch):
+def test_unprintable_characters_become_question_marks(here, monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stderr", stream)
     assert main(["translate", "mine", "été"]) == 0

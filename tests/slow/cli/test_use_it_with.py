@@ -251,7 +251,7 @@ class NumbersData:
 
 
 class Numbers(Task):
-    """As `signs` of docs/your-data.md: it says nothing of how an input is read."""
+    """As `signs` of docs/your-own.md: it says nothing of how an input is read."""
 
     name = "numbers"
     Data = NumbersData
@@ -406,7 +406,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("start", [["my program.py"], ["-m", "models.program"]])
-def test_a_program_with_models_of_its_own_prints_and_sweeps_what_works(start, tmp_path):
+def test_a_users_program_prints_and_sweeps_itself(start, tmp_path):
     def run(words, folder=tmp_path):
         path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         command = [sys.executable, *words]
@@ -431,7 +431,7 @@ def test_a_program_with_models_of_its_own_prints_and_sweeps_what_works(start, tm
             run(shlex.split(command), tmp_path / "run")
 
 
-def test_a_sweep_of_models_that_only_this_process_knows_is_refused(command, monkeypatch):
+def test_sweeping_unregistered_models_is_refused(command, monkeypatch):
     monkeypatch.setitem(TASKS, "numbers", Numbers)
     monkeypatch.setitem(MODELS, "flat", Flat)
     Path("own.toml").write_text('task = "numbers"\n[model]\nmodel_type = "flat"\n')

@@ -11,7 +11,7 @@ from tests.data.test_conversations import FEW
 
 
 @pytest.mark.parametrize("make", [summaries, dialogues])
-def test_no_example_is_in_two_splits_and_they_are_always_the_same(make):
+def test_no_example_is_in_two_splits(make):
     splits = make(FEW)
     sources = [source for split in splits.values() for source, _ in split]
     assert {name: len(split) for name, split in splits.items()} == {

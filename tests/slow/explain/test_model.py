@@ -245,7 +245,7 @@ def test_greedy_and_beam_search_find_what_generate_finds(page, name):
 
 
 @pytest.mark.parametrize("model_type", ["bart", "transformer"])
-def test_forced_and_suppressed_tokens_and_ends_are_those_of_generate(page, model_type):
+def test_forced_and_suppressed_tokens_agree(page, model_type):
     model = make(model_type, **{"bart": BART, "transformer": TRANSFORMER}[model_type])
     source = ids(5)
     (free,) = generate(model, [source], 8)

@@ -277,7 +277,7 @@ def test_what_no_kernel_takes_runs_the_readable_definition(name, dtype, device):
         np.testing.assert_allclose(ours, theirs, rtol=close, atol=close * np.abs(theirs).max())
 
 
-def test_a_definition_that_is_run_as_a_kernel_needs_its_arrays_unchanged(device):
+def test_a_definition_as_a_kernel_keeps_its_arrays(device):
     x = mg.tensor(draw(2, 3, 4), device="cuda", requires_grad=True)
     for changed in (x, y := OURS["softmax"].call(x, dim=1)):
         with mg.no_grad():
@@ -653,7 +653,7 @@ def test_the_emulator_runs_threads_that_wait_for_one_another(faulty):
     assert here(y)[0] == sum(range(32))
 
 
-def test_the_emulator_finds_a_missing_barrier_before_a_second_use(device, gpu, monkeypatch):
+def test_a_barrier_missing_before_reuse_is_found(device, gpu, monkeypatch):
     if gpu != "standin":
         pytest.skip("the emulator stands in for a GPU that is not there")
     name, arrays, settings = "layer_norm", *MANY["layer_norm"][0]
@@ -685,7 +685,7 @@ def test_the_emulator_finds_threads_that_wait_in_vain(faulty):
         faulty("leave")((1,), (64,), (y,))
 
 
-def test_the_emulator_finds_what_is_read_and_written_beyond_an_array(faulty):
+def test_the_emulator_finds_accesses_out_of_bounds(faulty):
     x, y = there(np.ones(8, np.float32)), there(np.zeros(8, np.float32))
     for place in (8, -1):
         faulty("move")((1,), (1,), (x, y, place, 3))

@@ -255,7 +255,7 @@ def weights(trainer):
     return {name: p.numpy() for name, p in trainer.model.state_dict().items()}
 
 
-def test_a_run_is_the_same_on_either_device_and_goes_on_on_the_other(gpu, tmp_path):
+def test_a_run_is_the_same_on_either_device(gpu, tmp_path):
     runs = {device: trainer(tmp_path / device, device) for device in ("cpu", "cuda")}
     for run in runs.values():
         run.train()

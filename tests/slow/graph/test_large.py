@@ -25,7 +25,7 @@ def test_a_large_transformer_takes_a_megabyte_at_most(open_page):
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_contributions_add_up_to_the_gradient_at_each_vertex_of_a_transformer(norm_first):
+def test_contributions_add_up_in_a_transformer(norm_first):
     model = small_transformer(norm_first)
     graph = trace(transformer_loss(model), model, whole=10**6)
     seen = 0

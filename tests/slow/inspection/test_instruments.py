@@ -20,7 +20,7 @@ else:
 """
 
 
-def test_the_memory_of_a_card_is_within_a_fifth_of_the_peak_of_train(here):
+def test_a_card_predicts_the_peak_within_a_fifth(here):
     sizes = ["--n-embd", "16", "--n-layer", "8", "--batch-size", "512"]
     flags = ["shakespeare-char-cpu", "--data", "text.txt", *sizes]
     script = """

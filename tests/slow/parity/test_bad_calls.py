@@ -9,7 +9,7 @@ pytest.importorskip("expecttest")  # PyTorch's testing package wants it
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 
 
-def test_a_bad_argument_is_refused_as_in_pytorch_with_an_error_of_ours():
+def test_a_bad_argument_is_refused_as_in_pytorch():
     from tests.slow.parity.bad_calls import Tally, draw_calls
 
     tally = Tally(draw_calls(400, seed=0))

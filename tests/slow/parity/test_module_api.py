@@ -93,7 +93,7 @@ def lookups(module):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_every_path_of_a_random_network_leads_where_it_does_in_pytorch(seed):
+def test_random_networks_agree_with_pytorch(seed):
     ours, theirs = (lookups(random_network(library, seed)) for library in LIBRARIES)
     assert ours == theirs
 

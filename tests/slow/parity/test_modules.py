@@ -303,7 +303,7 @@ def test_arguments_have_pytorchs_names_order_and_defaults(name):
     ("name", "settings", "arrays"),
     [c for c in CASES if "momentum" in inspect.signature(getattr(nn, c[0])).parameters],
 )
-def test_running_statistics_follow_in_training_and_serve_in_evaluation(name, settings, arrays):
+def test_running_statistics_are_used_in_evaluation(name, settings, arrays):
     module, reference = made(name, settings)
     for scale in (1.0, 3.0, -2.0):
         x = arrays[0] * scale + scale

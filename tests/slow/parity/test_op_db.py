@@ -164,8 +164,9 @@ def test_every_entry_is_covered_or_left_out_with_a_reason():
     assert not stale, f"reasons for what is no entry: {stale}"
 
 
-def test_at_least_two_hundred_entries_are_covered_as_contributing_says():
+def test_the_page_says_how_many_entries_are_covered():
     assert len(COVERED) >= 200
-    page = " ".join((Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
-    assert f"Of the {len(ENTRIES)} float64 entries" in page
+    page = (Path(__file__).parents[3] / "docs" / "pytorch.md").read_text(encoding="utf-8")
+    page = " ".join(page.split())
+    assert f"Of the {len(ENTRIES)} float64 entries of PyTorch's own operator database" in page
     assert f"database, {len(COVERED)} have a function here" in page

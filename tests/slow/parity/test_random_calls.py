@@ -52,7 +52,7 @@ def test_a_planted_difference_is_found(monkeypatch, change, kind):
     assert ("exp", kind) in new
 
 
-def test_a_wrong_value_is_not_listed_where_only_pytorchs_integers_wrap(monkeypatch):
+def test_wrapped_integers_of_pytorch_are_not_listed(monkeypatch):
     linear = random_calls.ours_of("nn.functional.linear")
     entry = ["nn.functional.linear"]
     monkeypatch.setattr(random_calls, "forms_of", lambda op: ["function"])

@@ -109,7 +109,7 @@ def test_outputs_and_every_gradient_agree_with_torch(dtype, tolerance, norm_firs
         )
 
 
-def test_multi_head_attention_agrees_with_torch_on_its_own_state_dict():
+def test_multi_head_attention_agrees_with_torch():
     theirs = torch.nn.MultiheadAttention(D, H, batch_first=True, dtype=torch.float64)
     ours = MultiHeadAttention(D, H).double()
     ours.load_state_dict({name: p.numpy() for name, p in theirs.state_dict().items()})

@@ -44,7 +44,7 @@ def test_an_executed_notebook_shows_graphs_that_can_be_walked(executed, browser)
     page.context.close()
 
 
-def test_an_executed_notebook_shows_walk_throughs_that_can_be_walked(executed, browser):
+def test_an_executed_notebook_can_be_walked_through(executed, browser):
     page, complaints = open_file(browser, executed / "explain.html")
     page.wait_for_load_state()  # until then the frames move, and a click may miss
     assert page.locator("iframe").count() == 2

@@ -1,5 +1,5 @@
-"""The pages of docs/how-to, and that of questions: their commands run, one after the other, on small files
-and for a few steps, then their scripts (```py), which read what the commands wrote."""
+"""Commands of docs/ run, one after the other, on small files and for a few steps; then their scripts (```py),
+which read what the commands wrote."""
 
 import re
 import shlex
@@ -12,16 +12,22 @@ from minitransformer.data.phrasebook import phrasebook
 from tests.repository.test_docs import run as run_example
 
 ROOT = Path(__file__).parents[3]
-HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
-PAGES = [*HOW_TO, ROOT / "docs" / "questions.md"]
+SECTIONS = [
+    ("your-data", "A GPT on your text"),
+    ("your-data", "A translator for your language"),
+    ("your-data", "A classifier or a tagger"),
+    ("training", "Compare two ideas honestly"),
+    ("pretrained", "Fine-tune"),
+    ("graphs", "See a gradient"),
+]
 SCRIPT = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHORT = ["--steps", "4", "--validate-every", "4", "--checkpoint-every", "4"]
-SMALL = {"runs/phrasebook": ["train", "phrasebook", *SHORT]}  # what a page takes for granted
+SMALL = {"runs/phrasebook": ["train", "phrasebook", *SHORT]}  # what a section takes for granted
 
 
 def write_files():
-    """The files that the pages speak of, from the phrasebook."""
+    """The files that the sections speak of, from the phrasebook."""
     pairs = phrasebook().train[:300]
     english = [source for source, _ in pairs]
     Path("mine.txt").write_text("\n".join(english), encoding="utf-8")
@@ -35,23 +41,18 @@ def write_files():
     Path("words.conll").write_text("\n\n".join(tagged) + "\n", encoding="utf-8")
 
 
-def commands(page):
-    text = page.read_text(encoding="utf-8")
-    return [line for block in BLOCK.findall(text) for line in block.splitlines() if line.strip()]
-
-
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if "minitransformer " in "".join(commands(page))],
-    ids=lambda page: page.stem,
-)
-def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("page", "title"), SECTIONS)
+def test_the_commands_of_a_section_run(page, title, tmp_path, monkeypatch, capsys):
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    section = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    commands = [line for block in BLOCK.findall(section) for line in block.splitlines() if line.strip()]
+    assert commands
     monkeypatch.chdir(tmp_path)
     write_files()
     for run, words in SMALL.items():
-        if run in "".join(commands(page)):
+        if run in "".join(commands):
             assert main(words) == 0
-    for line in commands(page):
+    for line in commands:
         words = shlex.split(line, comments=True)
         if not words or words[0] != "minitransformer":
             continue
@@ -62,12 +63,7 @@ def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
             words.remove("2")
         code = main([*words[1:], *short])
         assert code == 0, f"{line}\n{capsys.readouterr().err}"
-    for script in SCRIPT.findall(page.read_text(encoding="utf-8")):
+    for script in SCRIPT.findall(section):
         _, error = run_example(script, {"__name__": "example"})
         assert error is None, error
     capsys.readouterr()
-
-
-def test_each_page_is_in_the_start_page():
-    start = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
-    assert all(f"how-to/{page.name}" in start for page in HOW_TO)

@@ -102,7 +102,7 @@ def test_the_wheel_holds_both_packages_whole_and_nothing_else(sdist, wheel):
     assert f"{NAME}.dist-info/licenses/LICENSE" in metadata
 
 
-def test_the_first_commands_work_from_the_wheel_in_an_empty_folder(installed, tmp_path):
+def test_the_first_commands_work_from_the_wheel(installed, tmp_path):
     def minitransformer(*words):
         done = run_installed(installed, COMMAND, *words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr

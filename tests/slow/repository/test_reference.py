@@ -21,7 +21,7 @@ def built():
 F = mg.nn.functional
 
 
-def test_the_command_writes_the_page_and_leaves_a_true_table_alone(tmp_path, monkeypatch):
+def test_the_command_writes_the_page_and_keeps_a_true_table(tmp_path, monkeypatch):
     table = reference.PYTORCH.read_text(encoding="utf-8")
     (tmp_path / "pytorch.md").write_text(table, encoding="utf-8")
     monkeypatch.setattr(reference, "PYTORCH", tmp_path / "pytorch.md")
@@ -88,12 +88,12 @@ def test_help_shows_the_gradients_of_every_op_that_has_formulas():
     ],
     ids=lambda function: f"{function.__module__}.{function.__name__}",
 )  # fmt: skip
-def test_help_shows_the_gradients_of_functions_that_check_their_arguments(function):
+def test_help_shows_gradients_of_checked_functions(function):
     for formula in registry[function.__name__].latex:
         assert formula is None or formula in function.__doc__
 
 
-def test_help_shows_the_gradients_of_users_ops_and_adds_nothing_where_there_is_no_formula():
+def test_help_shows_the_gradients_of_users_ops():
     @differentiable(latex=(r"2\,g\,x",))
     def square_of(x, /):
         """x * x.

@@ -26,19 +26,17 @@ LIVE = [page.name for page in sorted((SITE / "live").glob("[a-z]*.html"))]  # of
 LIVE_PAGE = re.compile("Gradients|Walk backward")  # a button of each
 MOST_BYTES = 1_000_000  # of the front page, with all that it loads
 SEARCHES = {  # a word, and a page that must be among those found
-    "softmax": "documents", "mask": "sharp-bits", "padding": "questions", "beam": "generation",
-    "warm-up": "documents", "checkpoint": "training", "tokenizer": "your-data", "gradcheck": "your-own-op",
+    "softmax": "documents", "mask": "pytorch", "padding": "models", "beam": "generation",
+    "warm-up": "documents", "checkpoint": "training", "tokenizer": "your-data", "gradcheck": "your-own",
     "CuPy": "speed", "BLEU": "results", "dropout": "training", "calibration": "documents",
-    "NaN": "how-to/find-a-nan", "fine-tune": "how-to/fine-tune", "CSV": "questions", "LayerNorm": "models",
+    "NaN": "graphs", "fine-tune": "pretrained", "CSV": "your-data", "LayerNorm": "models",
     "sinusoidal": "lessons/07_where_a_word_stands", "Adam": "lessons/12_training", "vmap": "pytorch",
-    "MPI": "glossary", "derivative of layer norm": "ops/networks", "clip_grad_norm_": "api/minigrad.nn.utils",
+    "MPI": "training", "derivative of layer norm": "ops/networks", "clip_grad_norm_": "api/minigrad.nn.utils",
 }  # fmt: skip
 FIRST = {  # what is searched, and the first result
-    "How do I mask padding?": "questions.html#how-do-i-mask-padding",
-    "mask padding": "questions.html#how-do-i-mask-padding",
-    "save": "questions.html#how-do-i-save-and-load-a-model",
-    "save and load model": "questions.html#how-do-i-save-and-load-a-model",
-    "training loop": "questions.html#how-do-i-write-the-training-loop-myself",
+    "padding": "models.html#padding",
+    "save and load model": "tensors.html#save-and-load-a-model",
+    "find a NaN": "graphs.html#find-a-nan",
     "install": "start.html#install",
     "PyTorch": "pytorch.html",
     "layernorm": "a-training-step.html#layer-norm",
@@ -116,7 +114,7 @@ def test_a_page_fits_and_is_accessible_at_three_sizes(name, tab):
         assert [f"{width}: {v['id']}: {[node['html'][:200] for node in v['nodes'][:3]]}" for v in found] == []
 
 
-def test_the_front_page_is_below_1_mb_until_the_animation_is_asked_for(tab):
+def test_the_front_page_is_below_1_mb_until_it_plays(tab):
     page = tab.open("index.html")
     page.wait_for_load_state("networkidle")
     sizes = {url: len(response.body()) for url, response in tab.loaded.items()}
@@ -156,9 +154,9 @@ def wait_for_live_page(page, title):
 
 @pytest.mark.parametrize("tab", ["light", "dark"], indirect=True)
 @pytest.mark.parametrize("name", LIVE)
-def test_a_live_page_takes_the_place_of_its_picture_until_it_is_closed(name, tab):
+def test_a_live_page_replaces_its_picture_until_closed(name, tab):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    page = tab.open("gallery.html")
+    page = tab.open("looking-inside.html")
     page.wait_for_load_state("networkidle")
     assert not any("/live/" in url for url in tab.loaded)
     wait_for_live_page(page, press(page, "Open", name))
@@ -173,7 +171,7 @@ def test_a_live_page_takes_the_place_of_its_picture_until_it_is_closed(name, tab
 @pytest.mark.parametrize("name", LIVE)
 def test_a_live_page_opens_where_the_site_is_opened_from_a_file(name, browser):
     tab = Tab(browser, f"{SITE.as_uri()}/")
-    page = tab.open("gallery.html")
+    page = tab.open("looking-inside.html")
     wait_for_live_page(page, press(page, "Open", name))
     page.close()
     assert tab.complaints == []
@@ -183,7 +181,7 @@ def test_a_live_page_opens_where_the_site_is_opened_from_a_file(name, browser):
 @pytest.mark.parametrize("name", LIVE)
 def test_a_phone_opens_a_live_page_alone(name, tab):
     tab.page.set_viewport_size({"width": 390, "height": 844})
-    page = tab.open("gallery.html")
+    page = tab.open("looking-inside.html")
     page.locator(f"article p:has(a[href$='{name}']) button").click()
     page.wait_for_url(f"**/live/{name}")
     page.get_by_text(LIVE_PAGE).first.wait_for()
@@ -210,7 +208,7 @@ def test_search_finds_first(words, tab):
     assert search(words, tab)[0] == FIRST[words]
 
 
-def test_search_finds_pages_that_explain_before_lessons_and_names(tab):
+def test_search_ranks_explanations_first(tab):
     found = search("download", tab)
     assert not any(address.startswith(("lessons/", "api/", "documents")) for address in found[:4])
 

@@ -320,7 +320,7 @@ def check(found, expected, condition, dtype, what, vanishes):
 @pytest.mark.parametrize("case", ALL)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("way", [*BOTH, "definitions"])
-def test_a_loss_and_its_derivatives_have_their_digits_at_both_ends(case, dtype, way):
+def test_losses_keep_their_digits_at_both_ends(case, dtype, way):
     points = case.points.astype(dtype)
     points = points[np.abs(points) > np.finfo(dtype).tiny]
     with mg.fused(way != "definitions"), mg.kernels.use("jit" if way == "jit" else "numpy"):

@@ -670,7 +670,7 @@ def test_a_gate_of_nan_is_nan():
 
 
 @pytest.mark.parametrize("which", BOTH)
-def test_a_row_that_is_ignored_has_no_gradient_whatever_its_logits(which):
+def test_an_ignored_row_has_no_gradient(which):
     x = np.array([[88.6, 89.0, 3e38, np.nan, 0, 1]], np.float32).repeat(2, 0)
     x[1] = 1
     _, gradient = Kernels(which).cross_entropy(x, np.array([-100, 1]), -100, "mean", 0.0)
@@ -678,7 +678,7 @@ def test_a_row_that_is_ignored_has_no_gradient_whatever_its_logits(which):
 
 
 @pytest.mark.parametrize("x", [1e-30, 1e-3, 3.0, 1e10, 1e20, 1e30])
-def test_derivatives_of_inverses_are_right_where_squares_are_out_of_range(x):
+def test_inverse_derivatives_survive_extreme_values(x):
     t = mg.tensor(x, requires_grad=True)
     x = float(np.float32(x))
     one = lambda y: mg.autograd.grad(y, [t])[0].item()

@@ -56,7 +56,7 @@ def test_what_is_done_to_the_gradient_of_any_op_is_named(words):
 
 
 def test_the_page_shows_what_is_said():
-    page = (Path(__file__).parents[3] / "docs" / "your-own-op.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "your-own.md").read_text(encoding="utf-8")
     assert f"plants {len(MISTAKES)} mistakes" in page
     by_title = {mistake.title: mistake for mistake in MISTAKES}
     assert len(by_title) == len(MISTAKES)

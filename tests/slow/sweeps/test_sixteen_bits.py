@@ -329,7 +329,7 @@ def test_composites_are_what_they_are_in_float32(half):
     assert mg.tensor(8.0, dtype="float16").sigmoid() < 1
 
 
-def test_sixteen_bits_that_came_through_pickle_are_computed_in_float32():
+def test_pickled_half_precision_is_computed_in_float32():
     x = pickle.loads(pickle.dumps(mg.tensor([[300.0, -200.0, 100.0, 50.0]]).half()))
     with mg.fused(False):
         of_pickled = F.layer_norm(x, (4,))

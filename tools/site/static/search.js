@@ -34,7 +34,7 @@ Search.performTermsSearch = (words, excluded) => [...pagesWith(words, excluded),
 
 /** Of pages that match alike, those that explain come first, collections of all subjects last. */
 function priority(page) {
-  if (/^(start|questions)$/.test(page)) return 3;
+  if (/^start$/.test(page)) return 3;
   if (/^(documents|contributing|changelog|readme|security|code_of_conduct)$/.test(page)) return -18;
   if (/^(api|ops)\b/.test(page)) return -15;
   return page.startsWith("lessons/") ? -12 : 0;
