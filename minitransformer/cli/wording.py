@@ -31,6 +31,7 @@ class Wording:
 
 WORDINGS = {
     "translation": Wording("translation model"),
+    "causal-translation": Wording("decoder-only translation model"),
     "text-to-text": Wording("text-to-text model"),
     "denoising": Wording("denoising model"),
     "language-modelling": Wording("language model", scored="tokens"),

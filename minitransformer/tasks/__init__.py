@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 # tasks: those beyond translation and language modelling
+from .causal_translation import CausalTranslation
 from .classification import Classification
 from .denoising import Denoising
 from .encoder import EncoderTask
@@ -34,6 +35,7 @@ from .tagging import Tagging
 from .text_to_text import TextToText
 
 __all__ += [
+    "CausalTranslation",
     "Classification",
     "Denoising",
     "EncoderDecoderTask",

@@ -192,6 +192,11 @@ class Translation(EncoderDecoderTask):
         check_texts(run, texts, cls.inputs)
         return cls.read(run, texts)
 
+    @classmethod
+    def source_ids(cls, tokenizer: Any, source: str) -> list[int]:
+        """The ids that the model reads before it writes the target."""
+        return [*tokenizer.prefix, *tokenizer.encode(source), tokenizer.end_id]
+
     def with_answer(self, example: Pair, answer: str) -> Pair:
         return example[0], answer
 
@@ -200,8 +205,7 @@ class Translation(EncoderDecoderTask):
         cls, run: Trained, examples: Sequence[Pair], top: int = 5, **decoding: Any
     ) -> list[Prediction]:
         """The translation of each pair's source."""
-        before, end = run.tokenizer.prefix, run.tokenizer.end_id
-        sources = [[*before, *run.tokenizer.encode(source), end] for source, _ in examples]
+        sources = [cls.source_ids(run.tokenizer, source) for source, _ in examples]
         # an undertrained model may never end a translation
         limits = [min(run.recipe.data.max_length, 10 * len(source) + 100) for source in sources]
         targets = generate_targets(run, sources, limits, **decoding)

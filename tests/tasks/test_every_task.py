@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import minigrad as mg
 from minigrad import nn
 from minigrad.nn import functional as F
+from minitransformer import GPTConfig
 from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
 from minitransformer.cli.wording import describe_splits
@@ -27,6 +28,7 @@ from minitransformer.errors import UserError
 from minitransformer.recipes import load_recipe, parse_recipe
 from minitransformer.runs import run as runs
 from minitransformer.tasks import (
+    CausalTranslation,
     Classification,
     Denoising,
     ImageClassification,
@@ -532,6 +534,20 @@ def test_pairs_need_the_head_for_pairs():
     text = 'task = "masked-language-modelling"\n[data]\nnext_sentence = true\n[model]\nhead = "masked_lm"'
     with pytest.raises(UserError, match="needs head = 'pretraining', got 'masked_lm'"):
         parse_recipe(text, "mine", "mine.toml")
+
+
+def test_a_decoder_alone_learns_only_the_target():
+    data = CausalTranslation.Data(max_length=8)
+    task = CausalTranslation(data, [("Who was playing?", "The cats .")], [], WORDS)
+    batch = task.batch(0)
+    source, target = WORDS.encode("Who was playing?"), WORDS.encode("The cats .")
+    prompt = [*source, WORDS.end_id, WORDS.start_id]
+    assert CausalTranslation.source_ids(WORDS, "Who was playing?") == prompt
+    np.testing.assert_array_equal(batch["input"], [[*prompt, *target]])
+    ignored = [IGNORE] * (len(prompt) - 1)
+    np.testing.assert_array_equal(batch["target"], [[*ignored, *target, WORDS.end_id]])
+    with pytest.raises(UserError, match="n_positions = 15"):
+        CausalTranslation.check(data, GPTConfig(n_positions=15))
 
 
 @pytest.mark.parametrize("task", ["translation", "text-to-text", "denoising"])

@@ -11,6 +11,7 @@ from minitransformer.tasks import TASKS, ArrayTask, PairTask, Task, Translation,
 PACKAGE = sorted(name for name in TASKS if TASKS[name].__module__.startswith("minitransformer."))
 VERBS = {
     "translation": "translate", "text-to-text": "translate", "denoising": "translate",
+    "causal-translation": "translate",
     "language-modelling": "generate",
 }  # fmt: skip
 
