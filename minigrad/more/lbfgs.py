@@ -78,7 +78,6 @@ class LBFGS(Optimizer):
             raise OptionError(
                 "LBFGS.step needs a closure.\nPass a function that computes gradients and returns the loss."
             )
-        self.check_groups()
         group = self.param_groups[0]
         source = caller()
         state = self.state[group["params"][0]]

@@ -9,7 +9,7 @@ import copy
 import difflib
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import cache, wraps
 from itertools import chain
 from operator import attrgetter, is_, methodcaller
@@ -22,8 +22,7 @@ from .. import allocator
 from ..core.argument_checks import FLAG, NUMBER, SETTING, Checks, raise_argument_error
 from ..core.closures import root
 from ..core.devices import CPU, array_module, device_of, is_array, is_writeable, on_device
-from ..core.error_context import describe
-from ..core.errors import DtypeError, OptionError, SetByInit, ShapeError, StateError, counted
+from ..core.errors import DtypeError, OptionError, SetByInit, ShapeError, StateError
 from ..core.frames import caller
 from ..core.hooks import Handle, check_hook
 from ..core.kernels import Routine
@@ -123,7 +122,6 @@ class Optimizer:
         self.param_groups = []
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.uploaded: dict[Any, Any] = {}  # hyperparameters of this step on a GPU, by dtype and values
-        self.checked: dict[int, tuple[Any, ...]] = {}  # by group id: its options when last checked
         allocator.keep_freed_memory()
         for group in groups:
             self.add_param_group(group)
@@ -186,25 +184,10 @@ class Optimizer:
         return name == "learning_rate" or (bool(close) and not longer)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Check options as the constructor does; called again before each step."""
+        """Check the options of a group."""
         kind: Any = type(self)
         _kinds_of(kind).check_settings(options)
         _check_ranges(options)
-
-    def check_groups(self) -> None:
-        """Check the options of groups that have changed since the last check."""
-        for group in self.param_groups:
-            values = tuple(group.values())
-            before = self.checked.get(id(group), ())
-            if len(values) != len(before) or not all(map(is_, values, before)):
-                owner = self.owner_of(group)
-                if missing := owner.defaults.keys() - group.keys():
-                    raise OptionError(
-                        f"a group of {type(owner).__name__} has no {min(missing)}.\n"
-                        f"Add it to the group again."
-                    )
-                owner.check_options(group)
-                self.checked[id(group)] = values
 
     def owner_of(self, group: Mapping[str, Any]) -> Optimizer:
         """Return the optimizer that updates a group; optimizers that combine several override it."""
@@ -255,7 +238,6 @@ class Optimizer:
 
     def count_step(self, params: list[Tensor], source: tuple[CodeType, int]) -> None:
         """Bump the versions of parameters that a step called at `source` changes; GPU replays call it too."""
-        self.check_groups()
         self.uploaded.clear()
         bump_versions(params, f"{type(self).__name__}.step", source)
 
@@ -320,24 +302,19 @@ class Optimizer:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load the result of `state_dict` for the same parameters in the same order.
 
-        A state that is incomplete, or of another optimizer or model, raises an error and changes nothing. A
-        parameter that has not had a gradient has no state. If a class has a `step` of its own, what that
-        stored comes back as it was: tensors as tensors.
+        A state with other names or shapes raises an error and changes nothing. A parameter that has not had
+        a gradient has no state. If a class has a `step` of its own, what that stored comes back as it was:
+        tensors as tensors.
         """
-        kind = type(self).__name__
-        states, groups = saved_parts(state_dict, kind)
-        if groups and len(groups) != len(self.param_groups):
+        states, groups = saved_parts(state_dict, type(self).__name__)
+        counts = [[len(group["params"]) for group in each] for each in (groups, self.param_groups)]
+        if counts[0] != counts[1]:
             raise StateError(
-                f"the optimizer state has {counted(len(groups), 'parameter group')}, this optimizer "
-                f"{len(self.param_groups)}.\n"
+                f"the optimizer state has groups of {counts[0]} parameters, this optimizer of {counts[1]}.\n"
                 f"Load the state of the same optimizer."
             )
-        groups = groups or [{} for _ in self.param_groups]  # files of older versions have none
         options = [self._loaded_options(i, saved) for i, saved in enumerate(groups)]
-        order = [number for saved in groups for number in saved.get("params", ())]
-        if len(order) != len(set(order)):
-            raise _incomplete(kind, "a parameter twice in 'params'")
-        order = order or list(range(len(self._parameters())))
+        order = [number for saved in groups for number in saved["params"]]
         by_number = dict(zip(order, self._parameters_with_group(), strict=True))
         loaded: defaultdict[Any, Any] = defaultdict(dict)
         for number, own in states.items():
@@ -372,29 +349,14 @@ class Optimizer:
         return [(p, i) for i, group in enumerate(self.param_groups) for p in group["params"]]
 
     def _loaded_options(self, i: int, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """Check the saved options of group number `i`, and return them."""
+        """Check the names of the saved options of group number `i`, and return the options."""
         group = self.param_groups[i]
         owner = self.owner_of(group)
-        if len(saved.get("params", group["params"])) != len(group["params"]):
-            raise StateError(
-                f"group {i} of the optimizer state has {counted(len(saved['params']), 'parameter')}, "
-                f"this one {len(group['params'])}.\nLoad the state of the same optimizer."
-            )
         skipped = ("params", "param_names", *IMPLEMENTATION)
         options = {name: value for name, value in saved.items() if name not in skipped}
-        # files hold no strings and no None, and states of older versions lack some flags
+        # files hold no strings and no None, and states of older versions of PyTorch lack some flags
         needed = {name for name, x in owner.defaults.items() if not isinstance(x, str | None)} - NEWER_FLAGS
-        if saved and (missing := sorted(needed - options.keys())):
-            raise StateError(
-                f"group {i} of the optimizer state has no {', '.join(missing)}, which "
-                f"{type(owner).__name__} needs.\nLoad the state_dict() of the same optimizer."
-            )
-        if unknown := (_options_of_all() & options.keys()) - owner.defaults.keys():
-            raise StateError(
-                f"group {i} of the optimizer state has {min(unknown)}, which is not an option of "
-                f"{type(owner).__name__}.\n"
-                f"Load the state_dict() of the same optimizer."
-            )
+        check_names(f"group {i}", type(owner).__name__, options.keys(), needed)
         for name in owner.fixed:
             if options.get(name, group[name]) != group[name]:
                 raise StateError(
@@ -410,26 +372,17 @@ class Optimizer:
     def loaded_state(
         self, number: int, own: Mapping[str, Any], p: Tensor, options: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Check a parameter's saved state, and return copies of it."""
-        kind = type(self).__name__
-        arrays, numbers = (self.arrays, self.numbers) if self.arrays is not None else ((), ())
+        """Check the names and shapes of a parameter's saved state, and return copies of it."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        if self.arrays is not None:
+            shapes = dict.fromkeys(self.arrays, p.shape) | dict.fromkeys(self.numbers, ())
         writes_arrays = self._has_own("update")
-        is_own = writes_arrays or self._has_own("step")  # then other names are its own
-        if not is_own and (missing := [name for name in (*self.names(options), *numbers) if name not in own]):
-            raise StateError(
-                f"optimizer state {number}.{missing[0]} is missing, which {kind} needs.\n"
-                f"Load the state_dict() of the same optimizer."
-            )
-        if not is_own and (unknown := own.keys() - {*arrays, *numbers}):
-            raise StateError(
-                f"optimizer state {number}.{min(map(str, unknown))} is not part of a state of {kind}.\n"
-                f"Load the state_dict() of the same optimizer."
-            )
+        if not writes_arrays and not self._has_own("step"):  # then other names are its own
+            needed = shapes.keys() - {*(self.arrays or ())} | {*self.names(options)}
+            check_names(f"state {number}", type(self).__name__, own.keys(), needed, shapes.keys())
         return {
-            name: _load_number(f"{number}.{name}", x)
-            if name in numbers
-            else _load_array(f"{number}.{name}", x, p)
-            if name in arrays
+            name: _load_array(f"{number}.{name}", x, shapes[name], p)
+            if name in shapes
             else _own_value(x, p, writes_arrays)
             for name, x in own.items()
         }
@@ -444,66 +397,55 @@ class Optimizer:
 
 def saved_parts(
     state_dict: Mapping[str, Any], kind: str
-) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[dict[Any, dict[str, Any]], list[dict[str, Any]]]:
     """Return the state of each parameter by its number, and the options of each group.
 
-    The dictionary is nested, or flat as in a file: `state.0.exp_avg` (in older files `0.exp_avg`),
-    `param_groups.0.lr`. `kind` is the optimizer's name, for errors.
+    The dictionary is nested, or flat as in a file: `state.0.exp_avg`, `param_groups.0.lr`. `kind` is the
+    optimizer's name, for errors.
     """
-    if not isinstance(state_dict, Mapping):
-        raise DtypeError(
-            f"an optimizer state must be a dictionary, got {type(state_dict).__name__}.\n"
+    found = state_dict if isinstance(state_dict, Mapping) else {}
+    states, groups = found.get("state"), found.get("param_groups")
+    if groups is None:
+        parts: dict[str, dict[int, dict[str, Any]]] = {"state": {}, "param_groups": {}}
+        for key, value in found.items():
+            part, number, name = [*str(key).split(".", 2), "", ""][:3]
+            if part == "param_groups":
+                value = np.asarray(value).tolist()
+                value = tuple(value) if isinstance(value, list) and name != "params" else value
+            if part in parts and number.isdecimal():
+                parts[part].setdefault(int(number), {})[name] = value
+        states, groups = parts["state"], [parts["param_groups"][i] for i in sorted(parts["param_groups"])]
+    if not groups or not isinstance(states, Mapping) or not all("params" in group for group in groups):
+        raise StateError(
+            f"this is not a state of {kind}: it needs 'state' and 'param_groups', each with its 'params'.\n"
             f"Load the result of state_dict()."
         )
-    if "state" in state_dict or "param_groups" in state_dict:
-        return _nested_parts(state_dict, kind)
-    states: dict[int, dict[str, Any]] = {}
-    groups: dict[int, dict[str, Any]] = {}
-    for key, value in state_dict.items():
-        name_of, _, rest = str(key).removeprefix("state.").partition(".")
-        number, _, name = rest.partition(".")
-        if name_of == "param_groups" and number.isdecimal():
-            option = np.asarray(value).tolist()
-            is_pair = isinstance(option, list) and name != "params"
-            groups.setdefault(int(number), {})[name] = tuple(option) if is_pair else option
-        elif name_of.isdecimal() and rest:
-            states.setdefault(int(name_of), {})[rest] = value
-        elif key != "steps":  # in files of older versions
-            raise StateError(
-                f"optimizer state {key!r} does not begin with a parameter's number.\n"
-                f"Load the result of state_dict()."
-            )
-    if not states and not groups:
-        raise _incomplete(kind, "neither 'state' nor 'param_groups'")
-    return states, [groups[number] for number in sorted(groups)]
+    return dict(states), groups
 
 
-def _nested_parts(
-    state_dict: Mapping[str, Any], kind: str
-) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]]]:
-    for name in ("state", "param_groups"):
-        if name not in state_dict:
-            raise _incomplete(kind, f"no {name!r}")
-    states, groups = state_dict["state"], state_dict["param_groups"]
-    if not isinstance(states, Mapping) or not isinstance(groups, list | tuple) or not groups:
-        raise _incomplete(kind, "no dictionary 'state', or no list 'param_groups'")
-    if not all("params" in group for group in groups):
-        raise _incomplete(kind, "no 'params' in each of 'param_groups'")
-    return dict(states), [dict(group) for group in groups]
-
-
-def _incomplete(kind: str, what: str) -> StateError:
-    return StateError(f"this is not a state of {kind}: it has {what}.\nLoad the result of state_dict().")
-
-
-def _load_array(key: str, value: Any, p: Tensor) -> Any:
-    """Check that a saved array has the parameter's shape, and return a copy on the parameter's device."""
-    array = as_array(value)
-    if array.shape != p.shape:
+def check_names(
+    part: str, kind: str, names: Set[str], needed: Set[str], known: Set[str] | None = None
+) -> None:
+    """Raise an error if a part of a state lacks a needed name, or has an unknown one."""
+    lacks, unknown = needed - names, names - (names if known is None else known)
+    if lacks or unknown:
+        what = f"has no {min(lacks)}" if lacks else f"has {min(map(str, unknown))}"
         raise StateError(
-            f"optimizer state {key} has shape {array.shape}, but parameter {key.partition('.')[0]} has shape "
-            f"{p.shape}.\nLoad the state of the same model."
+            f"{part} of the optimizer state {what}, unlike a state of {kind}.\n"
+            f"Load the state_dict() of the same optimizer."
         )
+
+
+def _load_array(key: str, value: Any, shape: tuple[int, ...], p: Tensor) -> Any:
+    """Check the shape of a saved array or number, and return a copy on the parameter's device."""
+    array = as_array(value)
+    if array.shape != shape:
+        raise StateError(
+            f"optimizer state {key} has shape {array.shape}, expected {shape}.\n"
+            f"Load the state of the same model."
+        )
+    if key.endswith(".step"):
+        return np.array(int(array))
     return on_device(array, p.device) if array.ndim else array
 
 
@@ -516,26 +458,11 @@ def _own_value(value: Any, p: Tensor, as_arrays: bool) -> Any:
     return array if as_arrays else Tensor(array)
 
 
-def _load_number(key: str, value: Any) -> np.ndarray:
-    """Check that a saved value is one number, such as the step count, and return a copy."""
-    array = as_array(value)
-    if array.shape != () or array.dtype.kind not in "iuf":
-        raise StateError(
-            f"optimizer state {key} must be a number, got {describe(value)}.\n"
-            f"Load the result of state_dict()."
-        )
-    return np.array(int(array)) if key.endswith(".step") else array
-
-
 def as_array(value: Any) -> np.ndarray:
     """Return a copy of a tensor or array as a NumPy array."""
     value = value.array if isinstance(value, Tensor) else value
-    try:
-        return np.array(
-            np.asarray(value.get() if is_array(value) and hasattr(value, "get") else value), order="C"
-        )
-    except (TypeError, ValueError):  # nested lists of different lengths, a class
-        return np.array(None)
+    value = value.get() if is_array(value) and hasattr(value, "get") else value
+    return np.array(np.asarray(value), order="C")
 
 
 @cache
@@ -545,7 +472,6 @@ def _kinds_of(optimizer: Any) -> Checks:
     return Checks(ours.__init__, SETTING)
 
 
-@cache
 def _options_of_all() -> set[str]:
     """Return the names of the options of all optimizers of the library."""
     kinds = [Optimizer]

@@ -66,7 +66,7 @@ def test_a_state_brings_back_the_options_of_the_groups():
     options = lambda o: {name: value for name, value in o.param_groups[0].items() if name != "params"}
     assert options(after) == options(before)
     assert options(after)["lr"] == 0.25
-    with pytest.raises(StateError, match="2 parameter groups, this optimizer 1"):
+    with pytest.raises(StateError, match=r"groups of \[1, 1\] parameters, this optimizer of \[1\]"):
         after.load_state_dict({"state": {}, "param_groups": before.state_dict()["param_groups"] * 2})
 
 
@@ -281,7 +281,8 @@ def test_a_loaded_state_is_a_copy_in_the_order_of_rows():
     p.grad = mg.ones(3, 2, dtype="float64")
     given = np.asfortranarray(np.ones((3, 2)))
     optimizer = optim.Adam([p])
-    optimizer.load_state_dict({"steps": 1, "0.exp_avg": given, "0.exp_avg_sq": given, "0.step": 1})
+    own = {"exp_avg": given, "exp_avg_sq": given, "step": 1}
+    optimizer.load_state_dict({"state": {0: own}, "param_groups": optimizer.state_dict()["param_groups"]})
     p.grad *= 2
     optimizer.step()
     assert (given == 1).all()
@@ -291,15 +292,13 @@ def test_a_loaded_state_is_a_copy_in_the_order_of_rows():
 @pytest.mark.parametrize(
     "bad",
     [
-        {"steps": 1, "9.exp_avg": np.zeros(3)},
-        {"steps": 1, "0.exp_avg": np.zeros(5)},
-        {"steps": 1, "0.exp_avg": np.zeros((3, 2), np.int64)},
-        {"steps": 1, "0.exp_avg": np.zeros((3, 2)), "0.step": 1, "2.step": 1},
-        {"state": {0: {"exp_avg": np.zeros((3, 2))}}},
-        {"state": {}, "param_groups": [{"params": [0]}]},
-        {"param_groups.0.lr": 0.1, "param_groups.1.lr": 0.1},
+        {"state": {9: {"exp_avg": np.zeros(3)}}},
+        {"state": {0: {"exp_avg": np.zeros(5), "exp_avg_sq": np.zeros((3, 2)), "step": 1}}},
+        {"state": {0: {"exp_avg": np.zeros((3, 2)), "step": 1}}},
+        {"param_groups": None},
+        {"param_groups": [{"params": [0]}]},
     ],
-    ids=["parameter", "shape", "dtype", "missing", "nothing", "parameters", "groups"],
+    ids=["parameter", "shape", "missing", "nothing", "groups"],
 )
 def test_a_state_that_does_not_fit_changes_nothing(bad):
     params = parameters()
@@ -307,7 +306,7 @@ def test_a_state_that_does_not_fit_changes_nothing(bad):
     train(optimizer, params, 1)
     before = optimizer.state
     with pytest.raises(StateError):
-        optimizer.load_state_dict(bad)
+        optimizer.load_state_dict(optimizer.state_dict() | bad)
     assert optimizer.state is before
 
 
@@ -667,14 +666,10 @@ def test_a_module_that_was_converted_trains_on_in_its_new_dtype():
         (lambda p: optim.Adam([{"lr": 1}]), "needs 'params'"),
         (lambda p: optim.Adam([mg.arange(3)]), "is int64"),
         (lambda p: optim.Adam([mg.Tensor(np.broadcast_to(np.float32(1), (3,)))]), "is read-only"),
-        (
-            lambda p: optim.Adam([p]).load_state_dict({"abc.def": 1, "steps": 1}),
-            "does not begin with a parameter",
-        ),
     ],
 )
 def test_what_no_optimizer_can_work_with(make, message):
-    with pytest.raises((OptionError, StateError), match=message):
+    with pytest.raises(OptionError, match=message):
         make(mg.nn.Parameter(np.ones(3, np.float32)))
 
 
