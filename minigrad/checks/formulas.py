@@ -110,7 +110,7 @@ def verdict_of_gradient(c: Comparison, evidence: Evidence) -> Verdict | None:
     y, g = (evidence.outputs[0], evidence.weights) if aligned else (c.x, np.ones(c.x.shape))
     d = Derivative(c.x, y, c.numeric, c.analytic, c.atol, c.rtol)
     places = _thinned(np.flatnonzero(c.wrong))
-    a, n = ((m / g).ravel()[places] for m in (c.analytic, c.numeric))  # type: ignore[operator]
+    a, n = ((m / g).ravel()[places] for m in (c.analytic, c.numeric))
     found = _entries(d, evidence, a, n, places, places, aligned, [])
     if found is None or not a.any() or not n.any():
         return None
