@@ -145,10 +145,10 @@ def _entries(
 
 def find_exchange(entries: Entries) -> Verdict | None:
     """Recognize f(u) where f(v) is right, for two quantities u and v."""
-    right = _by_form(matches(entries.numeric, np.ones_like(entries.numeric), entries.expressions))
+    right = _by_form(entries.numeric, entries)
     if not right:
         return None
-    used = _by_form(matches(entries.analytic, np.ones_like(entries.analytic), entries.expressions))
+    used = _by_form(entries.analytic, entries)
     for form, wrong in used.items():
         for one in wrong:
             for other in right.get(form, ()):
@@ -158,13 +158,10 @@ def find_exchange(entries: Entries) -> Verdict | None:
     return None
 
 
-def _by_form(found: object) -> dict[str, list[Match]]:
+def _by_form(target: np.ndarray, entries: Entries) -> dict[str, list[Match]]:
     table: dict[str, list[Match]] = {}
-    for match in found:  # type: ignore[attr-defined]
-        e = match.factors[0]
-        form = e.form.replace(e.quantity.bare, "{}") if "{" not in e.form else e.form
-        form = form.replace(e.quantity.name, "{n}") if "{" not in e.form else form
-        table.setdefault(form, []).append(match)
+    for match in matches(target, np.ones_like(target), entries.expressions):
+        table.setdefault(match.factors[0].form, []).append(match)
     return table
 
 
@@ -198,7 +195,7 @@ def find_exchanged_factor(entries: Entries) -> Verdict | None:
     for e in simple:
         for f in simple:
             u, v = e.quantity, f.quantity
-            alike = e.form == f.form and "{" in e.form and u.name != v.name and u.inner == v.inner
+            alike = e.form == f.form and u.name != v.name and u.inner == v.inner
             if not alike or np.ptp(e.values) == 0 or np.ptp(f.values) == 0:
                 continue
             if not fits(entries.numeric * e.values, entries.analytic * f.values):
