@@ -96,8 +96,9 @@ __all__ = [name for name in globals() if name[0] != "_" and name not in ("bool",
 def _load_more() -> _Any:
     from . import more
 
-    globals().update(more.NAMES)
-    globals()["listed"] = [*dict.fromkeys([*listed, *more.NAMES])]
+    names = globals()
+    names.update(more.NAMES)
+    names["listed"] = [*dict.fromkeys([*names["listed"], *more.NAMES])]
     return more
 
 

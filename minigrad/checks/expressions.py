@@ -44,14 +44,13 @@ def bare(name: str) -> str:
 class Expression(NamedTuple):
     """A formula of quantities, and its values at each entry."""
 
-    form: str  # with {} for the quantity, such as "(1 - {}^2)"
+    form: str  # with {n} for the quantity's name, and {} for it as a factor, such as "{} (1 - {n})"
     quantity: Quantity
     values: np.ndarray
 
     @property
     def text(self) -> str:
-        name = self.quantity.name if "{n}" in self.form else self.quantity.bare
-        return self.form.replace("{n}", "{}").format(name)
+        return self.form.replace("{n}", self.quantity.name).replace("{}", self.quantity.bare)
 
 
 class Match(NamedTuple):
@@ -145,18 +144,11 @@ def expressions(quantities: Sequence[Quantity]) -> list[Expression]:
                     continue
                 named = quantity.name != "y" or forms is POLYNOMIALS
                 for form, function in forms if named else ():
-                    found.append(Expression(_form(form, quantity), quantity, function(quantity.values)))
+                    found.append(Expression(form, quantity, function(quantity.values)))
         for quantity in quantities:
             for form, function in NORMALIZERS if quantity.whole else ():
                 found.append(Expression(form, quantity, function(quantity.values)))
     return [e for e in found if np.isfinite(e.values).all() and np.abs(e.values).max(initial=0.0) < 1e12]
-
-
-def _form(form: str, quantity: Quantity) -> str:
-    """`{} (1 - {n})` names the quantity twice: write it out."""
-    if form.count("{") < 2:
-        return form
-    return form.replace("{n}", quantity.name).replace("{}", quantity.bare)
 
 
 # ---------------------------------------------------------------- the quantities
@@ -280,7 +272,7 @@ def products(
         for at in proportional(target[some], rows):
             f = found[i + 1 + int(at)]
             number = _factor(target, e.values * f.values * base, ROUNDING, lengths)
-            if number and not _cancel(e, f):
+            if number:
                 yield Match(number, (e, f))
 
 
@@ -295,12 +287,6 @@ def proportional(target: np.ndarray, rows: np.ndarray) -> np.ndarray:
         k = (rows @ target) / (rows * rows).sum(1)
         off = np.abs(target - k[:, None] * rows)
         return np.flatnonzero((off <= 2 * EPS * np.abs(target) + 1e-6 * np.abs(target).max()).all(1))
-
-
-def _cancel(e: Expression, f: Expression) -> bool:
-    """Return whether a product is no more than a number, or a single expression written as two."""
-    same = e.quantity == f.quantity if e.quantity is f.quantity else False
-    return same and ("1 / " in e.form) != ("1 / " in f.form) and e.form[:1] == f.form[:1]
 
 
 def _factor(target: np.ndarray, expected: np.ndarray, tolerance: float, lengths: Sequence[int]) -> float:

@@ -8,6 +8,7 @@ the same search: one expression turns the analytic entries into the numeric ones
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -95,50 +96,48 @@ def _search(entries: Entries | None, finders: Sequence[Finder] | None) -> Verdic
 def entries_of(d: Derivative, evidence: Evidence, chosen: np.ndarray) -> Entries | None:
     """Return the chosen entries, or None if they are too few, or all zero in one of the derivatives."""
     shape = (d.y.size, d.x.size)
-    numeric = d.numeric.reshape(shape)
-    analytic = d.analytic.reshape(shape)
-    rows, columns = np.nonzero(chosen.reshape(shape))
-    if rows.size < 3 or not np.isfinite(analytic).all() or not np.isfinite(numeric).all():
-        return None
-    some = np.unique(np.linspace(0, rows.size - 1, MOST_ENTRIES).astype(int))
-    rows, columns = rows[some], columns[some]
-    a = analytic[rows, columns]
-    n = numeric[rows, columns]
+    rows, columns = (_thinned(places) for places in np.nonzero(chosen.reshape(shape)))
+    a, n = (m.reshape(shape)[rows, columns] for m in (d.analytic, d.numeric))
     wrong = ~d.same(a, n)
-    if not (np.abs(a[wrong]) > d.tolerance).any() or not (np.abs(n[wrong]) > d.tolerance).any():
-        return None
-    same_shape = d.x.shape == d.y.shape
-    coupled = (rows != columns) & same_shape
-    quantities = quantities_of(d, evidence, rows, columns)
+    some = all((np.abs(m[wrong]) > d.tolerance).any() for m in (a, n))
     lengths = sorted({n for _, n in evidence.lengths} | {*d.x.shape} - {0})
-    return Entries(
-        a, n, d.x.ravel()[columns], d.y.ravel()[rows], same_shape and not coupled.any(), coupled,
-        expressions(quantities), lengths,
-    )  # fmt: skip
+    return _entries(d, evidence, a, n, rows, columns, d.x.shape == d.y.shape, lengths) if some else None
 
 
 def verdict_of_gradient(c: Comparison, evidence: Evidence) -> Verdict | None:
     """Return the verdict on the gradient of an array too large for a Jacobian, element by element."""
     aligned = evidence.weights is not None
-    y = evidence.outputs[0] if aligned else c.x
+    y, g = (evidence.outputs[0], evidence.weights) if aligned else (c.x, np.ones(c.x.shape))
     d = Derivative(c.x, y, c.numeric, c.analytic, c.atol, c.rtol)
-    places = np.flatnonzero(c.wrong)
-    if places.size < 3:
+    places = _thinned(np.flatnonzero(c.wrong))
+    a, n = ((m / g).ravel()[places] for m in (c.analytic, c.numeric))
+    found = _entries(d, evidence, a, n, places, places, aligned, [])
+    if found is None or not a.any() or not n.any():
         return None
-    places = places[np.unique(np.linspace(0, places.size - 1, MOST_ENTRIES).astype(int))]
-    g = evidence.weights.ravel()[places] if evidence.weights is not None else np.ones(places.size)
-    a = c.analytic.ravel()[places] / g
-    n = c.numeric.ravel()[places] / g
-    if not a.any() or not n.any():
-        return None
-    quantities = quantities_of(d, evidence, places, places)
     if not aligned:
-        quantities = [q for q in quantities if q.name != "y"]
-    found = Entries(
-        a, n, c.x.ravel()[places], y.ravel()[places], aligned, np.zeros(places.size, dtype=bool),
-        expressions(quantities), [],
-    )  # fmt: skip
-    return next((verdict for find in ELEMENTWISE if (verdict := find(found))), None)
+        found = found._replace(expressions=[e for e in found.expressions if e.quantity.name != "y"])
+    return _search(found, ELEMENTWISE)
+
+
+def _thinned(places: np.ndarray) -> np.ndarray:
+    """Return some of the entries if there are many."""
+    return (
+        places[np.unique(np.linspace(0, places.size - 1, MOST_ENTRIES).astype(int))]
+        if places.size
+        else places
+    )
+
+
+def _entries(
+    d: Derivative, evidence: Evidence, a: np.ndarray, n: np.ndarray, rows: np.ndarray, columns: np.ndarray,
+    same_shape: bool, lengths: list[int],
+) -> Entries | None:  # fmt: skip
+    if rows.size < 3 or not np.isfinite(a).all() or not np.isfinite(n).all():
+        return None
+    coupled = (rows != columns) & same_shape
+    found = expressions(quantities_of(d, evidence, rows, columns))
+    x, y = d.x.ravel()[columns], d.y.ravel()[rows]
+    return Entries(a, n, x, y, same_shape and not coupled.any(), coupled, found, lengths)
 
 
 # ---------------------------------------------------------------- one quantity where another belongs
@@ -146,10 +145,10 @@ def verdict_of_gradient(c: Comparison, evidence: Evidence) -> Verdict | None:
 
 def find_exchange(entries: Entries) -> Verdict | None:
     """Recognize f(u) where f(v) is right, for two quantities u and v."""
-    right = _by_form(matches(entries.numeric, np.ones_like(entries.numeric), entries.expressions))
+    right = _by_form(entries.numeric, entries)
     if not right:
         return None
-    used = _by_form(matches(entries.analytic, np.ones_like(entries.analytic), entries.expressions))
+    used = _by_form(entries.analytic, entries)
     for form, wrong in used.items():
         for one in wrong:
             for other in right.get(form, ()):
@@ -159,13 +158,10 @@ def find_exchange(entries: Entries) -> Verdict | None:
     return None
 
 
-def _by_form(found: object) -> dict[str, list[Match]]:
+def _by_form(target: np.ndarray, entries: Entries) -> dict[str, list[Match]]:
     table: dict[str, list[Match]] = {}
-    for match in found:  # type: ignore[attr-defined]
-        e = match.factors[0]
-        form = e.form.replace(e.quantity.bare, "{}") if "{" not in e.form else e.form
-        form = form.replace(e.quantity.name, "{n}") if "{" not in e.form else form
-        table.setdefault(form, []).append(match)
+    for match in matches(target, np.ones_like(target), entries.expressions):
+        table.setdefault(match.factors[0].form, []).append(match)
     return table
 
 
@@ -199,7 +195,7 @@ def find_exchanged_factor(entries: Entries) -> Verdict | None:
     for e in simple:
         for f in simple:
             u, v = e.quantity, f.quantity
-            alike = e.form == f.form and "{" in e.form and u.name != v.name and u.inner == v.inner
+            alike = e.form == f.form and u.name != v.name and u.inner == v.inner
             if not alike or np.ptp(e.values) == 0 or np.ptp(f.values) == 0:
                 continue
             if not fits(entries.numeric * e.values, entries.analytic * f.values):
@@ -344,18 +340,6 @@ def find_chain(entries: Entries) -> Verdict | None:
     )
 
 
-def find_outer(entries: Entries) -> Verdict | None:
-    """Recognize the derivative of an outer function, without knowing the inner one."""
-    outer = outer_of(entries)
-    if not outer:
-        return None
-    return Verdict(
-        f"the gradient is that of {outer} with respect to u: the inner derivative u'(x) of a chain is "
-        f"missing, or the value is another function",
-        INNER,
-    )
-
-
 def find_outer_at_input(entries: Entries) -> Verdict | None:
     """Recognize F'(x) u'(x) where F'(u(x)) u'(x) is right, for a u'(x) that is a number or a formula of x."""
     if not entries.aligned or entries.x.size < 3 or not entries.analytic.all():
@@ -433,28 +417,16 @@ def find_term(entries: Entries) -> Verdict | None:
     if _is_masked(entries):
         return None
     difference = entries.numeric - entries.analytic
-    ones = np.ones_like(difference)
-    match = next(matches(difference, ones, entries.expressions, entries.lengths), None)
-    return _missing_term(match) if match else None
-
-
-def find_term_product(entries: Entries) -> Verdict | None:
-    """Recognize a missing term that is a product of two expressions."""
-    if _is_masked(entries):
+    match = next(matches(difference, np.ones_like(difference), entries.expressions, entries.lengths), None)
+    if match is None:
         return None
-    difference = entries.numeric - entries.analytic
-    match = next(products(difference, np.ones_like(difference), entries.expressions), None)
-    return _missing_term(match) if match else None
+    return Verdict(f"a term is missing: numeric = analytic + g x {_signed(match)}{legend(match.text)}", CHAIN)
 
 
 def _is_masked(entries: Entries) -> bool:
     """Return whether there is a gradient where the slope is zero: a matter of masks, not of terms."""
     least = 1e-7 * float(np.abs(entries.numeric).max(initial=0.0))
     return bool(((np.abs(entries.numeric) <= least) & (np.abs(entries.analytic) > 1e-5)).any())
-
-
-def _missing_term(match: Match) -> Verdict:
-    return Verdict(f"a term is missing: numeric = analytic + g x {_signed(match)}{legend(match.text)}", CHAIN)
 
 
 def find_exchanged_term(entries: Entries) -> Verdict | None:
@@ -480,17 +452,8 @@ def find_exchanged_term(entries: Entries) -> Verdict | None:
     return None
 
 
-def find_formulas(entries: Entries) -> Verdict | None:
-    """Recognize both derivatives as simple formulas."""
-    return _formulas(entries, products_too=False)
-
-
-def find_product_formulas(entries: Entries) -> Verdict | None:
-    """Recognize both derivatives as products of two expressions."""
-    return _formulas(entries, products_too=True)
-
-
-def _formulas(entries: Entries, products_too: bool) -> Verdict | None:
+def find_formulas(entries: Entries, products_too: bool = False) -> Verdict | None:
+    """Recognize both derivatives as simple formulas, or as products of two expressions."""
     right = _formula(entries, entries.numeric, products_too)
     wrong = right and _formula(entries, entries.analytic, products_too)
     if not right or not wrong:
@@ -588,10 +551,8 @@ ELEMENTWISE: Sequence[Finder] = (
     find_exchanged_factor,
     find_term,
     find_exchanged_term,
-    find_product_formulas,
+    partial(find_formulas, products_too=True),
     find_products,
-    find_term_product,
-    find_outer,
 )
 COUPLED: Sequence[Finder] = (
     find_factor,

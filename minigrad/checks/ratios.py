@@ -56,10 +56,6 @@ def simple_fraction(k: float, tolerance: float) -> float:
     return plain if abs(plain - k) <= tolerance else 0.0
 
 
-def _format_fraction(k: float) -> str:
-    return str(Fraction(k).limit_denominator(12))
-
-
 def _relation_to_output(k: float, evidence: Evidence) -> str:
     """Describe the factor as a simple number times the output or 1 / output, for a scalar output."""
     if len(evidence.outputs) != 1 or evidence.outputs[0].size != 1:
@@ -68,7 +64,8 @@ def _relation_to_output(k: float, evidence: Evidence) -> str:
     for what, value in {"the output": y, "1 / the output": 1 / y if y else 0.0}.items():
         times = simple_fraction(k / value, 10 * PRECISION * abs(k / value)) if value else 0.0
         if times:
-            return f"; that is {'' if times == 1 else _format_fraction(times) + ' x '}{what}"
+            factor = "" if times == 1 else f"{Fraction(times).limit_denominator(12)} x "
+            return f"; that is {factor}{what}"
     return ""
 
 

@@ -27,7 +27,10 @@ def _find_transpose(d: Derivative) -> Verdict | None:
     outs = d.y.ndim
     whole = (*range(outs, outs + d.x.ndim), *range(outs))
     places = {
-        f"the output's axis {p} and the input's axis {q}": _swap_axes(d, p, q) for p, q in _equal_axes(d)
+        f"the output's axis {p} and the input's axis {q}": d.numeric.swapaxes(p, outs + q)
+        for p, n in enumerate(d.y.shape)
+        for q, m in enumerate(d.x.shape)
+        if n == m > 1
     }
     if d.x.shape == d.y.shape:
         places["the output and the input"] = d.numeric.transpose(whole)
@@ -40,14 +43,6 @@ def _find_transpose(d: Derivative) -> Verdict | None:
                 "sum, a shift or a convolution runs the other way.",
             )
     return None
-
-
-def _equal_axes(d: Derivative) -> list[tuple[int, int]]:
-    return [(p, q) for p, n in enumerate(d.y.shape) for q, m in enumerate(d.x.shape) if n == m > 1]
-
-
-def _swap_axes(d: Derivative, p: int, q: int) -> np.ndarray:
-    return d.numeric.swapaxes(p, d.y.ndim + q)
 
 
 def _find_left_out(d: Derivative) -> Verdict | None:
@@ -106,14 +101,17 @@ def _off_diagonal(m: np.ndarray, axis: int, ndim: int) -> np.ndarray:
     return front[~np.eye(front.shape[0], dtype=bool)]
 
 
+def _coupled_axes(d: Derivative, m: np.ndarray) -> list[int]:
+    """Return the axes along which entries between different elements are not zero."""
+    off = (np.abs(_off_diagonal(m, axis, d.x.ndim)) for axis in range(d.x.ndim))
+    return [axis for axis, entries in enumerate(off) if (entries > 10 * d.tolerance).any()]
+
+
 def _find_coupling(d: Derivative) -> Verdict | None:
     """Recognize elements that depend on each other along an axis, unlike in the gradient."""
     if d.x.shape != d.y.shape:
         return None
-    axes_of = lambda m: [
-        k for k in range(d.x.ndim) if (np.abs(_off_diagonal(m, k, d.x.ndim)) > 10 * d.tolerance).any()
-    ]
-    value, gradient = axes_of(d.numeric), axes_of(d.analytic)
+    value, gradient = _coupled_axes(d, d.numeric), _coupled_axes(d, d.analytic)
     missing = [k for k in value if k not in gradient]
     extra = [k for k in gradient if k not in value]
     if missing and extra:
@@ -127,9 +125,15 @@ def _find_coupling(d: Derivative) -> Verdict | None:
             f"elements mixed along {_axes(extra)}: in the gradient, but not in the value",
             f"Do not sum or shift the gradient along {_axes(extra)}: each element has its own.",
         )
-    difference = axes_of(d.analytic - d.numeric)
+    difference = _coupled_axes(d, d.analytic - d.numeric)
+    if not difference and value:
+        return Verdict(
+            f"an element's effect on its own output is missing or wrong; its effect on the others along "
+            f"{_axes(value)} is right",
+            "The product rule has two terms: one for the element itself, one for the sum that contains it.",
+        )
     if not difference:
-        return _diagonal_verdict(value)
+        return None
     along = _axes(difference)
     blocks = _blocks(d.numeric - d.analytic, difference, d.x.ndim)
     terms = max(map(_rank, blocks))
@@ -154,34 +158,6 @@ def _find_coupling(d: Derivative) -> Verdict | None:
 def _has_right_diagonal(d: Derivative) -> bool:
     shape = (d.y.size, d.x.size)
     return bool(d.same(np.diag(d.analytic.reshape(shape)), np.diag(d.numeric.reshape(shape))).all())
-
-
-def describe(d: Derivative) -> str:
-    """Describe a derivative that fits no known mistake, or return nothing."""
-    if d.x.shape != d.y.shape or d.same(d.analytic, d.numeric).all():
-        return ""
-    difference = [
-        k
-        for k in range(d.x.ndim)
-        if (np.abs(_off_diagonal(d.analytic - d.numeric, k, d.x.ndim)) > 10 * d.tolerance).any()
-    ]
-    if not difference:
-        return ""
-    return f"the value couples elements along {_axes(difference)}, the gradient does so differently"
-
-
-def _diagonal_verdict(value: list[int]) -> Verdict | None:
-    """Return the verdict on a derivative that is wrong on the diagonal only.
-
-    `value` lists the axes along which the value couples elements.
-    """
-    if not value:
-        return None
-    return Verdict(
-        f"an element's effect on its own output is missing or wrong; its effect on the others along "
-        f"{_axes(value)} is right",
-        "The product rule has two terms: one for the element itself, one for the sum that contains it.",
-    )
 
 
 def _off_diagonal_factor(d: Derivative, axes: list[int]) -> float:

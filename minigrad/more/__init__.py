@@ -78,7 +78,7 @@ Tensor.__array_ufunc__, Tensor.__array_function__ = array_ufunc, array_function
 NAMES = {name: getattr(torch_aliases, name) for name in torch_aliases.__all__} | PUBLIC
 NAMES |= {"accelerator": accelerator, "backends": backends, "linalg": linalg, "special": special}
 globals().update(NAMES)
-linalg.__getattr__ = partial(raise_missing, linalg)  # type: ignore[attr-defined]
+vars(linalg)["__getattr__"] = partial(raise_missing, linalg)
 
 for package, names in (
     (ops, PUBLIC),

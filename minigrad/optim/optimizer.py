@@ -461,7 +461,8 @@ def _own_value(value: Any, p: Tensor, as_arrays: bool) -> Any:
 def as_array(value: Any) -> np.ndarray:
     """Return a copy of a tensor or array as a NumPy array."""
     value = value.array if isinstance(value, Tensor) else value
-    return np.array(value.get() if is_array(value) and hasattr(value, "get") else value, order="C")
+    value = value.get() if is_array(value) and hasattr(value, "get") else value
+    return np.array(np.asarray(value), order="C")
 
 
 @cache
