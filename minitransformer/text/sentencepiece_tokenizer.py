@@ -150,7 +150,8 @@ class SentencePieceTokenizer(PretrainedTokenizer):
         about = content["sentencepiece"]
         models = {name: base64.b64decode(text) for name, text in about["models"].items()}
         keys = ("roles", "vocab_size", "vocab", "added", "prefix", "has_end", "marks", "legacy")
-        return cls(**models, **{key: about[key] for key in keys}, where=where)
+        settings = {key: about[key] for key in keys}
+        return cls(models["source"], target=models.get("target"), where=where, **settings)
 
 
 def model_message(content: bytes) -> Any:
