@@ -17,7 +17,7 @@ from .core.errors import FileError, MissingFileError, UnwritableFileError
 from .core.tensor import Tensor
 from .ops.checked import check_all
 
-# by safetensors' names
+# safetensors' names of dtypes, and NumPy's
 DTYPES = {
     "BOOL": "bool", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64",
     "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",

@@ -96,7 +96,7 @@ def legend(*texts: str) -> str:
 
 Form = tuple[str, Callable[[np.ndarray], np.ndarray]]
 
-# in this order, so that the first match is the simplest
+# the order makes the first match the simplest
 POLYNOMIALS: list[Form] = [
     ("{}", lambda v: v),
     ("{}^2", lambda v: v * v),
@@ -209,7 +209,7 @@ def _sums_along(name: str, v: np.ndarray) -> Iterator[tuple[str, np.ndarray, flo
                 ("sum_of_squares", total(v * v), ROUNDING),
                 ("max", v.max(axes, keepdims=True), ROUNDING),
                 ("softmax", exponentials / total(exponentials), ROUNDING),
-                # of two elements, each is 1 or -1
+                # it is left out for two elements, where each would be 1 or -1
                 ("normalize", centered / sd if size > 2 else np.full_like(v, np.nan), EPS),
                 ("center", centered, ROUNDING),
             ):

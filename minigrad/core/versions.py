@@ -132,7 +132,7 @@ def bump_versions(tensors: Iterable[Tensor], name: str, source: tuple[CodeType, 
             reference = before[0].memory
         else:
             reference = weakref.ref(memory)
-            for change in before:  # of other memory that still exists
+            for change in before:  # keeps changes of other memory that still exists
                 if change.memory() is not None and change.memory() is not memory:
                     others.append(change)
         version.modified_at = modifications.count

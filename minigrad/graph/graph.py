@@ -76,7 +76,7 @@ class Graph(Computation):
 
         save(self.folding, path, color, across)
 
-    # for notebooks and their exports
+    # notebooks and their exports call the following methods
 
     def _repr_html_(self) -> str:
         from .inline import InlinePage

@@ -155,7 +155,7 @@ def _share(x: Tensor, y: Tensor) -> bool:
 
 
 def _sharing_memory(x: Tensor, tensors: set[Tensor]) -> list[Tensor]:
-    """x, those of the tensors that share memory with it, those that share memory with them, and so on."""
+    """x and the tensors that share memory with it, directly or through others."""
     found = [x]
     others = tensors - {x}
     for t in found:

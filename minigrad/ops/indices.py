@@ -116,7 +116,7 @@ def _with_axes_of_pytorch(items: tuple, shape: tuple[int, ...]) -> tuple:
         return items
     library = array_module(next((i for i in items if is_array(i)), None))
     parts: list[tuple[Any, Any]] = []  # each array of the index, and whose it is
-    # of axes of slices, and the shapes of the arrays
+    # the lengths of sliced axes, and the shapes of the arrays
     lengths = list[int]()
     blocks = []
     axis = 0

@@ -112,7 +112,7 @@ class DecodingState:
     def select_beams(self, sentences: Int[np.ndarray, " n"], parents: Int[np.ndarray, "n beams"]) -> None:
         """Keep these sentences, with beams that continue the rows `parents` of the same sentence."""
         rows = parents.ravel()
-        # as many sentences as before: all stay, and the beams of each have the same memory
+        # if there are as many sentences as before, all stay, and the beams of each have the same memory
         if (len(rows), parents.shape[1]) != (len(self.ids), self.beams):
             self._select_constants(rows)
         self.beams = parents.shape[1]

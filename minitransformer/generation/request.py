@@ -23,7 +23,7 @@ from ..errors import (
     truncated_repr,
 )
 
-# for each input: each has its own keys, values and probabilities
+# the most for each input; each has its own keys, values and probabilities
 MAX_BEAMS = 1_000
 MAX_TEXTS = 100_000
 EXAMPLE = "Pass a list of ids for each text, such as [[5, 8, 3]]"

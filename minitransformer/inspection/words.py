@@ -36,7 +36,7 @@ def analogy(vectors: Any, tokens: Any, a: str, b: str, c: str, count: int = 5) -
     """The `count` words closest to a - b + c, each with its cosine, the closest first.
 
     For "king", "man", "woman": what is to woman as king is to man? All vectors have length 1, and the three
-    words themselves are no answers (Mikolov et al. 2013, "Linguistic Regularities in Continuous Space Word
+    words themselves are left out (Mikolov et al. 2013, "Linguistic Regularities in Continuous Space Word
     Representations", section 4).
     """
     table, names = vectors_and_tokens(vectors, tokens)

@@ -156,7 +156,7 @@ class LanguageModelling(Task):
         cls, run: Trained, examples: str, stride: int | None = None, **decoding: Any
     ) -> tuple[dict[str, Any], Rows]:
         """The scores of a text, in blocks; or with a `stride`, in windows that move by so many tokens."""
-        # of a pretrained tokenizer with the special tokens, such as the <s> before a text
+        # a pretrained tokenizer adds its special tokens, such as the <s> before a text
         encode = getattr(run.tokenizer, "encode_with_special_tokens", run.tokenizer.encode)
         ids = np.array(encode(examples), np.int64)
         data = run.recipe.data

@@ -51,7 +51,7 @@ class TextToText(Translation):
         else:
             splits = user_splits(sources, lambda path: cls.read_file(data, path))
         train = splits["train"]
-        # in random order, so that a few examples have every prefix
+        # a random order gives a few examples every prefix
         rows = generator(0, FEW, len(train)).permutation(len(train))[: data.examples or None]
         shown = {source.partition(":")[0]: (source, target) for source, target in splits["test"]}
         found = {**splits, "train": [train[i] for i in rows]}

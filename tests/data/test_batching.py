@@ -50,7 +50,7 @@ def test_a_file_of_pairs_is_read(tsv):
     assert read_pairs(path) == [("I love you.", "Je t'aime."), ("Hello", "Bonjour")]
 
 
-def test_byte_order_mark_and_windows_line_ends_are_no_part_of_a_sentence(tsv):
+def test_byte_order_marks_and_crlf_are_left_out(tsv):
     assert read_pairs(tsv(b"\xef\xbb\xbfone\tun\r\ntwo\tdeux\r\n")) == [("one", "un"), ("two", "deux")]
 
 
@@ -316,7 +316,7 @@ def test_every_example_is_in_exactly_one_batch_of_an_epoch(lengths, max_tokens, 
 
 
 @given(LENGTHS, st.integers(1, 100))
-def test_no_batch_of_more_than_one_example_is_larger_than_allowed(lengths, max_tokens):
+def test_no_batch_is_larger_than_allowed(lengths, max_tokens):
     for rows in TokenBatches(lengths, max_tokens, seed=0).epoch(0):
         assert len(rows) == 1 or (len(rows) * lengths[rows].max(axis=0) <= max_tokens).all()
 
@@ -361,7 +361,7 @@ def test_batches_leave_the_global_generator_alone():
     assert np.random.random() == expected
 
 
-def test_steps_walk_epoch_after_epoch_in_whatever_order_they_are_asked_for():
+def test_a_step_has_its_batch_in_any_order_of_asking():
     for batches in (TokenBatches(np.full((10, 2), 5), 10, seed=7), ShuffledBatches(11, 2, seed=7)):
         assert batches.per_epoch == 5
         expected = [rows.tolist() for epoch in (0, 1, 2) for rows in batches.epoch(epoch)]
@@ -369,7 +369,7 @@ def test_steps_walk_epoch_after_epoch_in_whatever_order_they_are_asked_for():
             assert batches.rows(step).tolist() == expected[step]
 
 
-def test_batches_of_a_number_leave_out_what_is_too_few_for_a_batch():
+def test_batches_of_a_size_drop_the_rest():
     batches = ShuffledBatches(11, 2, seed=7)
     assert len({i for rows in batches.epoch(3) for i in rows.tolist()}) == 10
     assert len(ShuffledBatches(3, 8, seed=7).rows(1)) == ShuffledBatches(3, 8, seed=7).largest == 3
@@ -411,7 +411,7 @@ def test_all_blocks_cover_every_target_once(n, block_size, batch_size):
 
 
 @given(st.integers(2, 200), st.integers(2, 20), st.data())
-def test_sliding_blocks_score_every_target_once_with_a_long_context(n, window, data):
+def test_sliding_blocks_score_every_target_once(n, window, data):
     stride = data.draw(st.integers(1, window - 1))
     targets, sizes = [], []
     for x, y in map(dict.values, sliding_blocks(np.arange(n), window, stride, 3)):

@@ -97,7 +97,7 @@ def test_runs_that_start_together_read_the_same(home):
     assert found == [found[0]] * 4
 
 
-def test_a_cache_that_cannot_be_written_to_is_named_with_the_way_out(home, tmp_path, monkeypatch):
+def test_an_unwritable_cache_is_named_with_a_way_out(home, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(DataError, match=r"cannot store downloaded data in .*\n.*MINITRANSFORMER_CACHE"):

@@ -297,7 +297,7 @@ REFUSED = {  # name: how it is read, file, content, flags, and the error with th
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_file_that_is_not_clear_is_refused_with_the_flag_or_the_fix(tmp_path, monkeypatch, name):
+def test_an_unclear_file_is_refused_with_its_flag(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     read, file, content, flags, message = REFUSED[name]
     write(file, content)

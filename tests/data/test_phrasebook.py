@@ -41,7 +41,7 @@ def test_it_and_words_of_two_senses_are_explained(rows):
     assert sense.meaning == "river"
 
 
-def test_the_documents_sentences_are_for_training_and_have_only_texts(rows):
+def test_the_documents_sentences_are_for_training(rows):
     assert {*DOCUMENT_SENTENCES} <= {*phrasebook().train}
     assert all(rows[english] == {} for english, _ in DOCUMENT_SENTENCES)
     assert not {*DOCUMENT_SENTENCES} & {*sentence_splits()["train"]}

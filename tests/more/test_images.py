@@ -52,7 +52,7 @@ def test_the_transpose_is_the_transpose():
     np.testing.assert_allclose((back * IMAGE).sum().item(), (g * y).sum().item(), rtol=1e-10)
 
 
-def test_a_convolution_with_a_kernel_of_one_element_is_a_matrix_product():
+def test_a_convolution_of_size_1_is_a_matrix_product():
     w = mg.tensor(rng.normal(size=(3, 4, 1, 1)))
     expected = np.einsum("nchw,oc->nohw", IMAGE.array, w.array[..., 0, 0])
     np.testing.assert_allclose(F.conv2d(IMAGE, w).array, expected, rtol=1e-12)
@@ -74,7 +74,7 @@ def test_third_derivatives_of_a_convolution():
     assert first.requires_grad
 
 
-def test_an_empty_batch_gives_an_empty_batch_and_a_gradient_of_zeros():
+def test_an_empty_batch_has_zero_gradients():
     w = mg.tensor(KERNEL.array, requires_grad=True)
     y = F.conv2d(mg.zeros(0, 4, 5, 6, dtype="float64"), w, **HOW)
     y.sum().backward()
@@ -82,7 +82,7 @@ def test_an_empty_batch_gives_an_empty_batch_and_a_gradient_of_zeros():
     assert not w.grad.array.any()
 
 
-def test_folding_what_was_unfolded_counts_each_element_as_often_as_windows_hold_it():
+def test_fold_after_unfold_counts_overlaps():
     settings = {"kernel_size": (2, 3), "padding": 1, "stride": (1, 2)}
     ones = F.fold(F.unfold(mg.ones_like(IMAGE), **settings), (5, 6), **settings)
     back = F.fold(F.unfold(IMAGE, **settings), (5, 6), **settings)
@@ -132,7 +132,7 @@ def test_all_norms_are_layer_norm_over_other_numbers():
     np.testing.assert_allclose(batch.array.var((0, 2, 3)), 1, rtol=1e-4)
 
 
-def test_running_statistics_stay_out_of_the_graph_and_evaluation_does_not_move_them():
+def test_running_statistics_are_outside_the_graph():
     norm = nn.BatchNorm2d(4).double()
     x = mg.tensor(IMAGE.array, requires_grad=True)
     norm(x).sum().backward()
@@ -230,7 +230,7 @@ def test_a_mistake_is_explained(mistake, error, what, remedy):
     assert re.search(remedy, second), second
 
 
-def test_an_output_size_of_max_unpool_is_the_lengths_or_the_whole_shape():
+def test_max_unpool_takes_lengths_or_a_whole_shape():
     x = mg.ones(1, 2, 3)
     places = mg.tensor([[[0, 2, 4], [0, 2, 4]]])
     for size in ((6,), (1, 2, 6)):

@@ -57,7 +57,7 @@ def test_einsum_agrees_with_numpy_and_its_gradient_with_einsum(case):
         (" a b , b -> a ", [(2, 3), (3,)]),
     ],
 )
-def test_einsum_without_an_output_and_with_axes_that_have_no_letter(equation, shapes):
+def test_einsum_takes_implicit_outputs_and_ellipses(equation, shapes):
     arrays = [RNG.normal(size=shape) for shape in shapes]
     np.testing.assert_allclose(mg.einsum(equation, *arrays).array, np.einsum(equation, *arrays), atol=1e-12)
 
@@ -149,7 +149,7 @@ def test_eigenvalues_that_are_equal_have_a_gradient():
     np.testing.assert_allclose(x.grad.array, np.eye(3), atol=1e-15)
 
 
-def test_what_does_not_depend_on_signs_of_vectors_is_differentiated_right():
+def test_gradients_ignore_the_signs_of_eigenvectors():
     x = draw(4, 3)
     rebuilt = lambda x: (lambda u, s, vh: (u * s.square()) @ vh)(*mg.linalg.svd(x, full_matrices=False))
     for order in (1, 2):
@@ -183,7 +183,7 @@ def test_multi_dot_takes_vectors_at_its_ends():
     np.testing.assert_allclose(mg.linalg.multi_dot([a, b, c]).item(), a.array @ b.array @ c.array)
 
 
-def test_nan_in_an_input_that_is_multiplied_by_beta_0_does_not_count():
+def test_beta_0_ignores_nan_in_the_input():
     nothing = mg.full((2, 2), math.nan)
     np.testing.assert_array_equal(mg.addmm(nothing, A, A.T, beta=0).array, 3.0)
 

@@ -169,7 +169,7 @@ def test_multinomial_draws_classes_by_their_weights(replacement):
     assert mg.multinomial(weights, 2, replacement).shape == (2,)
 
 
-def test_multinomial_without_replacement_draws_no_class_twice_and_the_next_by_what_is_left():
+def test_multinomial_without_replacement_repeats_no_class():
     mg.manual_seed(0)
     drawn = mg.multinomial(mg.tensor([1.0, 2.0, 3.0]).expand(6000, 3), 2).array
     assert (drawn[:, 0] != drawn[:, 1]).all()

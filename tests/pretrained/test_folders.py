@@ -330,7 +330,7 @@ def test_activations_are_written_by_the_names_of_transformers(tmp_path):
 
 
 @pytest.mark.parametrize("scaling", ["llama3", ["linear"]])
-def test_settings_of_rotary_positions_that_are_no_object_are_named(scaling, tmp_path):
+def test_bad_settings_of_rotary_positions_are_named(scaling, tmp_path):
     folder = written(llama(), tmp_path / "model")
     change(folder, rope_parameters=scaling)
     with pytest.raises(PretrainedError, match="as the settings of rotary positions"):
@@ -355,7 +355,7 @@ def test_what_is_no_folder_of_a_model_is_named(tmp_path):
         load_pretrained(tmp_path)
 
 
-def test_a_model_that_transformers_cannot_compute_is_refused_by_name(tmp_path):
+def test_an_export_without_a_class_is_refused_by_name(tmp_path):
     with pytest.raises(PretrainedError, match="positions = 'rotary'"):
         save_pretrained(gpt(positions="rotary"), tmp_path / "model")
     with pytest.raises(PretrainedError, match="no class for a model of type recurrent"):

@@ -141,7 +141,7 @@ def test_an_import_names_the_preparation_that_it_assumes(hub, capsys):
 
 
 @pytest.mark.filterwarnings("ignore::minitransformer.pretrained.PretrainedWarning")
-def test_a_vit_without_a_head_says_what_it_is_and_how_it_gets_one(hub, capsys):
+def test_a_vit_without_a_head_says_how_to_get_one(hub, capsys):
     tensors = load_file(hub / "model.safetensors")
     body = {name.removeprefix("vit."): array for name, array in tensors.items() if name.startswith("vit.")}
     save_file(body, hub / "model.safetensors")

@@ -85,7 +85,7 @@ def gpt2(tmp_path):
     return tmp_path / "gpt2"
 
 
-def test_verbs_that_get_the_folder_of_a_model_say_how_to_import_it(gpt2, capsys):
+def test_verbs_say_how_to_import_a_models_folder(gpt2, capsys):
     assert main(["generate", str(gpt2), "--prompt", "the"]) == 2
     assert f"minitransformer import {gpt2} --run-dir runs/gpt2" in capsys.readouterr().err
 
@@ -136,9 +136,7 @@ def test_a_classifier_that_does_not_choose_one_class_is_refused(labels, problem,
         ),
     ],
 )
-def test_a_sentence_encoder_that_would_have_other_vectors_is_refused(
-    name, content, message, tmp_path, capsys
-):
+def test_a_sentence_encoder_with_other_pooling_is_refused(name, content, message, tmp_path, capsys):
     folder = bert_folder(tmp_path / "bert", head="similarity")
     modules = [{"path": "", "type": "models.Transformer"}, {"path": "2_Pooling", "type": "models.Pooling"}]
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -331,7 +329,7 @@ def embed_lines(run, lines, monkeypatch):
     return main(["embed", str(run)])
 
 
-def test_a_line_that_is_cut_or_cannot_be_read_is_named_by_its_number(tmp_path, capsys, monkeypatch):
+def test_an_unreadable_line_is_named_by_its_number(tmp_path, capsys, monkeypatch):
     run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
     blank = [b""] * 600  # more than a block
     assert embed_lines(run, [*blank, b"cat " * 20, b"cat"], monkeypatch) == 0
@@ -352,7 +350,7 @@ def test_a_t5_reads_the_end_token_and_starts_with_padding(tmp_path, capsys):
     assert main(["translate", str(tmp_path / "run"), "the cat sat"]) == 0
 
 
-def test_a_bart_gets_both_special_tokens_and_its_forced_first_token(tmp_path, capsys):
+def test_a_bart_gets_its_special_and_forced_tokens(tmp_path, capsys):
     run = Run(imported(bart_folder(tmp_path / "bart"), tmp_path))
     assert capsys.readouterr().out.strip().endswith("--num-beams 4 --length-penalty 2.0")
     assert run.tokenizer.prefix == [3]
@@ -396,7 +394,7 @@ def test_an_exported_run_can_be_imported_again(tmp_path, capsys):
     assert "already exists" in capsys.readouterr().err
 
 
-def test_both_heads_of_pretraining_are_imported_as_the_one_that_fills_gaps(tmp_path, capsys):
+def test_two_pretraining_heads_are_imported_as_masked_lm(tmp_path, capsys):
     folder = bert_folder(tmp_path / "bert", head="pretraining")
     run = Run(imported(folder, tmp_path))
     assert run.model.config.head == "masked_lm"
@@ -440,7 +438,7 @@ def test_an_exported_translator_decodes_as_before(folder_of, tmp_path):
 
 @pytest.mark.parametrize("flags", [[], ["--lora-rank", "2"]])
 @pytest.mark.slow
-def test_a_fine_tuned_translator_decodes_with_the_options_of_the_imported_one(flags, tmp_path, capsys):
+def test_a_fine_tuned_translator_keeps_decoding_options(flags, tmp_path, capsys):
     run = imported(bart_folder(tmp_path / "hub"), tmp_path)
     (tmp_path / "pairs.tsv").write_text("".join(f"the cat {a}\ta man {a}\n" for a in "abcdefghijklmnopqrst"))
     train = [
@@ -469,7 +467,7 @@ def test_a_fine_tuned_translator_decodes_with_the_options_of_the_imported_one(fl
 
 
 @pytest.mark.slow
-def test_a_fine_tuned_bart_fills_gaps_with_the_options_and_the_first_token_of_the_imported_one(tmp_path):
+def test_a_fine_tuned_bart_keeps_its_options(tmp_path):
     run = imported(bart_folder(tmp_path / "hub", init_std=1.0), tmp_path)
     (tmp_path / "texts.txt").write_text("".join(f"the cat sat on {a}\n" for a in "abcdefghijklmnopqrst"))
     train = ["train", "bart-infill", "--data", str(tmp_path / "texts.txt"), "--init-from", str(run)]
@@ -486,7 +484,7 @@ def test_a_fine_tuned_bart_fills_gaps_with_the_options_and_the_first_token_of_th
 
 
 @pytest.mark.slow
-def test_validation_decodes_with_the_options_of_the_imported_model(tmp_path, capsys):
+def test_validation_uses_the_imported_models_options(tmp_path, capsys):
     folder = bart_folder(tmp_path / "hub")
     size = json.loads((folder / "config.json").read_text())["vocab_size"]
     suppressed = [[i] for i in range(size) if i != 10]  # the piece "on"
@@ -561,7 +559,7 @@ def test_a_quantized_import_is_used_but_not_trained(gpt2, tmp_path, capsys):
 
 @pytest.mark.parametrize("around", ["$A", "<|endoftext|> $A", "<|endoftext|> $A <|endoftext|>"])
 @pytest.mark.slow
-def test_perplexity_with_a_stride_scores_each_token_once_with_a_long_context(around, gpt2, tmp_path, capsys):
+def test_a_stride_scores_each_token_once_in_context(around, gpt2, tmp_path, capsys):
     backend = byte_level()
     end = backend.token_to_id("<|endoftext|>")
     backend.post_processor = processors.TemplateProcessing(around, None, [("<|endoftext|>", end)])

@@ -55,7 +55,7 @@ def sentencepiece(folder, name="tokenizer.model"):
 
 
 @pytest.mark.parametrize("adds", [False, True])
-def test_byte_level_pairs_start_with_a_space_if_the_settings_say_so(adds, tmp_path):
+def test_byte_level_pairs_may_start_with_a_space(adds, tmp_path):
     vocab = ["a", "Ġ", "Ġa", "b"]
     write(
         tmp_path,
@@ -302,7 +302,7 @@ def test_pieces_have_their_places_in_the_text(tmp_path):
     assert ours.unknown_words(text) == ["🙂"]
 
 
-def test_marian_writes_spaces_also_for_pieces_that_the_target_model_lacks(tmp_path):
+def test_marian_writes_spaces_for_source_pieces_too(tmp_path):
     for name in ("source.spm", "target.spm"):
         sentencepiece(tmp_path, name)
     vocab = ["</s>", "<unk>", "▁queens", "▁", "t", "<pad>"]  # "▁queens" is in neither model
@@ -311,7 +311,7 @@ def test_marian_writes_spaces_also_for_pieces_that_the_target_model_lacks(tmp_pa
     assert ours.decode([2, 2, 3, 4, 3, 0]) == "queens queens t"
 
 
-def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch):
+def test_a_missing_package_is_named_with_its_command(tmp_path, monkeypatch):
     content = sentencepiece(tmp_path).read_bytes()
     assert model_message(content).pieces[0].piece == "<unk>"
     monkeypatch.setitem(sys.modules, "sentencepiece.sentencepiece_model_pb2", None)
@@ -323,7 +323,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, 
         load_tokenizer(tmp_path)
 
 
-def test_a_model_whose_ids_are_shifted_is_refused_with_the_command_that_converts_it(tmp_path):
+def test_shifted_ids_are_refused_with_a_command(tmp_path):
     (tmp_path / "sentencepiece.bpe.model").write_bytes(b"")
     with pytest.raises(UserError, match="save_pretrained"):
         load_tokenizer(tmp_path)

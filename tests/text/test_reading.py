@@ -151,7 +151,7 @@ def test_a_prompt_is_read_as_the_beginning_of_a_text(kind):
 
 @tokenizers
 @pytest.mark.parametrize("mark", ["[MASK]", "<MASK>", "<extra_id_3>"])
-def test_a_text_with_a_gap_is_that_of_training_with_a_token_taken_out(kind, mark):
+def test_a_text_with_a_gap_is_read_as_in_training(kind, mark):
     tokenizer = TOKENIZERS[kind]
     count = 0
     for text in (*TEXTS, *SPACED):

@@ -211,7 +211,7 @@ def test_a_hyphenated_word_is_one_token(words):
     assert words.tokens("Est-ce que")[0] == "Est-ce"
 
 
-def test_the_french_question_mark_is_another_token_than_the_english(words):
+def test_the_french_question_mark_is_a_token_of_its_own(words):
     assert words.encode("m'aimes ?")[-1] != words.encode("me?")[-1]
 
 
@@ -224,7 +224,7 @@ def test_composed_and_decomposed_accents_are_one(words):
     assert words.encode(unicodedata.normalize("NFD", text)) == words.encode(text)
 
 
-def test_the_vocabulary_is_in_order_of_frequency_then_of_the_alphabet():
+def test_the_vocabulary_is_sorted_by_frequency():
     tokenizer = Tokenizer.train_word(["b a c c", "c d"])
     assert [tokenizer.id_to_token[i] for i in range(8)] == [*SPECIAL_TOKENS, "c", "a", "b", "d"]
 
@@ -239,7 +239,7 @@ def test_unknown_words_are_named_in_order_and_once(words):
     assert words.unknown_words("I love zebras, zebras and quaggas.") == ["zebras", "and", "quaggas"]
 
 
-def test_an_unknown_word_is_named_whole_however_its_accents_are_written(words):
+def test_an_unknown_word_is_named_whole(words):
     assert words.unknown_words(unicodedata.normalize("NFD", "Je t'aime, Ève rêvée")) == ["Ève", "rêvée"]
 
 

@@ -17,7 +17,7 @@ def unigram():
     return Tokenizer.train_unigram(TEXTS, 320, added=["[CLS]", "[SEP]", "[MASK]"])
 
 
-def test_texts_come_back_also_with_characters_that_were_not_in_the_data(unigram):
+def test_texts_with_unseen_characters_come_back(unigram):
     for text in [*TEXTS, "北京 🙂 ñ", "the cat [MASK]", "</s> <PAD>"]:
         assert unigram.decode(unigram.encode(text)) == text
     assert unigram.unk_id not in unigram.encode("北京 🙂")

@@ -163,7 +163,7 @@ def _product(a: Any, b: Any, onto: Any = None) -> Any:
     m, k = a.shape[-2:]
     n = b.shape[-1]
     y = xp.empty((*batch, m, n), a.dtype)
-    # as cuBLAS sees them
+    # cuBLAS reads the matrices transposed, so a and b change places
     left = layout(b, batch)
     right = layout(a, batch)
     kind = KINDS[a.dtype]

@@ -19,7 +19,7 @@ LEAST, MOST = F(1e-26), F(1e36)
 @kernel(ops.layer_norm, "numba")
 def layer_norm(x, weight, bias, normalized_shape, eps):
     if not is_float32(x, weight, bias) or not x.size or math.prod(normalized_shape) == 1:
-        # for rows of one element, the gradient must be exactly 0
+        # the gradient of rows with one element must be exactly 0
         return None
     shape = x.shape
     size = math.prod(normalized_shape)

@@ -155,7 +155,7 @@ def rms_norm(
     return norm(input, weight, shape, eps)
 
 
-# with a 16-bit result for a 16-bit input and float32 parameters
+# their result has 16 bits if the input has, even with float32 parameters
 _layer_norm_like_input = round_once(normalization.layer_norm, "float32", like_first=True)
 _rms_norm_like_input = round_once(normalization.rms_norm, "float32", like_first=True)
 

@@ -192,7 +192,7 @@ def test_a_language_model_begins_with_what_it_can_read(command, tokenizer, text)
         assert run.record.examples[0] == ["\n"]
 
 
-def test_an_older_run_without_its_data_begins_with_its_predictions_or_its_vocabulary(command):
+def test_a_run_without_its_data_starts_with_its_predictions(command):
     Path("pairs.tsv").write_text(PAIRS)
     Path("text.txt").write_text(TEXTS["names"])
     assert (

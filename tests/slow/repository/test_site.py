@@ -30,7 +30,7 @@ SEARCHES = {  # a word, and a page that must be among those found
     "warm-up": "documents", "checkpoint": "training", "tokenizer": "your-data", "gradcheck": "your-own",
     "CuPy": "speed", "BLEU": "results", "dropout": "training", "calibration": "documents",
     "NaN": "graphs", "fine-tune": "pretrained", "CSV": "your-data", "LayerNorm": "models",
-    "sinusoidal": "lessons/07_where_a_word_stands", "Adam": "lessons/12_training", "vmap": "pytorch",
+    "sinusoidal": "models", "Adam": "lessons/12_training", "vmap": "pytorch",
     "MPI": "training", "derivative of layer norm": "ops/networks", "clip_grad_norm_": "api/minigrad.nn.utils",
 }  # fmt: skip
 FIRST = {  # what is searched, and the first result
