@@ -62,12 +62,13 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
         raise UserError(f"{target!r} is not one of the classes.\nPass one of {', '.join(run.labels)}.")
     title = f"{run.folder.name}: {text}" if text else run.folder.name
     labels = candidates_of(run, target) if is_similarity(model) else run.labels
+    smoothing = 0.0 if run.record.imported else run.recipe.training.label_smoothing
     with compared_with(run, model, labels) if is_similarity(model) else nullcontext():
         picture = static_picture(model, tokenizer, source, labels, inputs.get("marks", ()), run.generation)
         page = to_html(
             model, tokenizer, text, title=title, run=run.folder.name, target=target, inputs=inputs,
             labels=labels, max_length=limit, picture=picture, image=image, matrices=stored_rows(run.model),
-            generation=run.generation,
+            generation=run.generation, smoothing=smoothing,
         )  # fmt: skip
     return Explanation(page, picture, title)
 

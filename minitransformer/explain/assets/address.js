@@ -229,7 +229,11 @@ export async function copyLink(e) {
   const link = location.href.split("#")[0] + addressOf(e, true);
   try {
     await navigator.clipboard.writeText(link);
-    e.set({ copied: true });
+    const isFile = location.protocol === "file:";
+    const notice = isFile
+      ? "Copied. The link opens on this computer only: to show it to others, send the file too, and what follows the # with it."
+      : "";
+    e.set({ copied: true, notice });
     announce("The link to this view is copied.");
   } catch {
     e.set({ link });

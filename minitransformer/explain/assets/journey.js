@@ -69,7 +69,7 @@ function lossNumbers(e, loss) {
       { class: "numbers-line" },
       "loss = ",
       h("b", {}, precise(loss)),
-      `, the mean of ${e.lossPositions().length}; most at “${shownToken(e.wordOf(labels[t]))}”: −log ${brief(p)} = ${brief(losses[t])}`,
+      `${e.data.smoothing ? ", without label smoothing" : ""}, the mean of ${e.lossPositions().length}; most at “${shownToken(e.wordOf(labels[t]))}”: −log ${brief(p)} = ${brief(losses[t])}`,
     ),
     h(
       "p",

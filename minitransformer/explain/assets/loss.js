@@ -29,6 +29,13 @@ export function lossScreen(e) {
     thought: `The loss of each prediction is −log of the probability that the right ${right} got. Training moves every weight a little against the gradient of the mean loss.`,
     body: [
       h("p", { class: "formula" }, `loss = −log p(right ${right}),   ∂loss / ∂logits = (p − y) / N`),
+      e.data.smoothing
+        ? h(
+            "p",
+            { class: "hint" },
+            `In training the labels were smoothed by ${e.data.smoothing}; this loss is without, as val_loss and the curves are.`,
+          )
+        : null,
       rightAnswer(e) ? h("p", { class: "hint right-answer" }, rightAnswer(e)) : null,
       h(
         "div",

@@ -84,12 +84,23 @@ function renderToolbar(e) {
             e.copied ? "Copied" : "Copy link",
           ),
       h("details", { class: "what-if switches", open: isOpen("switches") }, whatIfMenu(e)),
-      e.problem ? h("p", { class: "problem", role: "alert" }, e.problem) : null,
+      e.problem
+        ? h(
+            "p",
+            { class: "problem", role: "alert" },
+            `${e.problem}\nThe page still shows “${short(e.textRead)}”.`,
+          )
+        : null,
       linkField(e),
       unknownWords(e),
       e.notice ? h("p", { class: "note", role: "status" }, e.notice) : null,
     ]),
   );
+}
+
+/** A text in a line. */
+function short(text) {
+  return text.length > 60 ? `${text.slice(0, 58)}…` : text;
 }
 
 /** Which words the model does not know. */

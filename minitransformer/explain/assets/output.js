@@ -157,6 +157,8 @@ export function probabilitiesScreen(e) {
   const isSampled = temperature !== 1 || topK > 0 || topP < 1;
   const left = changed.filter(p => p > 0).length;
   const samples = !e.structure.output.head;
+  const others = plain.length - best.length;
+  const rest = p => Math.max(0, 1 - best.reduce((sum, v) => sum + p[v], 0));
   return {
     thought: samples
       ? "Softmax turns the logits into probabilities. Greedy decoding takes the largest; sampling draws one at random, after temperature, top-k and top-p."
@@ -170,20 +172,34 @@ export function probabilitiesScreen(e) {
           "div",
           {},
           bars(
-            best.map((v, i) => {
-              const [text, before] = compared(e, t, v, plain[v]);
-              return [
-                shownToken(e.wordOf(v)),
-                changed[v],
-                isSampled ? `${text} → ${percent(changed[v])}` : text,
-                {
-                  chosen: i === 0,
-                  faded: changed[v] === 0,
-                  ...before,
-                  ...(isSampled ? { before: plain[v] } : {}),
-                },
-              ];
-            }),
+            [
+              ...best.map((v, i) => {
+                const [text, before] = compared(e, t, v, plain[v]);
+                return [
+                  shownToken(e.wordOf(v)),
+                  changed[v],
+                  isSampled ? `${text} → ${percent(changed[v])}` : text,
+                  {
+                    chosen: i === 0,
+                    faded: changed[v] === 0,
+                    ...before,
+                    ...(isSampled ? { before: plain[v] } : {}),
+                  },
+                ];
+              }),
+              ...(others > 0
+                ? [
+                    [
+                      `${others.toLocaleString("en")} others`,
+                      rest(changed),
+                      isSampled
+                        ? `${percent(rest(plain))} → ${percent(rest(changed))}`
+                        : percent(rest(plain)),
+                      isSampled ? { before: rest(plain) } : {},
+                    ],
+                  ]
+                : []),
+            ],
             "The likeliest, with their probabilities",
           ),
           isSampled ? null : comparedHint(e),

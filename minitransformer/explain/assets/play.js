@@ -1,5 +1,6 @@
 // Play: what of the picture is lit at a moment. From 0 to 0.5 the model runs, from 0.5 to 1 the gradient flows back.
 
+import { range } from "./derive.js";
 import { standsFor, wordsOf } from "./stageblocks.js";
 import { gradientPicture, paintStage, stageView } from "./stagepaint.js";
 
@@ -38,6 +39,7 @@ export function makeSchedule(e, layout) {
       return ramp(at, READ + slice * (t - first + 0.9), 0.1 * slice);
     },
     loss: at => ramp(at, 0.5, LOSS - 0.5),
+    written: first < count ? range(count - first, i => READ + slice * (i + 0.99)) : [WRITTEN - 0.001], // moments
     backward: (block, at) => ramp(at, backAt.get(block.id), step),
   };
 }
@@ -148,6 +150,14 @@ export function playOrStop(e) {
     share => showMoment(e, from + (1 - from) * share),
     () => e.set({ play: { ...e.play, running: false } }),
   );
+}
+
+/** To the moment at which the next word is written; after the last, to that of the first. */
+export function playToWord(e) {
+  stopMotion();
+  const { written } = stageView.schedule;
+  const at = written.find(moment => e.play.step === null && moment > e.play.at + 0.001) ?? written[0];
+  e.set({ play: { at, step: null, share: 1, running: false } });
 }
 
 /** A moment of the time line, without rendering the page. */

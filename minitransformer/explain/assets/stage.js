@@ -170,7 +170,14 @@ function turnLinks(e) {
           "←",
         )
       : null,
-    after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : null,
+    after
+      ? h(
+          "a",
+          { href: `#${after.address}`, rel: "next", "aria-label": `Next stage: ${after.title}` },
+          h("span", {}, after.title),
+          " →",
+        )
+      : null,
   );
 }
 
@@ -219,7 +226,17 @@ function residuals({ blocks }, { isCompact }) {
 function wordsBelow(e, view, column) {
   const { blocks, stack } = column;
   const [base] = blocks;
-  if (base.array) return null; // patches
+  if (base.array)
+    return s(
+      "text",
+      {
+        class: "token",
+        x: middleOf(base, 0),
+        y: base.tileY + base.tileHeight / 2 + 5,
+        "text-anchor": "middle",
+      },
+      "[CLS]", // beside the patches
+    );
   const words = wordsOf(e, base.side);
   const { isTurned, step, every } = view.layout.room;
   const room = isTurned ? view.layout.room.words - 8 : every * step - 4;
@@ -250,7 +267,7 @@ function tagOf(e, view, block) {
   const isOpen = standsFor(block, e.opened);
   const size = Math.max(18, Math.min(26, height));
   const top = y + height / 2 - size / 2;
-  const text = fitted(block.text, width - 6, "12px");
+  const text = fitted(block.text, width - 6, "13px");
   return s(
     "a",
     {
@@ -304,9 +321,9 @@ function candidates(e, output, t, x, width, most) {
       const y = output.y + output.height - (most - i) * line;
       const word = shownToken(e.wordOf(id));
       const was = before ? elementOf(before, [t, id]) : 0;
-      const size = i ? "12px" : "700 14px";
+      const size = i ? "13px" : "700 14px";
       const percentage = percent(p);
-      const room = width - widthOf(percentage, "12px") - 4;
+      const room = width - widthOf(percentage, "13px") - 4;
       const share = width < 50 || widthOf(word, size) > room ? "" : percentage; // a word comes before its number
       const shown = fitted(word, share ? room : width, size);
       return answerButton(e, output, { t, i, id, isBack, label: `“${word}”: ${percentage}` }, [

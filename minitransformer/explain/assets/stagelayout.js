@@ -62,7 +62,7 @@ const SMALLEST_STEP = 10; // pixels from word to word: below, there is no room f
 function roomOf(e, width, height, isCompact) {
   const { stacks } = e.structure;
   const counts = stacks.map(stack => wordsOf(e, stack.name === "decoder" ? "target" : "source").length);
-  const label = isCompact ? (width < 600 ? 70 : 96) : 146;
+  const label = isCompact ? (width < 600 ? 70 : 96) : 150;
   const gutter = stacks.length > 1 ? (isCompact ? 22 : 40) + 4 * Math.min(counts[0], MOST_LINES) : 0;
   const side = stacks.length === 1 && !isCompact ? 330 : 0; // for the panel
   const left = MARGIN + side;
@@ -127,7 +127,7 @@ function placeColumn(e, { stack, blocks }, room, i) {
     block.tag = {
       x: labelX,
       y: block.array ? block.tileY : y + 2,
-      width: room.label - (isCompact ? 8 : 28),
+      width: room.label - (isCompact ? 8 : 24),
       height: block.array ? block.tileHeight : 20,
     };
   }

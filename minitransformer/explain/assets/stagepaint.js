@@ -468,16 +468,16 @@ function paintShares(view, pen, light) {
 
 /** A short text on a line, if no other is there. */
 function paintPill(view, pen, text, [x, y], taken) {
-  pen.font = `600 11.5px ${view.font}`;
+  pen.font = `600 13px ${view.font}`;
   const width = pen.measureText(text).width + 8;
-  if (taken.some(other => Math.abs(other.x - x) < (other.width + width) / 2 && Math.abs(other.y - y) < 16))
+  if (taken.some(other => Math.abs(other.x - x) < (other.width + width) / 2 && Math.abs(other.y - y) < 18))
     return;
   taken.push({ x, y, width });
   pen.fillStyle = css(view.colours.paper);
   pen.strokeStyle = css(view.colours.positive);
   pen.lineWidth = 1;
   pen.beginPath();
-  pen.roundRect(x - width / 2, y - 8, width, 16, 5);
+  pen.roundRect(x - width / 2, y - 9, width, 18, 5);
   pen.fill();
   pen.stroke();
   pen.fillStyle = css(view.colours.ink);

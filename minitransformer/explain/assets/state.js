@@ -335,7 +335,7 @@ export class Explanation {
     const rows = array.shape.at(-2);
     if (name === "patches" || (this.isImage && name === "encoder.embedded")) return `patch ${t + 1}`; // without [CLS]
     if (rows === 1 && name.startsWith("head")) return "[CLS]";
-    if (rows === 1 && /^(logits|probabilities)/.test(name)) return "input";
+    if (rows === 1 && /^(logits|probabilities)/.test(name)) return this.isImage ? "[CLS]" : "input";
     return this.tokensOf(this.sideOfRows(name))[t] ?? `${t}`;
   }
 

@@ -82,7 +82,7 @@ export function vanishingText(e, view) {
     "p",
     { class: "vanishing" },
     h("b", {}, "Smallest gradient: "),
-    `${smallest.label}: length ${brief(smallest.length)}, 1/${times < 10 ? times.toFixed(1) : Math.round(times)} of the largest.`,
+    `${smallest.label}: length ${brief(smallest.length)}; the largest is ${times < 10 ? times.toFixed(1) : Math.round(times)} times as long.`,
     least && [
       " Softmax passes least to ",
       h(
