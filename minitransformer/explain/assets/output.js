@@ -342,7 +342,7 @@ export function nextWordScreen(e) {
         ? h(
             "p",
             { class: "note" },
-            `This is the answer of the whole model. Without the parts that are off, it writes: ${e.model.decode(e.answer.ids)}`,
+            `Without the parts that are off. The whole model wrote: ${e.model.decode(e.before.answer.ids)}`,
           )
         : null,
     ],
