@@ -13,6 +13,11 @@ export function shownToken(token) {
   );
 }
 
+/** A text of at most so many letters. */
+export function shortened(text, most) {
+  return text.length > most ? `${text.slice(0, most - 2)}…` : text;
+}
+
 /** What a row of the tables stands for: a word, a character, a token (a word or a part of one), or a patch. */
 export function unitOf(e) {
   if (e.isImage) return "patch";

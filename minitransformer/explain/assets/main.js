@@ -2,6 +2,7 @@
 
 import { flat, h } from "../../../minigrad/graph/assets/dom.js";
 import { copyLink, keepAddress, linkField, rememberStart } from "./address.js";
+import { shortened } from "./elements.js";
 import { listenToPointer, showLinks } from "./equation.js";
 import { imageField } from "./image.js";
 import { renderInspector } from "./inspector.js";
@@ -9,6 +10,7 @@ import { chooseTarget } from "./journey.js";
 import { listenToKeys } from "./keys.js";
 import { forwardPaths, residualPaths } from "./layers.js";
 import { renderMap } from "./map.js";
+import { playAtOpening } from "./play.js";
 import { startQuiz } from "./quiz.js";
 import { follow, followHistory, go, makeScreens, renderScreen } from "./screens.js";
 import { Explanation, answerOf, listeners, readPage } from "./state.js";
@@ -88,7 +90,7 @@ function renderToolbar(e) {
         ? h(
             "p",
             { class: "problem", role: "alert" },
-            `${e.problem}\nThe page still shows “${short(e.textRead)}”.`,
+            `${e.problem}\nThe page still shows “${shortened(e.textRead, 60)}”.`,
           )
         : null,
       linkField(e),
@@ -96,11 +98,6 @@ function renderToolbar(e) {
       e.notice ? h("p", { class: "note", role: "status" }, e.notice) : null,
     ]),
   );
-}
-
-/** A text in a line. */
-function short(text) {
-  return text.length > 60 ? `${text.slice(0, 58)}…` : text;
 }
 
 /** Which words the model does not know. */
@@ -160,6 +157,7 @@ function start() {
   addEventListener("resize", () => render(e));
   e.followed = location.hash;
   if (!location.hash || !follow(e, location.hash)) render(e);
+  if (!location.hash) playAtOpening(e);
   keepAddress(e);
   document.body.classList.add("ready");
 }

@@ -2,25 +2,26 @@
 
 import { filled, h, s } from "../../../minigrad/graph/assets/dom.js";
 import { range } from "./derive.js";
-import { shownToken, unitOf } from "./elements.js";
+import { shortened, shownToken, unitOf } from "./elements.js";
 import { drawingBoard } from "./image.js";
 import { journeyIndex, journeyStep, targetPlace } from "./journey.js";
 import { placeKey, samePlace } from "./matrix.js";
 import { brief, elementOf, percent } from "./numbers.js";
-import { samplingSliders, stepRow } from "./output.js";
+import { stepRow } from "./output.js";
 import { choice, middleOf, tileX } from "./pictures.js";
-import { momentText, playOrStop, showMoment, stepIndex, stopMotion, walkTo } from "./play.js";
+import { changeSpeed, momentText, playOrStop, showMoment, stepIndex, stopMotion, walkTo } from "./play.js";
 import { standsFor, wordsOf } from "./stageblocks.js";
+import { WIDE } from "./stagelayout.js";
 import { SPAN, cellAt, emptyCanvas, paintStage, placeOnStage, stageView, viewOf } from "./stagepaint.js";
 import { blockCard, captionOf, sentenceOf } from "./stagewords.js";
-import { answerOf, bestLabelsOf, isOff } from "./state.js";
+import { answerText, bestLabelsOf, isOff } from "./state.js";
 import { lengthBar, vanishingText } from "./vanishing.js";
 import { whatChanged } from "./whatif.js";
 import { answerCard, distributionAt, likeliest } from "./why.js";
 import { opening } from "./words.js";
 
 const CONTROLS = 52; // height of the row of buttons
-const ROOMY = 250; // from this height on, the panel's text is larger
+const ROOMY = 110e3; // square pixels: of a larger panel, the text is larger
 
 /** The overview: the model as it ran, and Play. */
 export function pictureScreen(e) {
@@ -73,6 +74,7 @@ function controlRow(e, view, isBack) {
   const steps = isBack ? view.steps.findIndex(step => step.isBack) : 0;
   const at = stepIndex(view, e.play);
   const most = view.steps.length - 1;
+  const hasRoom = view.layout.width >= WIDE;
   const shown = by => (isBack ? journeyIndex(e, view) : (at ?? (by > 0 ? -1 : most + 1))); // the step one comes from
   const go_ = by => walkTo(e, Math.max(steps, Math.min(most, shown(by) + by)));
   const timeline = h("input", {
@@ -114,6 +116,30 @@ function controlRow(e, view, isBack) {
       { type: "button", class: "primary play", "data-key": "play", onclick: () => playOrStop(e) },
       e.play.running ? "❚❚ Stop" : "▶ Play",
     ),
+    isBack
+      ? null
+      : h(
+          "button",
+          {
+            type: "button",
+            "data-key": "play-back",
+            disabled: e.play.running,
+            title: "The gradient of the loss, from the answer back to the input",
+            onclick: () => playOrStop(e, true),
+          },
+          "◀ ",
+          h("span", {}, "Backward"),
+        ),
+    h(
+      "button",
+      {
+        type: "button",
+        "data-key": "speed",
+        "aria-label": `Speed: ${e.speed} times`,
+        onclick: () => changeSpeed(e),
+      },
+      `${e.speed}×`,
+    ),
     slider,
     h(
       "span",
@@ -135,7 +161,19 @@ function controlRow(e, view, isBack) {
         isBack ? "Step ›" : "Slow walk ›",
       ),
     ),
-    headChoice(e),
+    isBack || !hasRoom
+      ? null
+      : h(
+          "button",
+          {
+            type: "button",
+            "aria-pressed": e.detail ? "true" : "false",
+            "data-key": "detail",
+            onclick: () => e.set({ detail: !e.detail, opened: null }),
+          },
+          "All parts",
+        ),
+    isBack || (e.detail && hasRoom) || e.opened || e.pictureHead !== null ? headChoice(e) : null, // when it is used
     turnLinks(e),
   );
 }
@@ -447,8 +485,11 @@ export function showLight(e, view, light) {
     const t = Number(word.dataset.word.split(":")[1]);
     const isGiven = t === 0 || isPromptRow(e, t - 1) || e.structure.output.head;
     const first = last.blocks.find(block => block.array); // in the slow walk, all words go through it at once
-    word.style.opacity = isGiven ? 1 : light.current === null ? light.output(t - 1) : light.forward(first, t);
+    word.style.opacity =
+      isGiven || light.current === null ? light.enters(t, isGiven) : light.forward(first, t);
   }
+  for (const word of svg.querySelectorAll(`[data-word]:not([data-word^="${last.stack.name}:"])`))
+    word.style.opacity = light.enters(Number(word.dataset.word.split(":")[1]), true);
   for (const said of document.querySelectorAll(".saying .said, .answers .answer"))
     said.style.opacity = light.output(last.blocks[0].count - 1);
   const caption = document.querySelector(".panel .thought");
@@ -542,7 +583,7 @@ function foldChoices(e, { layout }) {
 
 function panel(e, view, isBack) {
   const box = view.layout.panel;
-  const isRoomy = !e.before && box && !isBack && box.height > ROOMY; // of a changed model there is more to say
+  const isRoomy = !e.before && box && !isBack && box.width * box.height > ROOMY; // of a changed model there is more to say
   const element = h(
     "section",
     {
@@ -567,37 +608,51 @@ function overviewText(e, view) {
           ? whatChanged(e)
           : opening(e),
     ),
-    e.play.at >= 0.99 && e.play.step === null
-      ? vanishingText(e, view)
-      : e.structure.output.head
-        ? null
-        : samplingSliders(e),
+    e.play.at >= 0.99 && e.play.step === null ? vanishingText(e, view) : null,
     legend(e, view),
   ];
 }
 
-/** What is read, and in large type what is said. */
+/** What this is: how this model came from what it read to what it says. */
 function saying(e) {
-  if (e.isImage)
-    return [h("p", { class: "saying" }, h("span", { class: "said" }, answerOf(e))), drawingBoard(e, 190)];
-  const read =
-    e.isPair || e.structure.output.head
-      ? e.textRead
-      : e.model.decode([...e.record.source].slice(0, e.prompt));
-  return h(
-    "p",
-    { class: "saying", dir: "auto" },
-    h("span", { class: "read" }, read.length > 90 ? `${read.slice(0, 88)}…` : read),
-    " ",
-    h("span", { class: "said" }, saidOf(e)),
-  );
+  const isWritten = !e.structure.output.head;
+  const text = isWritten && !e.isPair ? e.model.decode([...e.record.source].slice(0, e.prompt)) : e.textRead;
+  const said = saidOf(e);
+  const [verb, joint] = !said
+    ? ["reads", ""]
+    : e.isPair
+      ? ["turned", " into "]
+      : isWritten
+        ? ["went on from", " with "]
+        : e.gaps
+          ? ["filled the gap of", " with "]
+          : ["sorted", " as "];
+  const right = e.rightClass();
+  return [
+    h(
+      "h3",
+      { class: "saying", dir: "auto" },
+      `How a model of ${countOfWeights(e)} weights ${verb} `,
+      h("span", { class: "read" }, e.isImage ? "an image" : `“${shortened(text, 90)}”`),
+      joint,
+      h("span", { class: "said" }, said ? `“${shortened(said, 60)}”` : ""),
+      ", in your browser",
+    ),
+    right < 0 ? null : h("p", { class: "hint" }, `The right class: “${e.wordOf(right)}”.`),
+    e.isImage ? drawingBoard(e, 190) : null,
+  ];
 }
 
 function saidOf(e) {
-  if (e.structure.output.head !== "masked_lm") return answerOf(e);
-  if (!e.gaps) return "";
-  const best = bestLabelsOf(e.record);
-  return `→ ${e.gaps.map(t => shownToken(e.tokenOf(best[t])).trim()).join(", ")}`;
+  const best = e.structure.output.head ? bestLabelsOf(e.record) : [];
+  if (e.gaps) return e.gaps.map(t => shownToken(e.tokenOf(best[t])).trim()).join(", ");
+  return answerText(e, e.answer, best);
+}
+
+/** How many weights: two digits of a million, three of less. */
+function countOfWeights({ size }) {
+  if (size >= 1e6) return `${(size / 1e6).toLocaleString("en", { maximumSignificantDigits: 2 })} million`;
+  return Number(size.toPrecision(3)).toLocaleString("en");
 }
 
 /** What the colours say. */
@@ -616,6 +671,6 @@ export function legend(e, view, isBack = false) {
     { class: "scales" },
     outline,
     isBack ? null : key("values", "values, − to +"),
-    key("gradients", `gradients, by powers of ten: ${least} to ${most}`),
+    isBack || e.play.at > 0.5 ? key("gradients", `gradients, by powers of ten: ${least} to ${most}`) : null,
   );
 }

@@ -7,8 +7,8 @@ import { brightnessOf, css, middleOf, mixed, stroke, tileX } from "./pictures.js
 import { lightOf, makeSchedule, walkSteps } from "./play.js";
 import { paintCarried } from "./recurrent.js";
 import { showLight } from "./stage.js";
-import { FAINT, hasLines, leastWeights, shownHead, shownWeights } from "./stageblocks.js";
-import { layoutPicture } from "./stagelayout.js";
+import { FAINT, hasLines, leastWeights, shownHead, shownWeights, wordsOf } from "./stageblocks.js";
+import { drawsLayers, layoutPicture } from "./stagelayout.js";
 import { isOff } from "./state.js";
 import { askedAnswer } from "./why.js";
 
@@ -24,6 +24,7 @@ export function viewOf(e, width, height) {
     devicePixelRatio,
     matchMedia("(prefers-color-scheme: dark)").matches,
     e.pictureHead,
+    drawsLayers(e, width),
     JSON.stringify(e.layers),
   ].join();
   if (stageView?.record === e.record && stageView.key === key) {
@@ -205,6 +206,7 @@ export function paintStage(e) {
   }
   for (const block of view.layout.blocks) if (block.array) paintStrips(view, pen, block, light);
   if (view.looking) paintShares(view, pen, light);
+  paintTravel(e, view, pen);
   paintMarks(e, view, pen);
   showLight(e, view, light);
 }
@@ -615,6 +617,22 @@ export function placeOnStage(e, view, { name, index, weight }) {
     w,
     h: hgt,
   };
+}
+
+/** The word that was written, on its way to the next input. */
+function paintTravel(e, view, pen) {
+  const { schedule, layout } = view;
+  const found = e.play.step === null && schedule.travelling(e.play.at);
+  if (!found) return;
+  const { output, columns } = layout;
+  const [base] = columns.at(-1).blocks;
+  const { t, share } = found;
+  const part = share * share * (3 - 2 * share); // slow at both ends
+  const from = [middleOf(output, t), output.y + output.height - 8];
+  const to = [middleOf(base, t + 1), base.y + 12];
+  const x = from[0] + part * (to[0] - from[0]);
+  const word = wordsOf(e, base.side)[t + 1];
+  paintPill(view, pen, word, [x, from[1] + part * (to[1] - from[1])], []);
 }
 
 /** Frames around the selected cell, and around its strip. */

@@ -7,6 +7,7 @@ import { answerUnit, shownToken, unitOf, unitsOf } from "./elements.js";
 import { equation } from "./equation.js";
 import { forwardFormula } from "./layers.js";
 import { brief, norm, rowOf } from "./numbers.js";
+import { samplingSliders } from "./output.js";
 import { READ, WRITTEN, lightOf } from "./play.js";
 import { recurrentEquation, recurrentSentence } from "./recurrent.js";
 import { isPromptRow, place, writesAfter } from "./stage.js";
@@ -89,6 +90,7 @@ export function captionOf(e, view, light) {
       ? `The ${unitsOf(e)} go through the blocks, and take up what they need from each other.`
       : "The last state becomes the answer.";
   const word = shownToken(e.wordOf(largestIndices(rowOf(e.record.arrays.logits, t), 1)[0]));
+  if (view.schedule.travelling(at)) return `“${words[t]}” was written: it becomes the next input.`;
   return light.output(t) > 0
     ? `After “${words[t]}” it writes “${word}”.`
     : `“${words[t]}” goes up through the blocks: what comes after it?`;
@@ -238,6 +240,7 @@ export function blockCard(e, view) {
       : null,
     h("p", { class: "formula" }, formula),
     h("p", { class: "hint" }, frontSentence(e, block)),
+    block.id === "probabilities" && !e.structure.output.head ? samplingSliders(e) : null,
     block.parts
       ? h(
           "p",

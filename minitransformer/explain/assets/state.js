@@ -95,6 +95,8 @@ export class Explanation {
     this.play = { at: 0.5, step: null, share: 1, running: false }; // the moment of the picture: on the time line, or a step's name
     this.pictureHead = null; // whose lines the picture draws; null: the mean of all
     this.opened = null; // the block of the picture that is open
+    this.detail = false; // whether the overview draws all parts of a layer, or one box
+    this.speed = 1; // of Play
     this.wanted = null; // { t, id }: another right answer at a place, on the backward stage
     this.problem = ""; // why the text cannot be run
     this.notice = ""; // said until the next change
@@ -405,6 +407,7 @@ export class Explanation {
     if (relearns) this.backwardPass = null;
     const isOther = this.before?.reading && this.ranForced !== this.isForced; // another stage reads another answer
     if (computes || isOther) {
+      if (this.play.running) this.play = { at: 0.5, step: null, share: 1, running: false };
       this.wanted = null;
       this.compute();
     }
