@@ -12,15 +12,26 @@ import { choice, middleOf, tileX } from "./pictures.js";
 import { changeSpeed, momentText, playOrStop, showMoment, stepIndex, stopMotion, walkTo } from "./play.js";
 import { standsFor, wordsOf } from "./stageblocks.js";
 import { WIDE } from "./stagelayout.js";
-import { SPAN, cellAt, emptyCanvas, paintStage, placeOnStage, stageView, viewOf } from "./stagepaint.js";
+import {
+  DIM,
+  SPAN,
+  cellAt,
+  emptyCanvas,
+  isInChain,
+  paintStage,
+  placeOnStage,
+  stageView,
+  viewOf,
+} from "./stagepaint.js";
 import { blockCard, captionOf, sentenceOf } from "./stagewords.js";
 import { answerText, bestLabelsOf, isOff } from "./state.js";
 import { lengthBar, vanishingText } from "./vanishing.js";
 import { whatChanged } from "./whatif.js";
-import { answerCard, distributionAt, likeliest } from "./why.js";
+import { answerCard, askedAnswer, distributionAt, likeliest } from "./why.js";
 import { opening } from "./words.js";
 
 const CONTROLS = 52; // height of the row of buttons
+const DOCKED = 1000; // from this width on, a card is at the side
 const ROOMY = 110e3; // square pixels: of a larger panel, the text is larger
 
 /** The overview: the model as it ran, and Play. */
@@ -33,7 +44,10 @@ export function pictureOf(e, isBack) {
   const width = Math.max(320, document.documentElement.clientWidth); // a notebook's frame has no width at first
   const controls = width < 700 ? 104 : CONTROLS;
   const below = width < 700 ? (isBack ? 150 : 82) : 0; // for the first lines of what stands below the picture
-  const view = viewOf(e, width, Math.max(380, window.innerHeight - header - controls - below - 2));
+  const isDocked = Boolean(e.opened) && width >= DOCKED; // then the picture leaves room for the card
+  const dock = askedAnswer(e) ? 440 : Math.max(440, Math.min(640, 0.42 * width));
+  const room = isDocked ? width - dock : width;
+  const view = viewOf(e, room, Math.max(380, window.innerHeight - header - controls - below - 2));
   const { layout } = view;
   const box = { width: layout.width, height: layout.height };
   const canvas = filled(
@@ -41,20 +55,28 @@ export function pictureOf(e, isBack) {
     { id: "cells", role: "img", "aria-label": pictureLabel(e, layout) },
     [],
   );
+  const card = e.opened ? (answerCard(e) ?? blockCard(e, view, isDocked ? dock : width - 24)) : null;
+  if (card && isDocked) place(card, { left: room, top: 6, width: dock - 10, maxHeight: layout.height - 12 });
+  card?.classList.toggle("docked", isDocked);
   const stage = h(
     "div",
     { class: "stage" },
     canvas,
     drawing(e, view),
     foldChoices(e, view),
-    e.opened ? (answerCard(e, view) ?? blockCard(e, view)) : null,
+    isDocked ? card : null,
     layout.panel ? panel(e, view, isBack) : null,
   );
   const selected = e.cell && placeOnStage(e, view, e.cell);
-  document.body.classList.toggle("aside", Boolean(selected) && selected.x > width / 2); // the panel is at the other side
+  document.body.classList.toggle("aside", isDocked || selected?.x > width / 2); // the panel is at the other side
   place(canvas, { width: box.width, height: box.height });
   place(stage, { height: layout.height });
-  return [controlRow(e, view, isBack), stage, layout.panel ? null : panel(e, view, isBack)];
+  return [
+    controlRow(e, view, isBack),
+    stage,
+    isDocked ? null : card,
+    layout.panel ? null : panel(e, view, isBack),
+  ];
 }
 
 /** Sizes and positions in pixels. */
@@ -219,6 +241,12 @@ function turnLinks(e) {
   );
 }
 
+/** Shows a card, or closes it; below the picture, it is scrolled to. */
+function open(e, changes) {
+  e.set(changes);
+  document.querySelector(".card:not(.docked)")?.scrollIntoView({ block: "nearest" });
+}
+
 // ------------------------------------------------------------ labels, words and answers
 
 function drawing(e, view) {
@@ -322,7 +350,7 @@ function tagOf(e, view, block) {
         if (event.ctrlKey || event.metaKey) return;
         event.preventDefault();
         event.stopPropagation();
-        e.set({ opened: isOpen ? null : block.id, cell: null });
+        open(e, { opened: isOpen ? null : block.id, cell: null });
       },
     },
     s("rect", { x, y: top, width, height: size, rx: 5, class: block.kind }),
@@ -424,7 +452,7 @@ function answerButton(e, output, { t, i, id, isBack, label }, content) {
         if (event.ctrlKey || event.metaKey) return;
         event.preventDefault();
         event.stopPropagation();
-        e.set({ step: t, ...changes });
+        open(e, { step: t, ...changes });
       },
     },
     content,
@@ -462,7 +490,7 @@ export function isPromptRow(e, t) {
 // ------------------------------------------------------------ what is lit
 
 /** Labels, answers and losses as far as the moment goes. */
-export function showLight(e, view, light) {
+export function showLight(e, view, light, chain) {
   const svg = document.querySelector(".stage .over");
   for (const tag of svg.querySelectorAll(".tag")) {
     const block = view.layout.blocks.find(each => each.id === tag.dataset.block);
@@ -477,7 +505,8 @@ export function showLight(e, view, light) {
     if (bar) bar.style.opacity = light.backward(block);
   }
   for (const says of svg.querySelectorAll("[data-says]")) {
-    says.style.opacity = light.output(Number(says.dataset.says));
+    const isAsked = !chain || Number(says.dataset.says) === chain.t;
+    says.style.opacity = light.output(Number(says.dataset.says)) * (isAsked ? 1 : DIM);
     says.classList.toggle("flows", light.loss > 0);
   }
   const last = view.layout.columns.at(-1);
@@ -492,6 +521,12 @@ export function showLight(e, view, light) {
     word.style.opacity = light.enters(Number(word.dataset.word.split(":")[1]), true);
   for (const said of document.querySelectorAll(".saying .said, .answers .answer"))
     said.style.opacity = light.output(last.blocks[0].count - 1);
+  if (chain)
+    for (const word of svg.querySelectorAll("[data-word]")) {
+      const [name, t] = word.dataset.word.split(":");
+      const at = view.layout.columns.findIndex(({ stack }) => stack.name === name);
+      if (!isInChain(view, chain, at, Number(t))) word.style.opacity *= DIM;
+    }
   const caption = document.querySelector(".panel .thought");
   if (!caption || e.screen !== "walkthrough" || light.current !== null) return;
   const words = h("p", {}, captionOf(e, view, light));
@@ -519,7 +554,7 @@ function clickStage(e, event) {
   const [side, t] = event.target.closest("[data-word]")?.dataset.word.split(":") ?? [];
   const found = cellAt(e, stageView, ...pointOf(event));
   if (writesAfter(e, side, Number(t)))
-    e.set({ step: Number(t), opened: `why-${Number(t) + 1}-1`, cell: null });
+    open(e, { step: Number(t), opened: `why-${Number(t) + 1}-1`, cell: null });
   else if (found) e.set({ cell: samePlace(e.cell, found.cell) ? null : found.cell, opened: null });
   else if (e.opened) e.set({ opened: null });
 }

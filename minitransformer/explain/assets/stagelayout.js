@@ -8,13 +8,13 @@ const [LEAST_WIDE, LEAST_COMPACT, MOST_UNIT, MOST_COMPACT] = [20, 17, 50, 110]; 
 const MARGIN = 14;
 
 /** Whether each layer is one block: on the overview, unless one asks for more, and where there is little room. */
-export function drawsLayers(e, width) {
-  return width < WIDE || (e.screen === "walkthrough" && !e.detail);
+export function drawsLayers(e) {
+  return document.documentElement.clientWidth < WIDE || (e.screen === "walkthrough" && !e.detail);
 }
 
 /** The picture's boxes for a room of `width` × `height`; taller if that is too little. */
 export function layoutPicture(e, width, height) {
-  const isCompact = drawsLayers(e, width);
+  const isCompact = drawsLayers(e);
   const { stacks } = e.structure;
   const fold = stacks.map(() => null);
   const make = () =>

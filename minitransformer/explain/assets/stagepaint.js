@@ -2,7 +2,7 @@
 
 import { range } from "./derive.js";
 import { greyOf } from "./image.js";
-import { largestOf, percent } from "./numbers.js";
+import { elementOf, largestOf, percent } from "./numbers.js";
 import { brightnessOf, css, middleOf, mixed, stroke, tileX } from "./pictures.js";
 import { lightOf, makeSchedule, walkSteps } from "./play.js";
 import { paintCarried } from "./recurrent.js";
@@ -10,7 +10,7 @@ import { showLight } from "./stage.js";
 import { FAINT, hasLines, leastWeights, shownHead, shownWeights, wordsOf } from "./stageblocks.js";
 import { drawsLayers, layoutPicture } from "./stagelayout.js";
 import { isOff } from "./state.js";
-import { askedAnswer } from "./why.js";
+import { askedAnswer, chainOf } from "./why.js";
 
 export const SPAN = 4; // powers of ten from the darkest to the brightest gradient
 
@@ -24,7 +24,7 @@ export function viewOf(e, width, height) {
     devicePixelRatio,
     matchMedia("(prefers-color-scheme: dark)").matches,
     e.pictureHead,
-    drawsLayers(e, width),
+    drawsLayers(e),
     JSON.stringify(e.layers),
   ].join();
   if (stageView?.record === e.record && stageView.key === key) {
@@ -198,6 +198,8 @@ export function paintStage(e) {
   const pen = emptyCanvas("cells", view.layout).getContext("2d");
   if (light.loss > 0) view.back ??= gradientPicture(e, view);
   const asked = askedAnswer(e);
+  const chain = chainOf(e);
+  view.isChain = Boolean(chain);
   view.looking = view.word ?? (asked && { column: view.layout.output.column, t: asked.t });
   paintColumn(e, view, pen);
   for (const block of view.layout.blocks) {
@@ -205,10 +207,11 @@ export function paintStage(e) {
     if (block.attention) paintAttention(e, view, pen, block, light);
   }
   for (const block of view.layout.blocks) if (block.array) paintStrips(view, pen, block, light);
-  if (view.looking) paintShares(view, pen, light);
+  if (chain) paintChain(e, view, pen, chain);
+  else if (view.looking) paintShares(view, pen, light);
   paintTravel(e, view, pen);
   paintMarks(e, view, pen);
-  showLight(e, view, light);
+  showLight(e, view, light, chain);
 }
 
 /** The column of the word whose attention is looked at, or of the cell that is selected. */
@@ -346,10 +349,10 @@ function paintAttention(e, view, pen, block, light) {
 }
 
 /** While one looks at a word, only its lines are drawn: [whether this one is left out, whether one looks at any]. */
-function isolation({ looking }, block, isCross, t, u) {
+function isolation({ looking, isChain }, block, isCross, t, u) {
   if (!looking) return [false, false];
   if (looking.column === block.column) return [looking.t !== t, true];
-  return isCross ? [looking.t !== u, true] : [false, false];
+  return isCross ? [looking.t !== u, true] : [isChain, false];
 }
 
 function linesOf(block) {
@@ -617,6 +620,44 @@ export function placeOnStage(e, view, { name, index, weight }) {
     w,
     h: hgt,
   };
+}
+
+export const DIM = 0.3; // of what an answer does not come from
+
+/** Whether a token is one of the two ends of the chain: the column of the answer, and the one that it looked at. */
+export function isInChain(view, { t, path, best }, column, token) {
+  const last = view.layout.columns.length - 1;
+  return (
+    (column === last && token === t) || (column === (path.includes("cross") ? 0 : last) && token === best)
+  );
+}
+
+/** Of the answer that is asked about: the line of the head that decided; what else there is, is dimmed. */
+function paintChain(e, view, pen, chain) {
+  const { columns, blocks } = view.layout;
+  pen.fillStyle = css(view.colours.paper, 1 - DIM);
+  columns.forEach(({ blocks: [base, ...others] }, i) => {
+    const top = others.at(-1).y;
+    for (let t = 0; t < base.count; t++)
+      if (!isInChain(view, chain, i, t)) pen.fillRect(base.x + t * base.step, top, base.step, base.y - top);
+  });
+  const block = blocks.find(each => each.attention === chain.path);
+  if (!block) return; // of a folded stack, another layer is shown
+  const { t, best, head, path } = chain;
+  const colour = css(view.colours.accent);
+  const isCross = path.includes("cross");
+  if (isCross) partOfPath(pen, railOf(view, block, best), 1, colour, 3.5);
+  partOfCurve(pen, isCross ? fromRail(view, block, t, best) : selfLine(block, t, best), 1, colour, 4);
+  const weight = elementOf(e.record.arrays[`${path}.weights`], [head, t, best]);
+  const heads = e.record.arrays[`${path}.weights`].shape[0];
+  const y = linesOf(block)[0] + 14;
+  paintPill(
+    view,
+    pen,
+    `${heads > 1 ? `head ${head + 1}: ` : ""}${percent(weight)}`,
+    [middleOf(block, t), y],
+    [],
+  );
 }
 
 /** The word that was written, on its way to the next input. */

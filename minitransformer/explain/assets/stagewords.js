@@ -10,7 +10,7 @@ import { brief, norm, rowOf } from "./numbers.js";
 import { samplingSliders } from "./output.js";
 import { READ, WRITTEN, lightOf } from "./play.js";
 import { recurrentEquation, recurrentSentence } from "./recurrent.js";
-import { isPromptRow, place, writesAfter } from "./stage.js";
+import { isPromptRow, writesAfter } from "./stage.js";
 import { embeddingArrays, hasLines, shownHead, standsFor, wordsOf } from "./stageblocks.js";
 import { stageView } from "./stagepaint.js";
 import { bestLabelsOf, isOff, largestIndices } from "./state.js";
@@ -201,14 +201,13 @@ function equationOf(e, block) {
 }
 
 /** The card of the opened block: its arrays in one row, its formula, and the way to all numbers. */
-export function blockCard(e, view) {
+export function blockCard(e, view, width) {
   const block = [...view.layout.blocks, view.layout.output].find(each => standsFor(each, e.opened));
   if (!block) return null;
   const { formula, parts, head, stage } = equationOf(e, block);
   const title = e.screens.find(screen => screen.address === stage.split(":")[0])?.title;
   const isBack = Boolean(view.back) && lightOf(view, e.play).backward(block) > 0.5;
-  const box = cardPlace(block, view.layout);
-  const card = h(
+  return h(
     "section",
     { class: "card", role: "dialog", "aria-label": block.label },
     h(
@@ -235,7 +234,7 @@ export function blockCard(e, view) {
             typeof part === "string" ? part : { ...cardOperand(e, block, part, head), isBack },
           ),
           104,
-          box.width - 40,
+          width - 40,
         )
       : null,
     h("p", { class: "formula" }, formula),
@@ -249,7 +248,6 @@ export function blockCard(e, view) {
         )
       : h("p", {}, h("a", { href: `#${stage}` }, `All numbers: ${title}`)),
   );
-  return place(card, box);
 }
 
 /** Which head the card and the lines show. */
@@ -310,21 +308,4 @@ export function closeCard(e) {
   const key = id ? `block:${id}` : e.opened;
   e.set({ opened: null });
   document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
-}
-
-/** Beside the block, within the picture. */
-function cardPlace(block, { width, height, isCompact }) {
-  const cardWidth = Math.min(720, width - 16);
-  const left = isCompact
-    ? 8
-    : block.labelsRight
-      ? block.tag.x - cardWidth - 10
-      : block.tag.x + block.tag.width + 10;
-  const top = Math.max(6, Math.min(height - 370, block.tag.y - 40));
-  return {
-    left: Math.max(8, Math.min(width - cardWidth - 8, left)),
-    top,
-    width: cardWidth,
-    maxHeight: height - top - 6,
-  };
 }

@@ -12,7 +12,6 @@ import { imageCanvas } from "./image.js";
 import { wordField } from "./journey.js";
 import { decimalsFor, elementOf, inTable, largestOf, norm, percent, rowOf } from "./numbers.js";
 import { compared, shares } from "./pictures.js";
-import { place } from "./stage.js";
 import { closeCard } from "./stagewords.js";
 import { isOff, largestIndices } from "./state.js";
 
@@ -41,7 +40,7 @@ function lastAttention(e) {
 }
 
 /** The card of the answer that is asked about. */
-export function answerCard(e, view) {
+export function answerCard(e) {
   const asked = askedAnswer(e);
   if (!asked) return null;
   const { t, rank } = asked;
@@ -61,7 +60,7 @@ export function answerCard(e, view) {
       },
       sign_,
     );
-  const card = h(
+  return h(
     "section",
     { class: "card answer-card", role: "dialog", "aria-label": title },
     h(
@@ -86,21 +85,6 @@ export function answerCard(e, view) {
     lastAttention(e) ? whereItLooked(e, t) : whatItDependsOn(e, t, id),
     howItWon(e, t, id, rank),
   );
-  return place(card, answerCardPlace(view.layout));
-}
-
-/** Beside the answers, or below them where there is no room at the side. */
-function answerCardPlace({ output, width, height, isCompact }) {
-  if (isCompact)
-    return {
-      left: 8,
-      top: output.y + output.height + 4,
-      width: width - 16,
-      maxHeight: height - output.y - output.height,
-    };
-  const room = output.x - 20;
-  const cardWidth = Math.min(580, Math.max(420, room));
-  return { left: Math.max(8, room - cardWidth), top: 6, width: cardWidth, maxHeight: height - 12 };
 }
 
 /** A link to a stage with other choices, which leads there from any view. */
@@ -114,6 +98,14 @@ function stageLink(e, screen, changes) {
 }
 
 // ------------------------------------------------------------ where it looked
+
+/** Of the answer that is asked about: the head and the key of the last attention that decided; null without one. */
+export function chainOf(e) {
+  const asked = askedAnswer(e);
+  if (!asked || !lastAttention(e)) return null;
+  const { path, head, best } = attended(e, asked.t);
+  return head === null ? null : { t: asked.t, path, head, best };
+}
 
 /** What a row attended to: the mean of the heads, and the head that looks most at the first of the keys. */
 function attended(e, t) {
@@ -200,7 +192,8 @@ function whyThere(e, path, [head, t], keys, best, second) {
     return isDivided || bias ? `${sum} = ${threeDigits(read("masked", u))}` : sum;
   };
   const { heads } = e.stackOf(path);
-  const says = heads > 1 ? `Head ${head + 1} looks most at “${keys[best]}”` : `Why “${keys[best]}”`;
+  const says =
+    heads > 1 ? `Head ${head + 1} looks most at “${keys[best]}”, of all heads` : `Why “${keys[best]}”`;
   const formula = ["q · k", isDivided ? " / √d" : "", bias ? " + bias" : ""].join("");
   const against = second === null ? "" : `; with that of “${keys[second]}” ${score(second)}`;
   const weights =
