@@ -67,7 +67,7 @@ def to_html(
     target: str | None = None,
     inputs: Mapping[str, Any] | None = None, labels: Sequence[str] = (), max_length: int | None = None,
     documents: Mapping[str, Any] | None = None, image: Any = None, matrices: Matrices | None = None,
-    generation: Mapping[str, Any] | None = None, smoothing: float = 0.0,
+    generation: Mapping[str, Any] | None = None, smoothing: float = 0.0, examples: Sequence[str] = (),
 ) -> str:  # fmt: skip
     """The page for a model on a sentence; backward starts at the loss of the `target`.
 
@@ -75,7 +75,7 @@ def to_html(
     `picture` is the SVG that is shown if scripts do not run. `documents` has numbers that are shown beside
     the model's own. `matrices` are weights that are stored as 8-bit integers, with a scale for each row.
     `generation` has the options of `generate` that an imported model needs. `smoothing` is that of the labels
-    in training, which the page's loss leaves out.
+    in training, which the page's loss leaves out. `examples` are other texts to try.
     """
     script = join_modules(ASSETS / "main.js")
     style = _asset("page.css")
@@ -95,6 +95,7 @@ def to_html(
         "weights": weights,
         "documents": documents,
         "smoothing": smoothing,
+        "examples": examples,
         "image": None if image is None else np.asarray(image, float).reshape(-1).tolist(),
     }
     heading = f'<h1 title="The run that trained this model">{html.escape(printable(run))}</h1>'

@@ -242,7 +242,9 @@ def test_bars_losses_alignment_pull_and_layers_show_the_engines_numbers(open_pag
     assert [[word for word, _ in row] for row in said] == [[name(i) for i in row] for row in best]
     all_agree([[share for _, share in row] for row in said], np.take_along_axis(p, best, -1))
     likeliest = np.argsort(-p[0], kind="stable")[:12]
-    bars, numbers = tables("#probabilities")
+    (*bars, others), numbers = tables("#probabilities")
+    assert others[0] == f"{p.shape[1] - 12} others"
+    assert agrees(others[2], 1 - p[0, likeliest].sum())
     assert [row[0] for row in bars] == [name(i) for i in likeliest]
     all_agree([[row[2] for row in bars], numbers[0][1:]], [p[0, likeliest], p[0, likeliest[:8]]])
     losses, pulls = tables("#loss")

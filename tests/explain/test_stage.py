@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitransformer import T5, T5Config
+from minitransformer import GPT, T5, GPTConfig, T5Config, generate
 from minitransformer.explain import record
 from tests.explain.test_page import (
     bert,
@@ -226,6 +226,24 @@ def test_the_page_opens_without_its_answer_and_plays_once(open_page):
     assert page.page.evaluate(f"[page.play.at, {said}]") == [0.5, "1"]
     page.page.fill("#sentence", "the cat")  # it does not play again
     assert page.page.evaluate("page.play.running") is False
+
+
+def test_a_language_model_continues_its_text(open_page):
+    model = scaled(GPT(GPTConfig(**sizes(n_positions=16, n_embd=12, n_layer=1, n_head=2))))
+    page = open_page(exposed(page_of(model, "I love you", 16)), bypass_csp=True)
+    page.page.evaluate("page.set({ sampling: { temperature: 1, topK: 1, topP: 1 } })")  # the likeliest words
+    ids = words().encode("I love you")
+    page.page.locator('[data-key="continue"]').click()
+    assert page.page.input_value("#sentence") == words().decode([*ids, *generate(model, [ids], 8)[0]])
+
+
+def test_examples_are_one_click_away_and_the_last_is_hard(open_page):
+    page = open_page(page_of(transformer(), "I love you", examples=["I love you", "the cat"]))
+    chips = page.page.locator(".examples button")
+    assert chips.all_inner_texts() == ["the cat", "you love I"]
+    chips.last.click()
+    assert page.page.input_value("#sentence") == "you love I"
+    assert chips.all_inner_texts() == ["I love you", "the cat"]
 
 
 def test_a_word_that_was_written_travels_to_the_input(open_page):

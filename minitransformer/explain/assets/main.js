@@ -10,7 +10,7 @@ import { chooseTarget } from "./journey.js";
 import { listenToKeys } from "./keys.js";
 import { forwardPaths, residualPaths } from "./layers.js";
 import { renderMap } from "./map.js";
-import { playAtOpening } from "./play.js";
+import { playFromStart } from "./play.js";
 import { startQuiz } from "./quiz.js";
 import { follow, followHistory, go, makeScreens, renderScreen } from "./screens.js";
 import { Explanation, answerOf, listeners, readPage } from "./state.js";
@@ -157,7 +157,7 @@ function start() {
   addEventListener("resize", () => render(e));
   e.followed = location.hash;
   if (!location.hash || !follow(e, location.hash)) render(e);
-  if (!location.hash) playAtOpening(e);
+  if (!location.hash) playFromStart(e);
   keepAddress(e);
   document.body.classList.add("ready");
 }

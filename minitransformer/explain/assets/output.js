@@ -495,21 +495,40 @@ function endId(e) {
   return e.data.tokenizer.end_id;
 }
 
+/** The next words, drawn at the temperature of the slider, are appended to the text. */
+export function continueText(e) {
+  const source = e.record.source.slice(0, e.prompt);
+  const most = e.model.family.maxLength(e.data.config) ?? Infinity;
+  const maxNew = Math.min(e.mostWritten(source), most - source.length);
+  if (maxNew < 1) return e.set({ notice: "The text is as long as this model can read." });
+  const seed = Math.floor(2 ** 32 * Math.random());
+  const { ids } = e.model.generate(source, { ...e.sampling, sample: true, seed, maxNew }, e.options);
+  if (!ids.length) return e.set({ notice: "Here the model ends the text." });
+  const added = e.model.decode([...source, ...ids]).slice(e.model.decode(source).length);
+  e.set({ text: e.textRead + added });
+  announce(added);
+}
+
+export function temperatureSlider(e) {
+  const { temperature } = e.sampling;
+  return slider("Temperature", {
+    min: 0.1,
+    max: 3,
+    step: 0.1,
+    value: temperature,
+    text: temperature.toFixed(1),
+    oninput: value => e.set({ sampling: { ...e.sampling, temperature: value } }),
+  });
+}
+
 /** Temperature, top-k and top-p of the answer. */
 export function samplingSliders(e, look = "sampling") {
-  const { temperature, topK, topP } = e.sampling;
+  const { topK, topP } = e.sampling;
   const change = changes => e.set({ sampling: { ...e.sampling, ...changes } });
   return h(
     "div",
     { class: look },
-    slider("Temperature", {
-      min: 0.1,
-      max: 3,
-      step: 0.1,
-      value: temperature,
-      text: temperature.toFixed(1),
-      oninput: value => change({ temperature: value }),
-    }),
+    temperatureSlider(e),
     slider("Top-k", {
       min: 0,
       max: 20,

@@ -162,10 +162,10 @@ function play(e, isBack) {
   );
 }
 
-/** Once, when the page opens: the answer is not there yet. */
-export function playAtOpening(e) {
+/** Once, when the page opens, or when a text has another answer: it is not there yet. */
+export function playFromStart(e) {
   if (prefersStill() || e.screen !== "walkthrough") return;
-  e.play.at = 0;
+  e.play = { at: 0, step: null, share: 1, running: false };
   play(e, false);
 }
 

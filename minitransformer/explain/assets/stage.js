@@ -7,9 +7,18 @@ import { drawingBoard } from "./image.js";
 import { journeyIndex, journeyStep, targetPlace } from "./journey.js";
 import { placeKey, samePlace } from "./matrix.js";
 import { brief, elementOf, percent } from "./numbers.js";
-import { stepRow } from "./output.js";
+import { continueText, stepRow, temperatureSlider } from "./output.js";
 import { choice, middleOf, tileX } from "./pictures.js";
-import { changeSpeed, momentText, playOrStop, showMoment, stepIndex, stopMotion, walkTo } from "./play.js";
+import {
+  changeSpeed,
+  momentText,
+  playFromStart,
+  playOrStop,
+  showMoment,
+  stepIndex,
+  stopMotion,
+  walkTo,
+} from "./play.js";
 import { standsFor, wordsOf } from "./stageblocks.js";
 import { WIDE } from "./stagelayout.js";
 import {
@@ -644,8 +653,50 @@ function overviewText(e, view) {
           : opening(e),
     ),
     e.play.at >= 0.99 && e.play.step === null ? vanishingText(e, view) : null,
+    step || e.detail || e.before ? null : [examples(e), continuing(e)],
     legend(e, view),
   ];
+}
+
+/** Other texts to try; the last has its words in the opposite order, which the model was not trained on. */
+function examples(e) {
+  const { examples: texts = [] } = e.data;
+  const turned = (texts[0] ?? "").split(" ").toReversed().join(" ");
+  const found = [...texts, turned].filter(
+    (text, i, all) => text && text !== e.text && all.indexOf(text) === i,
+  );
+  if (!texts.length || !found.length) return null;
+  const chip = text =>
+    h(
+      "button",
+      {
+        type: "button",
+        class: "chip",
+        title: text === turned ? `The opposite order is harder: ${text}` : text,
+        "data-key": `example:${text}`,
+        onclick: () => {
+          e.set({ text, target: null });
+          playFromStart(e);
+        },
+      },
+      text.length > 36 ? `${text.slice(0, 17)}… ${text.slice(-15)}` : text, // they may begin alike
+    );
+  return h("p", { class: "examples" }, "Try ", found.map(chip));
+}
+
+/** Of a language model: the next words, as likely as the slider makes them. */
+function continuing(e) {
+  if (e.isPair || e.structure.output.head) return null;
+  const go_ = () => {
+    continueText(e);
+    playFromStart(e);
+  };
+  return h(
+    "div",
+    { class: "continue" },
+    h("button", { type: "button", "data-key": "continue", onclick: go_ }, "Continue"),
+    temperatureSlider(e),
+  );
 }
 
 /** What this is: how this model came from what it read to what it says. */
