@@ -6,10 +6,11 @@
 // dimensions. Of a `transposed` operand the axes are those of the array as it is drawn.
 
 import { announce, flat, h } from "../../../minigrad/graph/assets/dom.js";
+import { pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
 import { shownToken, symbol, titleOfRows } from "./elements.js";
 import { pictured } from "./image.js";
-import { matrixView, samePlace, stripColours } from "./matrix.js";
+import { matrixView, samePlace } from "./matrix.js";
 import { elementOf, inTable, largestOf, withMinus } from "./numbers.js";
 
 const NARROW = 62; // the least width of a caption
@@ -442,7 +443,7 @@ export function threeDigits(x) {
 function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, largest, bright = () => 1 }) {
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(columns, rows);
-  const { paper, positive, negative, line } = stripColours();
+  const { paper, positive, negative, line } = pageColours();
   const most = isProbability
     ? 1
     : (largest ?? largestOf(range(rows * columns, i => valueAt(Math.floor(i / columns), i % columns))));

@@ -1,9 +1,10 @@
 // The image that a ViT reads: small in every stage, its patches as pictures, what a patch attends to, and a board to draw on.
 
 import { announce, h } from "../../../minigrad/graph/assets/dom.js";
+import { pageColours } from "./colours.js";
 import { range } from "./derive.js";
 import { ATTENTION_STAGES, titleOfPath } from "./elements.js";
-import { matrix, stripColours } from "./matrix.js";
+import { matrix } from "./matrix.js";
 import { elementOf, percent, rowOf } from "./numbers.js";
 import { bars, brightnessOf, checkbox, compared, wordRow } from "./pictures.js";
 import { LETTERS_OF_LEVELS, LEVELS, brightness } from "./pixels.js";
@@ -60,7 +61,7 @@ export function imageCanvas(
   drawPixels(e, pen, [0, 0, size], unit);
   const corner = n => [((n - 1) % count) * patch * unit, Math.floor((n - 1) / count) * patch * unit];
   const side = patch * unit;
-  const { positive } = stripColours();
+  const { positive } = pageColours();
   if (weights) {
     const largest = Math.max(...weights.slice(1)) || 1;
     range(count * count, i => {

@@ -1,6 +1,7 @@
 // An array as a table of numbers: rows are tokens, columns are dimensions or tokens; colours say how large.
 
 import { h } from "../../../minigrad/graph/assets/dom.js";
+import { css, mixed, pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
 import { comparison, printedNumber } from "./documents.js";
 import { symbol, titleOfRows } from "./elements.js";
@@ -282,14 +283,12 @@ function columnStrip(view, first, count, title) {
     "aria-label": `${title}: all ${view.columns} columns as colours, ${first} to ${first + count - 1} framed`,
   });
   const pen = canvas.getContext("2d");
-  const colours = stripColours();
+  const colours = pageColours();
   for (let t = 0; t < view.rows; t++) {
     for (let j = 0; j < view.columns; j++) {
       const x = elementOf(view.array, view.at(t, j));
-      pen.fillStyle = blend(
-        colours.paper,
-        x < 0 ? colours.negative : colours.positive,
-        Math.abs(x) / (view.largest || 1),
+      pen.fillStyle = css(
+        mixed(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x) / (view.largest || 1)),
       );
       pen.fillRect(j * unit, t * height, unit, height);
     }
@@ -300,61 +299,46 @@ function columnStrip(view, first, count, title) {
   return h("div", { class: "strip-box" }, canvas, frame);
 }
 
-export function stripColours() {
-  const style = getComputedStyle(document.documentElement);
-  const read = name =>
-    style
-      .getPropertyValue(name)
-      .trim()
-      .match(/[\da-f]{2}/gi)
-      .map(x => parseInt(x, 16));
-  return {
-    paper: read("--paper"),
-    positive: read("--positive"),
-    negative: read("--negative"),
-    line: read("--line"),
-  };
-}
-
-export function blend(from, to, share) {
-  const mixed = from.map((x, i) => Math.round(x + (to[i] - x) * Math.min(1, share)));
-  return `rgb(${mixed.join(",")})`;
-}
-
 function rowSlider(e, top, rows, title, gradient, most = MOST_TOKENS) {
-  const key = `rows ${rows}`;
   const label = `rows ${top} to ${top + most - 1} of ${rows}`;
-  return h(
-    "label",
-    { class: "window" },
-    h("input", {
-      type: "range",
-      min: 0,
-      max: rows - most,
-      value: top,
-      "aria-label": `First row of ${title}`,
-      "aria-valuetext": label,
-      "data-key": `rows${gradient ? "g" : ""}:${title}`,
-      oninput: event => e.set({ windows: { ...e.windows, [key]: Number(event.target.value) } }),
-    }),
-    h("span", {}, label),
-  );
+  const key = `rows${gradient ? "g" : ""}:${title}`;
+  return partSlider(e, {
+    first: top,
+    most: rows - most,
+    name: `First row of ${title}`,
+    label,
+    key,
+    window: `rows ${rows}`,
+  });
 }
 
 function windowSlider(e, name, first, width, columns, title, gradient) {
   const label = `columns ${first} to ${first + width - 1}`;
+  const key = `window${gradient ? "g" : ""}:${name}`;
+  return partSlider(e, {
+    first,
+    most: columns - width,
+    name: `First column of ${title}`,
+    label,
+    key,
+    window: columns,
+  });
+}
+
+/** Which rows or columns of a large array are shown. */
+function partSlider(e, { first, most, name, label, key, window }) {
   return h(
     "label",
     { class: "window" },
     h("input", {
       type: "range",
       min: 0,
-      max: columns - width,
+      max: most,
       value: first,
-      "aria-label": `First column of ${title}`,
+      "aria-label": name,
       "aria-valuetext": label,
-      "data-key": `window${gradient ? "g" : ""}:${name}`,
-      oninput: event => e.set({ windows: { ...e.windows, [columns]: Number(event.target.value) } }),
+      "data-key": key,
+      oninput: event => e.set({ windows: { ...e.windows, [window]: Number(event.target.value) } }),
     }),
     h("span", {}, label),
   );

@@ -1,11 +1,11 @@
 // Small pictures: bars, heat maps of all heads, arcs between words.
 
 import { h, s } from "../../../minigrad/graph/assets/dom.js";
+import { css, mixed, pageColours } from "./colours.js";
 import { range } from "./derive.js";
 import { titleOfRows } from "./elements.js";
 import { equation, widthForEquations } from "./equation.js";
 import { pictured } from "./image.js";
-import { blend, stripColours } from "./matrix.js";
 import { elementOf, percent } from "./numbers.js";
 import { isOff, largestIndices } from "./state.js";
 
@@ -78,10 +78,10 @@ export function heatPicture(array, head, label) {
     "aria-label": label,
   });
   const pen = canvas.getContext("2d");
-  const { paper, positive } = stripColours();
+  const { paper, positive } = pageColours();
   for (let t = 0; t < rows; t++)
     for (let u = 0; u < columns; u++) {
-      pen.fillStyle = blend(paper, positive, elementOf(array, [head, t, u]));
+      pen.fillStyle = css(mixed(paper, positive, elementOf(array, [head, t, u])));
       pen.fillRect(u * size, t * size, size, size);
     }
   return canvas;
@@ -306,15 +306,6 @@ export function compared(e, t, v, p) {
   if (!e.before) return [percent(p), {}];
   const was = elementOf(e.before.record.arrays.probabilities, [t, v]);
   return [`${percent(was)} → ${percent(p)}`, { before: was }];
-}
-
-export function css(colour, alpha = 1) {
-  return `rgba(${colour.map(Math.round).join(",")},${alpha})`;
-}
-
-export function mixed(from, to, share) {
-  const s = Math.min(1, share);
-  return from.map((x, i) => x + (to[i] - x) * s);
 }
 
 export function stroke(pen, style, width, points) {

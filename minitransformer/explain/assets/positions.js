@@ -1,12 +1,13 @@
 // Stages on the order of the words: vectors that are added, rotations, biases; and the norm that may follow.
 
 import { h, s } from "../../../minigrad/graph/assets/dom.js";
+import { css, mixed, pageColours } from "./colours.js";
 import { attentionChoice, currentRow, lettersChoice, partOf, sharedHead } from "./attention.js";
 import { describe, positionColumns, range } from "./derive.js";
 import { unitOf, unitsOf } from "./elements.js";
 import { equation } from "./equation.js";
 import { normEquation, norms, tips } from "./layers.js";
-import { blend, matrix, plainTable, stripColours } from "./matrix.js";
+import { matrix, plainTable } from "./matrix.js";
 import { brief, inTable, precise } from "./numbers.js";
 import { choice, slider } from "./pictures.js";
 import { POSITIONS_SHOWN } from "./state.js";
@@ -422,10 +423,10 @@ function positionsPicture(rows, width, position, columns) {
     "aria-label": `Position vectors of ${rows.length} positions, from above, and ${width} columns`,
   });
   const pen = canvas.getContext("2d");
-  const colours = stripColours();
+  const colours = pageColours();
   rows.forEach((row, t) =>
     row.forEach((x, j) => {
-      pen.fillStyle = blend(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x));
+      pen.fillStyle = css(mixed(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x)));
       pen.fillRect(j * unit, t * 3, unit, 3);
     }),
   );

@@ -1,14 +1,15 @@
 // Stages of a recurrent layer: one step in its parts, what the cell keeps through time, and how far gradients reach.
 
 import { h } from "../../../minigrad/graph/assets/dom.js";
+import { css, mixed, pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
 import { shownToken, unitOf } from "./elements.js";
 import { numbersButton } from "./equation.js";
 import { capitalized } from "./map.js";
-import { MOST_TOKENS, matrix, placeKey, plainTable, samePlace, stripColours } from "./matrix.js";
+import { MOST_TOKENS, matrix, placeKey, plainTable, samePlace } from "./matrix.js";
 import { brief, largestOf, norm, rowOf } from "./numbers.js";
 import { stepRow } from "./output.js";
-import { bars, choice, css, mixed, slider, stroke, tileX, wordRow } from "./pictures.js";
+import { bars, choice, slider, stroke, tileX, wordRow } from "./pictures.js";
 
 /** What a layer of each type computes: [title, terms]. A term is a sign, or [letter, array, whether of the step before]. */
 const STEP_PARTS = {
@@ -272,7 +273,7 @@ function cellPicture(data, columns) {
   [canvas.width, canvas.height] = [columns, Math.ceil(data.length / columns)];
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(canvas.width, canvas.height);
-  const { paper, positive, negative } = stripColours();
+  const { paper, positive, negative } = pageColours();
   const largest = largestOf(data) || 1;
   data.forEach((x, i) =>
     image.data.set([...mixed(paper, x < 0 ? negative : positive, Math.abs(x) / largest), 255], 4 * i),

@@ -1,9 +1,10 @@
 // The canvas of the picture: strips of cells, lines of attention, and what moves.
 
+import { css, mixed, pageColours } from "./colours.js";
 import { range } from "./derive.js";
 import { greyOf } from "./image.js";
 import { elementOf, largestOf, percent } from "./numbers.js";
-import { brightnessOf, css, middleOf, mixed, stroke, tileX } from "./pictures.js";
+import { brightnessOf, middleOf, stroke, tileX } from "./pictures.js";
 import { lightOf, makeSchedule, walkSteps } from "./play.js";
 import { paintCarried } from "./recurrent.js";
 import { showLight } from "./stage.js";
@@ -44,7 +45,7 @@ export function viewOf(e, width, height) {
     hover: null,
     word: null,
   };
-  const colours = stageColours();
+  const colours = pageColours();
   stageView.colours = colours;
   stageView.font = getComputedStyle(document.documentElement).fontFamily;
   const up = (stageView.up = shades(colours.paper, colours.positive));
@@ -72,21 +73,6 @@ export function viewOf(e, width, height) {
       .map(block => [block.attention, brightnessOf(e, block.attention, shownHead(e, block.attention))]),
   );
   return stageView;
-}
-
-function stageColours() {
-  const style = getComputedStyle(document.documentElement);
-  const read = name =>
-    style
-      .getPropertyValue(name)
-      .trim()
-      .match(/[\da-f]{2}/gi)
-      .map(x => parseInt(x, 16));
-  return Object.fromEntries(
-    ["paper", "wash", "line", "ink", "positive", "negative", "night", "flow", "accent", "border"].map(
-      name => [name, read(`--${name}`)],
-    ),
-  );
 }
 
 /** A colour as the number that a canvas has for it. */
