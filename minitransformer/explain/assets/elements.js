@@ -38,7 +38,7 @@ export function unitsOf(e) {
 /** `W_Q` with its index lowered. */
 export function symbol(text) {
   const [name, index] = text.split("_");
-  return h("var", {}, name, index ? h("sub", {}, index) : null);
+  return h("var", name, index ? h("sub", index) : null);
 }
 
 export const ATTENTION_STAGES = [

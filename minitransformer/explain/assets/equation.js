@@ -162,7 +162,6 @@ export function readout(e) {
 export function numbersButton(e) {
   return h(
     "p",
-    {},
     h(
       "button",
       {
@@ -272,9 +271,8 @@ function heatFigure(e, operand) {
   const size = `${rows} × ${columns}`;
   const caption = h(
     "figcaption",
-    {},
-    letter ? [symbol(letter), transposed ? h("sup", {}, "⊤") : null, " "] : null,
-    h("span", {}, title),
+    letter ? [symbol(letter), transposed ? h("sup", "⊤") : null, " "] : null,
+    h("span", title),
     labelWidth + width < 130 && title ? null : h("span", { class: "size" }, ` ${size}`),
   );
   const figure = h(
@@ -328,7 +326,7 @@ function columnLabels(
   { shape: [, columns], axes: [, axis], labels: [, label], width, labelWidth, hasLabels, corner, isBare },
 ) {
   const step = width / columns;
-  const title = hasLabels && corner ? h("i", {}, corner) : null; // of the rows, in the corner
+  const title = hasLabels && corner ? h("i", corner) : null; // of the rows, in the corner
   if (isBare || !isTokens(axis) || step < 14) {
     const empty = h("div", { class: title ? "column-labels" : null, "aria-hidden": "true" }, title);
     empty.style.marginLeft = `${labelWidth}px`;
@@ -534,7 +532,7 @@ export function showLinks(e, label = "", number = "") {
   for (const box of document.querySelectorAll("#map .box"))
     box.classList.toggle("lit", block !== null && box.getAttribute("href") === `#${block}`);
   const readout = document.querySelector(".readout");
-  if (readout && label) readout.replaceChildren(label, h("b", {}, number));
+  if (readout && label) readout.replaceChildren(label, h("b", number));
 }
 
 /** The rows of V stand for the keys: what lights up a key lights up its value. */

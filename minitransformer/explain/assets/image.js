@@ -133,12 +133,7 @@ export function stageImage(e) {
     "figure",
     { class: "stage-image" },
     chooser(e, 112, { current: token, weights, bright, label }),
-    h(
-      "figcaption",
-      {},
-      looks ? `${word} looks` : word,
-      looks && isOff(e, e.path, e.head) ? " (head off)" : null,
-    ),
+    h("figcaption", looks ? `${word} looks` : word, looks && isOff(e, e.path, e.head) ? " (head off)" : null),
   );
 }
 
@@ -198,10 +193,8 @@ export function looksScreen(e) {
         { class: "looks" },
         h(
           "div",
-          {},
           h(
             "h3",
-            {},
             `${titleOfPath(e.path).replace("encoder ", "").replace(", self-attention", "")}, head ${e.head + 1}${isOff(e, e.path, e.head) ? " (off: it gives 0)" : ""}`,
           ),
           chooser(e, 260, {
@@ -222,21 +215,17 @@ export function looksScreen(e) {
           h("caption", { class: "unseen" }, "Layers and heads"),
           h(
             "thead",
-            {},
             h(
               "tr",
-              {},
-              h("td", {}),
+              h("td"),
               range(heads, i => h("th", { scope: "col" }, `head ${i + 1}`)),
             ),
           ),
           h(
             "tbody",
-            {},
             e.attentionPaths().map((path, layer) =>
               h(
                 "tr",
-                {},
                 h("th", { scope: "row" }, `layer ${layer + 1}`),
                 range(heads, i =>
                   h(
@@ -268,7 +257,7 @@ export function looksScreen(e) {
         ),
       ),
       wordRow(e, words, token, "Token that looks", i => e.set({ query: i, cell: null })),
-      h("h3", {}, "The same as numbers"),
+      h("h3", "The same as numbers"),
       matrix(e, name, { title: "attention weights", head: e.head, current: token }),
     ],
   };
@@ -420,6 +409,6 @@ export function imageField(e, open) {
       imageCanvas(e, 34, { current: currentToken(e), lines: false, label: "The image that the model reads" }),
       " Draw",
     ),
-    h("div", {}, drawingBoard(e), h("div", {}, h("p", { class: "label" }, "It says"), classBars(e))),
+    h("div", drawingBoard(e), h("div", h("p", { class: "label" }, "It says"), classBars(e))),
   );
 }

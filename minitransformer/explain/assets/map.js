@@ -51,11 +51,7 @@ function chaptersOf(e) {
       "ol",
       { start: e.screens.indexOf(stages[0]) + 1 },
       stages.map(({ address, title }) =>
-        h(
-          "li",
-          {},
-          h("a", { href: `#${address}`, "aria-current": address === e.screen ? "step" : null }, title),
-        ),
+        h("li", h("a", { href: `#${address}`, "aria-current": address === e.screen ? "step" : null }, title)),
       ),
     );
     return chapter

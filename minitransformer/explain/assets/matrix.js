@@ -1,6 +1,6 @@
 // An array as a table of numbers: rows are tokens, columns are dimensions or tokens; colours say how large.
 
-import { h } from "../../../minigrad/graph/assets/dom.js";
+import { h, walkCells } from "../../../minigrad/graph/assets/dom.js";
 import { css, mixed, pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
 import { comparison, printedNumber } from "./documents.js";
@@ -35,9 +35,8 @@ function matrixFigure(e, name, options) {
     : (options.title ?? describe(e, name));
   const caption = h(
     "figcaption",
-    {},
     options.letter ? [options.gradient ? "∂loss / ∂" : "", symbol(options.letter), " "] : null,
-    h("span", {}, title),
+    h("span", title),
     h("span", { class: "size" }, ` ${size}`),
   );
   const width = columnsThatFit();
@@ -139,22 +138,18 @@ export function plainTable(
         { class: "numbers" },
         h(
           "thead",
-          {},
           h(
             "tr",
-            {},
-            h("td", {}, corner),
+            h("td", corner),
             range(side, () => h("td", { class: "quiet" })),
             shown.map(word => h("th", { scope: "col", class: "token" }, pictured(e, word, true))),
           ),
         ),
         h(
           "tbody",
-          {},
           rows.slice(top, top + most).map((word, i) =>
             h(
               "tr",
-              {},
               h("th", { scope: "row" }, pictured(e, word)),
               heads(top + i).map(content => h("td", { class: "quiet" }, content)),
               shown.map((_, j) => {
@@ -181,7 +176,6 @@ function table(e, view, first, count, title, top, height) {
   const corner = h("td", { class: "quiet" }, titleOfRows(e, `token:${side}`));
   const head = h(
     "tr",
-    {},
     corner,
     range(count, j =>
       h(
@@ -203,8 +197,8 @@ function table(e, view, first, count, title, top, height) {
     "table",
     { class: "numbers", onkeydown: walkCells },
     h("caption", { class: "unseen" }, title),
-    h("thead", {}, head),
-    h("tbody", {}, rows),
+    h("thead", head),
+    h("tbody", rows),
   );
 }
 
@@ -251,24 +245,6 @@ export function tint(element, x, view) {
   const share = Math.min(1, Math.abs(x) / (view.isProbability ? 1 : view.largest));
   element.style.setProperty("--share", `${Math.round(100 * share)}%`);
   element.classList.add(view.isProbability ? "probability" : x < 0 ? "negative" : "positive");
-}
-
-/** Arrow keys walk from cell to cell. */
-export function walkCells(event) {
-  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-  const step = steps[event.key];
-  const td = event.target.closest("td");
-  if (!step || !td) return;
-  const row = td.parentElement;
-  const body = row.parentElement;
-  const next =
-    body.rows[row.sectionRowIndex + step[0]]?.cells[td.cellIndex + step[1]]?.querySelector("button");
-  event.preventDefault();
-  event.stopPropagation();
-  if (!next) return;
-  event.target.tabIndex = -1;
-  next.tabIndex = 0;
-  next.focus();
 }
 
 /** All columns as colours, so that one sees what the window of numbers is a part of. */
@@ -340,6 +316,6 @@ function partSlider(e, { first, most, name, label, key, window }) {
       "data-key": key,
       oninput: event => e.set({ windows: { ...e.windows, [window]: Number(event.target.value) } }),
     }),
-    h("span", {}, label),
+    h("span", label),
   );
 }

@@ -72,7 +72,7 @@ export function logitsScreen(e) {
         { class: "sign" },
         "times ",
         symbol(tied ? "E" : "W"),
-        h("sup", {}, "⊤"),
+        h("sup", "⊤"),
         biasOf(e, node.bias),
         " =",
       ),
@@ -88,7 +88,6 @@ function picked(e, name, t, indices, title) {
   const line = (array, gradient, label) =>
     h(
       "tr",
-      {},
       h("th", { scope: "row" }, label),
       indices.map(v => {
         const place = { name, index: [t, v], gradient, weight: false };
@@ -96,7 +95,6 @@ function picked(e, name, t, indices, title) {
         const asked = e.quiz && samePlace(e.quiz.place, place);
         const td = h(
           "td",
-          {},
           h(
             "button",
             {
@@ -118,8 +116,7 @@ function picked(e, name, t, indices, title) {
     );
   return h(
     "figure",
-    {},
-    h("figcaption", {}, title),
+    h("figcaption", title),
     h(
       "div",
       { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
@@ -128,17 +125,14 @@ function picked(e, name, t, indices, title) {
         { class: "numbers" },
         h(
           "thead",
-          {},
           h(
             "tr",
-            {},
-            h("td", {}),
+            h("td"),
             indices.map(v => h("th", { scope: "col", class: "token" }, shownToken(e.wordOf(v)))),
           ),
         ),
         h(
           "tbody",
-          {},
           line(values, false, e.rowLabel(name, t)),
           gradients ? line(gradients, true, "gradient") : null,
         ),
@@ -170,7 +164,6 @@ export function probabilitiesScreen(e) {
         { class: samples ? "bars-beside" : null },
         h(
           "div",
-          {},
           bars(
             [
               ...best.map((v, i) => {
@@ -207,7 +200,6 @@ export function probabilitiesScreen(e) {
         samples
           ? h(
               "div",
-              {},
               samplingSliders(e, "sliders"),
               isSampled
                 ? h(
@@ -218,7 +210,6 @@ export function probabilitiesScreen(e) {
                 : null,
               h(
                 "p",
-                {},
                 h(
                   "button",
                   { type: "button", "data-key": "draw", onclick: () => drawWord(e, changed) },
@@ -264,16 +255,13 @@ export function nextWordScreen(e) {
     { class: "steps" },
     h(
       "thead",
-      {},
       h(
         "tr",
-        {},
         ["step", "reads", "likeliest next", "takes"].map(text => h("th", { scope: "col" }, text)),
       ),
     ),
     h(
       "tbody",
-      {},
       rows.map(t => {
         const p = data.subarray(t * shape[1], (t + 1) * shape[1]);
         const read = e.tokensOf(e.isPair ? "target" : "source").slice(0, t + 1);
@@ -306,7 +294,6 @@ export function nextWordScreen(e) {
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps" }, table),
       h(
         "p",
-        {},
         h(
           "button",
           {
@@ -347,7 +334,7 @@ export function nextWordScreen(e) {
         : null,
     ],
     beside: [
-      h("h3", {}, `After reading up to “${e.rowLabel("logits", e.step)}”`),
+      h("h3", `After reading up to “${e.rowLabel("logits", e.step)}”`),
       bars(
         largestIndices(rowOf(e.record.arrays.probabilities, stepRow(e)), 8).map(v => {
           const p = elementOf(e.record.arrays.probabilities, [stepRow(e), v]);
@@ -388,10 +375,9 @@ export function beamsScreen(e) {
         { class: "hint" },
         `Each box: a ${unitOf(e)} with its probability, and below it the sum of the log-probabilities so far. Bold: the best text.`,
       ),
-      h("h3", {}, "Texts, the best first"),
+      h("h3", "Texts, the best first"),
       h(
         "ol",
-        {},
         found.texts.map(({ ids, score }) =>
           h(
             "li",

@@ -46,7 +46,7 @@ export function questionCard(e) {
   return h(
     "section",
     { class: "question", "aria-label": "A question of understanding" },
-    h("p", {}, text),
+    h("p", text),
     h(
       "div",
       { class: "options", role: "group", "aria-label": "Answers" },

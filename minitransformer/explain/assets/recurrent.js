@@ -144,8 +144,7 @@ function gatesScreen(e) {
         STEP_PARTS[type].map(([title, terms]) =>
           h(
             "li",
-            {},
-            h("b", {}, title),
+            h("b", title),
             h(
               "span",
               { class: "terms-in" },
@@ -217,13 +216,12 @@ function stepTerm(e, [letter, part, isBefore = false], t, j) {
       tilePicture(e, data, `${letter}, ${what}: ${data.length} numbers`, wide ? null : j),
       h(
         "figcaption",
-        {},
-        h("var", {}, gradient ? `∂${letter}` : letter),
+        h("var", gradient ? `∂${letter}` : letter),
         wide ? null : [" ", isStart ? "0" : button()],
       ),
     );
   };
-  return e.backward ? h("span", {}, tile(false), tile(true)) : tile(false);
+  return e.backward ? h("span", tile(false), tile(true)) : tile(false);
 }
 
 const TILE = 64; // pixels on a side
@@ -298,8 +296,7 @@ function memoryScreen(e) {
       gate
         ? h(
             "section",
-            {},
-            h("h3", {}, `How much of what each ${unitOf(e)} left in the ${what} is still there later`),
+            h("h3", `How much of what each ${unitOf(e)} left in the ${what} is still there later`),
             h(
               "p",
               { class: "hint" },
@@ -353,7 +350,6 @@ function timeMap(e, name, words) {
     { class: "time-map" },
     h(
       "figcaption",
-      {},
       describe(e, name),
       h("span", { class: "size" }, ` ${T} × ${H}`),
       h("span", { class: "quiet" }, "; time goes down"),
@@ -420,7 +416,6 @@ function throughTimeScreen(e) {
       recurrentChoices(e),
       h(
         "p",
-        {},
         `The loss of “${shownToken(e.wordOf(labels[t]))}”, predicted after “${words[t]}”. How long its gradient is at the ${describe(e, name)} of each ${unitOf(e)} before:`,
       ),
       bars(lines, `Length of the gradient at the ${describe(e, name)}, back through time`),

@@ -182,7 +182,7 @@ export function renderScreen(e) {
                     "aria-label": `Previous: ${before.title}`,
                   },
                   "← ",
-                  h("span", {}, before.title),
+                  h("span", before.title),
                 )
               : null,
             h("span", { class: "count" }, `${at + 1} of ${e.screens.length}`),
@@ -190,7 +190,7 @@ export function renderScreen(e) {
               ? h(
                   "a",
                   { href: `#${after.address}`, title: after.title, "aria-label": `Next: ${after.title}` },
-                  h("span", {}, after.title),
+                  h("span", after.title),
                   " →",
                 )
               : null,
@@ -203,7 +203,7 @@ export function renderScreen(e) {
           ? h(
               "div",
               { class: "with-side" },
-              h("div", {}, body, below ? readout(e) : null),
+              h("div", body, below ? readout(e) : null),
               h("div", { class: "beside" }, isAside ? image : null, beside),
             )
           : [body, below ? readout(e) : null],
@@ -212,8 +212,8 @@ export function renderScreen(e) {
         h(
           "nav",
           { class: "turn", "aria-label": "Next and previous stage" },
-          before ? h("a", { href: `#${before.address}`, rel: "prev" }, `← ${before.title}`) : h("span", {}),
-          after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : h("span", {}),
+          before ? h("a", { href: `#${before.address}`, rel: "prev" }, `← ${before.title}`) : h("span"),
+          after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : h("span"),
         ),
       ]);
   if (main.querySelector("h2")?.id === screen.address) update(main, content);

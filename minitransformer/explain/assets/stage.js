@@ -131,12 +131,7 @@ function controlRow(e, view, isBack) {
     timeline,
     isBack
       ? null
-      : h(
-          "span",
-          { class: "ends", "aria-hidden": "true" },
-          h("span", {}, "forward →"),
-          h("span", {}, "← gradients"),
-        ),
+      : h("span", { class: "ends", "aria-hidden": "true" }, h("span", "forward →"), h("span", "← gradients")),
   );
   return h(
     "div",
@@ -159,7 +154,7 @@ function controlRow(e, view, isBack) {
             onclick: () => playOrStop(e, true),
           },
           "◀ ",
-          h("span", {}, "Backward"),
+          h("span", "Backward"),
         ),
     h(
       "button",
@@ -243,7 +238,7 @@ function turnLinks(e) {
       ? h(
           "a",
           { href: `#${after.address}`, rel: "next", "aria-label": `Next stage: ${after.title}` },
-          h("span", {}, after.title),
+          h("span", after.title),
           " →",
         )
       : null,
@@ -331,7 +326,7 @@ function wordsBelow(e, view, column) {
         "data-word": `${stack.name}:${t}`,
       },
       text,
-      s("title", {}, word),
+      s("title", word),
     );
   });
 }
@@ -410,7 +405,7 @@ function candidates(e, output, t, x, width, most) {
           ? s(
               "rect",
               { class: "was", x, y: y + line - 5, width: Math.max(0.5, width * was), height: 5 },
-              s("title", {}, `before: ${percent(was)}`),
+              s("title", `before: ${percent(was)}`),
             )
           : null,
         s(
@@ -421,7 +416,7 @@ function candidates(e, output, t, x, width, most) {
             y: y + line - 7,
           },
           shown,
-          s("title", {}, `${word}: ${percentage}`),
+          s("title", `${word}: ${percentage}`),
         ),
         share
           ? s(
@@ -538,7 +533,7 @@ export function showLight(e, view, light, chain) {
     }
   const caption = document.querySelector(".panel .thought");
   if (!caption || e.screen !== "walkthrough" || light.current !== null) return;
-  const words = h("p", {}, captionOf(e, view, light));
+  const words = h("p", captionOf(e, view, light));
   if (words.textContent !== caption.textContent) caption.replaceChildren(...words.childNodes);
 }
 
@@ -647,7 +642,7 @@ function overviewText(e, view) {
       "p",
       { class: "thought", role: "status" },
       step
-        ? [h("b", {}, step.block.label, step.isBack ? ", backward. " : ". "), sentenceOf(e, step)]
+        ? [h("b", step.block.label, step.isBack ? ", backward. " : ". "), sentenceOf(e, step)]
         : e.before
           ? whatChanged(e)
           : opening(e),
@@ -748,9 +743,9 @@ export function legend(e, view, isBack = false) {
     : `10⁻${"⁰¹²³⁴⁵⁶"[SPAN]} of the largest`;
   const most = view.back ? `±${brief(view.brightest)}` : "it";
   const key = (kind, label) =>
-    h("span", { class: "key" }, h("span", { class: `ramp ${kind}` }), h("span", {}, label));
+    h("span", { class: "key" }, h("span", { class: `ramp ${kind}` }), h("span", label));
   const outline = e.before
-    ? h("span", { class: "key" }, h("span", { class: "outline" }), h("span", {}, "before: the whole model"))
+    ? h("span", { class: "key" }, h("span", { class: "outline" }), h("span", "before: the whole model"))
     : null;
   return h(
     "p",

@@ -213,7 +213,7 @@ export function blockCard(e, view, width) {
     h(
       "div",
       { class: "card-head" },
-      h("h3", {}, block.label),
+      h("h3", block.label),
       head === undefined ? null : cardHeads(e, block.attention, head),
       h(
         "button",
@@ -243,10 +243,9 @@ export function blockCard(e, view, width) {
     block.parts
       ? h(
           "p",
-          {},
           block.parts.map((each, i) => [i ? " · " : "", h("a", { href: `#${each.to}` }, each.text)]),
         )
-      : h("p", {}, h("a", { href: `#${stage}` }, `All numbers: ${title}`)),
+      : h("p", h("a", { href: `#${stage}` }, `All numbers: ${title}`)),
   );
 }
 

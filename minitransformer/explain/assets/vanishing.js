@@ -67,7 +67,7 @@ export function vanishingText(e, view) {
   return h(
     "p",
     { class: "vanishing" },
-    h("b", {}, "Smallest gradient: "),
+    h("b", "Smallest gradient: "),
     `${smallest.label}: length ${brief(smallest.length)}, while the largest is ${times < 10 ? times.toFixed(1) : Math.round(times)} times as long.`,
     least && [
       " Softmax passes least to ",
@@ -87,7 +87,7 @@ export function lengthBar(e, view, block, { x, y, width }) {
   const length = gradientLength(e, block.array);
   const share = Math.max(0, 1 + Math.log10(length / extremes(e, view).largest.length) / LENGTHS);
   return [
-    s("title", {}, `${block.label}: the gradient's length is ${brief(length)}`),
+    s("title", `${block.label}: the gradient's length is ${brief(length)}`),
     s("rect", {
       class: "length",
       "data-length": block.array,

@@ -24,7 +24,6 @@ export function whatIfMenu(e) {
     h("summary", { "data-key": "what-if" }, count ? `What if (${count})` : "What if"),
     h(
       "div",
-      {},
       stacks.some(stack => stack.causal) ? one("causal", "Causal mask") : null,
       e.isRecurrent
         ? one("memory", `Memory: the state of the ${unitOf(e)} before`)
@@ -37,7 +36,7 @@ export function whatIfMenu(e) {
             { type: "button", class: "link", "data-key": "each-head", onclick: () => showEachHead(e) },
             `Each head off${off ? ` (${off} off)` : ""}`,
           ),
-      e.before ? h("p", {}, "Loss ", h("b", { class: "loss-change" }, lossChange(e))) : null,
+      e.before ? h("p", "Loss ", h("b", { class: "loss-change" }, lossChange(e))) : null,
       count
         ? h(
             "button",

@@ -66,7 +66,7 @@ export function answerCard(e) {
     h(
       "div",
       { class: "card-head" },
-      h("h3", {}, title),
+      h("h3", title),
       rows > 1
         ? h("span", { class: "together" }, turn(-1, "‹", "Answer before"), turn(1, "›", "Next answer"))
         : null,
@@ -150,7 +150,7 @@ function whereItLooked(e, t) {
         step: stepAt(e, t),
       });
   return [
-    h("p", {}, `${says}: `),
+    h("p", `${says}: `),
     e.isImage
       ? imageCanvas(e, 120, { weights: [...mean], label: `The image, and over it what ${query} looked at` })
       : null,
@@ -162,10 +162,9 @@ function whereItLooked(e, t) {
       looks,
     ),
     head === null
-      ? h("p", {}, "All its heads are off: they give 0.")
+      ? h("p", "All its heads are off: they give 0.")
       : h(
           "p",
-          {},
           whyThere(e, path, [head, t], keys, best, second),
           " ",
           stageLink(e, "scores", { path, head, query: t, step: stepAt(e, t), cell }),
@@ -200,7 +199,7 @@ function whyThere(e, path, [head, t], keys, best, second) {
     second === null
       ? `softmax gives it ${read("weights", best).toFixed(3)}`
       : `softmax gives ${read("weights", best).toFixed(3)} against ${read("weights", second).toFixed(3)}`;
-  return [`${says}: with its key, `, h("i", {}, formula), ` = ${score(best)}${against}: ${weights}.`];
+  return [`${says}: with its key, `, h("i", formula), ` = ${score(best)}${against}: ${weights}.`];
 }
 
 /** Of a model without attention: the lengths of the gradients at what it has read. */
@@ -213,7 +212,6 @@ function whatItDependsOn(e, t, id) {
   return [
     h(
       "p",
-      {},
       `After reading “${words[t]}”, the state holds the text so far. “${shownToken(e.wordOf(id))}” depends most on:`,
     ),
     shares(e, words, lengths, x => inTable(x, decimalsFor(largest)), largest),
@@ -244,7 +242,6 @@ function howItWon(e, t, id, rank) {
   return [
     h(
       "p",
-      {},
       "The last state gives each ",
       answerUnit(e),
       " a logit, and softmax makes probabilities of them. ",
@@ -258,34 +255,25 @@ function howItWon(e, t, id, rank) {
       h("caption", { class: "unseen" }, "Logits and probabilities"),
       h(
         "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("td", {}),
-          h("th", { scope: "col" }, "logit"),
-          h("th", { scope: "col" }, "probability"),
-        ),
+        h("tr", h("td"), h("th", { scope: "col" }, "logit"), h("th", { scope: "col" }, "probability")),
       ),
       h(
         "tbody",
-        {},
         shown.map(v =>
           h(
             "tr",
             { class: v === id ? "current" : null },
             h("th", { scope: "row" }, shownToken(e.wordOf(v))),
-            h("td", {}, inTable(logits[v], 3)),
-            h("td", {}, compared(e, t, v, probabilities[v])[0]),
+            h("td", inTable(logits[v], 3)),
+            h("td", compared(e, t, v, probabilities[v])[0]),
           ),
         ),
         rest > 0
           ? h(
               "tr",
-              {},
               h("th", { scope: "row" }, `${rest.toLocaleString("en")} others`),
-              h("td", {}),
-              h("td", {}, percent(1 - shown.reduce((sum, v) => sum + probabilities[v], 0))),
+              h("td"),
+              h("td", percent(1 - shown.reduce((sum, v) => sum + probabilities[v], 0))),
             )
           : null,
       ),
@@ -297,7 +285,6 @@ function howItWon(e, t, id, rank) {
       ? null
       : h(
           "p",
-          {},
           `${name(first)} against ${name(second)}: ${inTable(logits[first], 3)} − ${inBrackets(inTable(logits[second], 3))} = ${inTable(shownLogit(first) - shownLogit(second), 3)}. So ${name(first)} is ${asTimes(Math.exp(logits[first] - logits[second]))} times as likely: e to the power of this difference.`,
         ),
     isSampled
