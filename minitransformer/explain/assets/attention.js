@@ -4,7 +4,7 @@ import { h } from "../../../minigrad/graph/assets/dom.js";
 import { eachHead, switchHead } from "./ablation.js";
 import { keepAddress } from "./address.js";
 import { isThere, range } from "./derive.js";
-import { symbol, titleOfPath, titleOfRows, unitOf, unitsOf } from "./elements.js";
+import { symbol, titleOfPath, titleOfRows, unitOf, unitsOf, withRoles } from "./elements.js";
 import { ONE_ROW, equation, heightForEquations } from "./equation.js";
 import { pictured } from "./image.js";
 import { matrix, plainTable } from "./matrix.js";
@@ -621,11 +621,11 @@ export function attentionScreen(e) {
         : h(
             "p",
             { class: "formula" },
-            "Attention(Q, K, V) = softmax(Q K",
+            withRoles("Attention(Q, K, V) = softmax(Q K"),
             h("sup", "⊤"),
             unscaled ? null : [" / √d", h("sub", "k")],
             bias ? " + B" : null,
-            ") V",
+            withRoles(") V"),
           ),
       h("p", { class: "label" }, titleOfRows(e, axesOf(e).query) ? "Query, after reading:" : "Query:"),
       wordRow(e, e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i }), e.sideOfRows(name)),

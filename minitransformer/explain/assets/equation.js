@@ -8,7 +8,7 @@
 import { announce, flat, h } from "../../../minigrad/graph/assets/dom.js";
 import { pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
-import { shownToken, symbol, titleOfRows } from "./elements.js";
+import { symbol, roleClass, shownToken, titleOfRows } from "./elements.js";
 import { pictured } from "./image.js";
 import { matrixView, samePlace } from "./matrix.js";
 import { elementOf, inTable, largestOf, withMinus } from "./numbers.js";
@@ -277,7 +277,7 @@ function heatFigure(e, operand) {
   );
   const figure = h(
     "figure",
-    { class: "heat-map" },
+    { class: ["heat-map", operand.weight ? null : roleClass(operand.name)].filter(Boolean).join(" ") },
     caption,
     columnLabels(e, operand),
     h("div", { class: "line-of-cells" }, rowLabels(e, operand), cells(e, operand, false)),
