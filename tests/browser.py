@@ -52,7 +52,8 @@ class Watched:
 
     def __init__(self, pages: Pages, file: Path, fragment: str = "", **options: Any) -> None:
         self.pages = pages
-        self.options = {"viewport": {"width": 1440, "height": 900}} | options
+        still = {"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce"}
+        self.options = still | options
         self.page = pages.take(self.options)
         self.page.set_default_timeout(60_000)  # a busy machine is slow
         self.complaints: list[str] = []

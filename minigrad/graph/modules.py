@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-COMMENTS = re.compile(r"^(?:/\*\*[\s\S]*?\*/|//[^\n]*)\n", re.MULTILINE)  # before a module or a function
+COMMENTS = re.compile(r"^ *(?:/\*\*[\s\S]*?\*/|//[^\n]*)\n| +// [^\n\"'`]*$", re.MULTILINE)  # not in a string
 IMPORTS = re.compile(r'^import \{[^}]*\} from "(.+?)";\n+', re.MULTILINE)
 
 

@@ -95,8 +95,10 @@ def _validation(run: Run, data: Path | None, data_dir: Path | None) -> Any:
 def trace(run: Run, task: Task, title: str, readable: bool) -> mg.graph.Graph:
     """The training loss of a task's batch, without dropout, as a graph."""
     batch = task.batch(0)
+    smoothing = run.recipe.training.label_smoothing
+    title += f", loss with label smoothing {smoothing:g}" if smoothing else ""
     with mg.fused(not readable):
-        loss = task.loss(run.model, batch, run.recipe.training.label_smoothing) / batch.n_tokens
+        loss = task.loss(run.model, batch, smoothing) / batch.n_tokens
         return mg.graph.trace(loss, run.model, check=True, title=title, words=words_of(run))
 
 

@@ -67,14 +67,15 @@ def to_html(
     target: str | None = None,
     inputs: Mapping[str, Any] | None = None, labels: Sequence[str] = (), max_length: int | None = None,
     documents: Mapping[str, Any] | None = None, image: Any = None, matrices: Matrices | None = None,
-    generation: Mapping[str, Any] | None = None,
+    generation: Mapping[str, Any] | None = None, smoothing: float = 0.0, examples: Sequence[str] = (),
 ) -> str:  # fmt: skip
     """The page for a model on a sentence; backward starts at the loss of the `target`.
 
     `run` is the name of the run that trained the model: the heading, since a reader changes the text.
     `picture` is the SVG that is shown if scripts do not run. `documents` has numbers that are shown beside
     the model's own. `matrices` are weights that are stored as 8-bit integers, with a scale for each row.
-    `generation` has the options of `generate` that an imported model needs.
+    `generation` has the options of `generate` that an imported model needs. `smoothing` is that of the labels
+    in training, which the page's loss leaves out. `examples` are other texts to try.
     """
     script = join_modules(ASSETS / "main.js")
     style = _asset("page.css")
@@ -93,6 +94,8 @@ def to_html(
         "max_length": max_length,
         "weights": weights,
         "documents": documents,
+        "smoothing": smoothing,
+        "examples": examples,
         "image": None if image is None else np.asarray(image, float).reshape(-1).tolist(),
     }
     heading = f'<h1 title="The run that trained this model">{html.escape(printable(run))}</h1>'

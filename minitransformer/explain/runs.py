@@ -62,12 +62,14 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
         raise UserError(f"{target!r} is not one of the classes.\nPass one of {', '.join(run.labels)}.")
     title = f"{run.folder.name}: {text}" if text else run.folder.name
     labels = candidates_of(run, target) if is_similarity(model) else run.labels
+    smoothing = 0.0 if run.record.imported else run.recipe.training.label_smoothing
     with compared_with(run, model, labels) if is_similarity(model) else nullcontext():
         picture = static_picture(model, tokenizer, source, labels, inputs.get("marks", ()), run.generation)
         page = to_html(
             model, tokenizer, text, title=title, run=run.folder.name, target=target, inputs=inputs,
             labels=labels, max_length=limit, picture=picture, image=image, matrices=stored_rows(run.model),
-            generation=run.generation,
+            generation=run.generation, smoothing=smoothing,
+            examples=[] if image is not None else examples_of(run, text),
         )  # fmt: skip
     return Explanation(page, picture, title)
 
@@ -153,6 +155,14 @@ def default_text(run: Any) -> str:
     if not found:
         raise UserError(f"{run.folder} has no example text of its data.\nPass a text, in quotes.")
     return found[-1][0]
+
+
+def examples_of(run: Any, text: str) -> list[str]:
+    """The text, and up to two of the run's data: the first ones of its evaluation, or short ones."""
+    written = run.folder / "predictions.src"
+    found = written.read_text(encoding="utf-8").splitlines()[:2] if written.is_file() else []
+    found += [run.task.as_read(run, texts[0]) for texts in inputs_of_run(run) if texts[0].strip()]
+    return list(dict.fromkeys([text, *found]))[:3]
 
 
 def inputs_of(run: Any) -> dict[str, Any]:

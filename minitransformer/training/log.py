@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def training_loss(entry: dict[str, Any]) -> float | None:
+def training_loss(entry: Mapping[str, Any]) -> float | None:
     """The training loss of an entry: without label smoothing, like `val_loss`, if it is logged."""
     return entry.get("nll_loss", entry.get("loss"))
 

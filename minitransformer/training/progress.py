@@ -17,6 +17,7 @@ from minigrad.core.devices import library_of
 from minigrad.kernels.numpy.blas import blas_threads
 from minigrad.ops.allocation import format_bytes
 
+from .log import training_loss
 from .notebook import NotebookLine
 
 Show = Callable[[int, Mapping[str, float]], None]
@@ -51,7 +52,8 @@ def show_progress(console: Console, step: int, steps: int, device: str = "cpu") 
                 memory = format_bytes(memory_in_use(device))
                 read_at = time.monotonic()
             # a captured step's loss is not read after each step
-            loss = "" if math.isnan(entry["loss"]) else f"loss {entry['loss']:.4f} "
+            value = training_loss(entry)
+            loss = "" if value is None or math.isnan(value) else f"loss {value:.4f} "
             figures = f"{loss}{speed:,.0f} tokens/s {memory}"
             progress.update(bar, completed=step, figures=figures)
             if line:

@@ -117,7 +117,7 @@ links => links.flatMap(link => {{
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (1280, 720), (390, 844)])
 @pytest.mark.slow
 def test_the_picture_and_each_result_are_on_the_first_screen(width, height, open_page):
-    page = open_page(page_of(recurrent(), "I love you", 30))
+    page = open_page(page_of(recurrent(), "I love you", 30), "#walkthrough?detail=on")
     page.page.set_viewport_size({"width": width, "height": height})
     page.page.evaluate(f"() => {{ ({STAGE})('#walkthrough'); }}")
     tags = page.page.locator(".stage .tag").evaluate_all(

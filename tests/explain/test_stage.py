@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitransformer import T5, T5Config
+from minitransformer import GPT, T5, GPTConfig, T5Config, generate
 from minitransformer.explain import record
 from tests.explain.test_page import (
     bert,
@@ -18,7 +18,8 @@ from tests.explain.test_page import (
     words,
 )
 
-SIZES = [(1440, 900), (1280, 720), (390, 844)]
+SIZES = [(1440, 900), (1280, 720), (760, 760), (390, 844)]
+PARTS = ["#walkthrough?detail=on"]  # each layer with all its parts
 BOXES = """
 () => {
   const boxes = selector => [...document.querySelectorAll(selector)].map(each => {
@@ -55,9 +56,11 @@ def open_inside(open_page, text, *fragment, **options):
     return open_page(exposed(text).replace(mark, more + mark), *fragment, bypass_csp=True, **options)
 
 
+@pytest.mark.parametrize("parts", [[], PARTS], ids=["layers", "all parts"])
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_the_first_screen_holds_the_whole_model(width, height, open_page):
-    page = open_page(page_of(transformer(), "you love the cat"), viewport={"width": width, "height": height})
+def test_the_first_screen_holds_the_whole_model(width, height, parts, open_page):
+    text = page_of(transformer(), "you love the cat")
+    page = open_page(text, *parts, viewport={"width": width, "height": height})
     found = page.page.evaluate(BOXES)
     parts = found["parts"]
     assert found["wide"] == width
@@ -98,7 +101,7 @@ def test_gradients_are_the_end_of_the_time_line(open_page):
 def test_a_cell_is_the_engines_number_forward_and_backward(open_page):
     model = transformer()
     tokenizer = words()
-    page = open_inside(open_page, page_of(model, "you love the cat", target="the mat"))
+    page = open_inside(open_page, page_of(model, "you love the cat", target="the mat"), *PARTS)
     labels = [*tokenizer.encode("the mat"), tokenizer.end_id]
     source = [*tokenizer.encode("you love the cat"), tokenizer.end_id]
     expected = record(model, source, [tokenizer.start_id, *labels[:-1]])
@@ -123,7 +126,7 @@ def test_a_cell_is_the_engines_number_forward_and_backward(open_page):
 
 def test_sliders_at_the_output_change_the_probabilities(open_page):
     model = transformer()
-    page = open_page(page_of(model, target="the mat"))
+    page = open_page(page_of(model, target="the mat"), "#walkthrough?open=probabilities")
     logits = record(
         model, [*words().encode("I love you"), words().end_id], [2, *words().encode("the mat")]
     ).arrays["logits"]
@@ -138,7 +141,7 @@ def test_sliders_at_the_output_change_the_probabilities(open_page):
 
 
 def test_a_block_opens_to_its_equation_and_closes(open_page):
-    page = open_page(page_of(transformer()))
+    page = open_page(page_of(transformer()), *PARTS)
     for label, arrays in (
         ("Cross-attention, decoder layer 2", 5),
         ("Feed forward, encoder layer 1", 3),
@@ -171,7 +174,7 @@ FORMULAS = [
 
 @pytest.mark.parametrize(("make", "attention", "forward"), FORMULAS)
 def test_a_block_has_the_formula_of_this_model(make, attention, forward, open_page):
-    page = open_page(page_of(make()))
+    page = open_page(page_of(make()), *PARTS)
     for label, formula in (("Self-attention", f"head 1: {attention}"), ("Feed forward", forward)):
         page.page.get_by_role("button", name=f"{label}, encoder layer 1", exact=True).press("Enter")
         assert page.text(".card .formula") == formula
@@ -181,7 +184,7 @@ def test_a_block_has_the_formula_of_this_model(make, attention, forward, open_pa
 
 
 def test_the_slow_walk_names_the_block_that_is_lit(open_page):
-    page = open_page(page_of(transformer()), reduced_motion="reduce")
+    page = open_page(page_of(transformer()), *PARTS)
     for name in (
         "Tokens, encoder",
         "Embedding, encoder",
@@ -197,22 +200,65 @@ def test_the_slow_walk_names_the_block_that_is_lit(open_page):
 
 
 def test_play_without_motion_shows_its_ends(open_page):
-    page = open_page(page_of(transformer()), reduced_motion="reduce")
+    page = open_page(page_of(transformer()))
     value = lambda: page.page.locator("#timeline").input_value()
     assert value() == "500"
     page.page.evaluate("document.activeElement.blur()")
-    page.press(" ")
+    page.page.locator('[data-key="play-back"]').click()
     assert value() == "1000"
+    page.page.evaluate("document.activeElement.blur()")
     page.press(" ")
     assert value() == "500"
 
 
-def test_play_moves_from_the_text_to_the_gradients(open_page):
-    page = open_page(page_of(transformer()))
-    page.page.locator('[data-key="play"]').click()
+def test_the_page_opens_without_its_answer_and_plays_once(open_page):
+    page = open_page(exposed(page_of(transformer())), bypass_csp=True, reduced_motion="no-preference")
+    said = "getComputedStyle(document.querySelector('.saying .said')).opacity"
+    assert page.page.evaluate(f"[page.play.running, {said}]") == [True, "0"]
+    page.page.locator('[data-key="speed"]').click()
     page.page.wait_for_timeout(600)
     page.page.locator('[data-key="play"]').click()
-    assert 0 < int(page.page.locator("#timeline").input_value()) < 500
+    at = int(page.page.locator("#timeline").input_value())
+    assert 40 < at < 500  # a third of five seconds are 60
+    page.page.evaluate("() => { page.play.at = 0.49; }")
+    page.page.locator('[data-key="play"]').click()
+    page.page.wait_for_function("() => !page.play.running")
+    assert page.page.evaluate(f"[page.play.at, {said}]") == [0.5, "1"]
+    page.page.fill("#sentence", "the cat")  # it does not play again
+    assert page.page.evaluate("page.play.running") is False
+
+
+def test_a_language_model_continues_its_text(open_page):
+    model = scaled(GPT(GPTConfig(**sizes(n_positions=16, n_embd=12, n_layer=1, n_head=2))))
+    page = open_page(exposed(page_of(model, "I love you", 16)), bypass_csp=True)
+    page.page.evaluate("page.set({ sampling: { temperature: 1, topK: 1, topP: 1 } })")  # the likeliest words
+    ids = words().encode("I love you")
+    page.page.locator('[data-key="continue"]').click()
+    assert page.page.input_value("#sentence") == words().decode([*ids, *generate(model, [ids], 8)[0]])
+
+
+def test_examples_are_one_click_away_and_the_last_is_hard(open_page):
+    page = open_page(page_of(transformer(), "I love you", examples=["I love you", "the cat"]))
+    chips = page.page.locator(".examples button")
+    assert chips.all_inner_texts() == ["the cat", "you love I"]
+    chips.last.click()
+    assert page.page.input_value("#sentence") == "you love I"
+    assert chips.all_inner_texts() == ["I love you", "the cat"]
+
+
+def test_a_word_that_was_written_travels_to_the_input(open_page):
+    page = open_inside(open_page, page_of(transformer(), "you love the cat"))
+    found = page.page.evaluate(
+        """() => Array.from({ length: 500 }, (_, i) => {
+          const found = stageView.schedule.travelling(i / 1000);
+          const word = document.querySelector(`[data-word="decoder:${found?.t + 1}"]`);
+          if (found) MOMENT(i);
+          return found && [found.t, found.share, word.style.opacity];
+        }).filter(Boolean)""".replace("MOMENT", f"({MOMENT})")
+    )
+    assert [*dict.fromkeys(t for t, *_ in found)] == [*range(found[-1][0] + 1)]
+    assert all(0 <= share < 1 for _, share, _ in found)
+    assert {opacity for *_, opacity in found} == {"0"}  # it is not there yet
 
 
 @pytest.mark.parametrize("family", ["translator", "bert", "classifier", "recurrent", "vit"])

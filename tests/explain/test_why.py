@@ -128,6 +128,7 @@ def test_rows_of_a_decoder_say_whether_they_read_or_write_a_word(translator):
 
 def test_the_card_of_an_attention_shows_tokens_and_any_head(translator):
     page, _ = translator
+    page.page.evaluate("() => page.set({ detail: true })")
     page.page.locator(f'[data-key="block:{PATH}"]').press("Enter")
     rows = page.page.locator(".card .row-labels").first.locator("span").all_text_contents()
     assert rows == page.page.evaluate("page.tokensOf('target')")

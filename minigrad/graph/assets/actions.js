@@ -9,7 +9,6 @@ import {
   graph,
   headOf,
   isDark,
-  map,
   panel,
   render,
   renderPanel,
@@ -139,7 +138,6 @@ export const actions = {
   toggleTheme() {
     document.documentElement.dataset.theme = isDark() ? "light" : "dark";
     showTheme();
-    map.draw(graph, state);
   },
   /** Save the drawing as it looks now; the file needs no style sheet. */
   save() {

@@ -2,14 +2,18 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element: `h("p", { class: "hint" }, "text", child)`; `onclick` and its like are listeners. */
-export function h(tag, attributes = {}, ...children) {
-  return filled(document.createElement(tag), attributes, children);
+/** An element: `h("p", { class: "hint" }, "text", child)`, or `h("p", "text")`; `onclick` and its like are listeners. */
+export function h(tag, ...content) {
+  return made(document.createElement(tag), content);
 }
 
 /** An SVG element. */
-export function s(tag, attributes = {}, ...children) {
-  return filled(document.createElementNS(SVG, tag), attributes, children);
+export function s(tag, ...content) {
+  return made(document.createElementNS(SVG, tag), content);
+}
+
+function made(element, [first, ...rest]) {
+  return first?.constructor === Object ? filled(element, first, rest) : filled(element, {}, [first, ...rest]);
 }
 
 function filled(element, attributes, children) {
@@ -36,4 +40,22 @@ function flat(children) {
 /** Tell screen readers. */
 export function announce(text) {
   document.getElementById("announcer").textContent = text;
+}
+
+/** Arrow keys walk from button to button of a table's cells. */
+export function walkCells(event) {
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+  const step = steps[event.key];
+  const td = event.target.closest("td");
+  if (!step || !td) return;
+  const row = td.parentElement;
+  const body = row.parentElement;
+  const next =
+    body.rows[row.sectionRowIndex + step[0]]?.cells[td.cellIndex + step[1]]?.querySelector("button");
+  event.preventDefault();
+  event.stopPropagation();
+  if (!next) return;
+  event.target.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
 }

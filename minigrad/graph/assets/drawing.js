@@ -66,7 +66,7 @@ function definitions() {
       s("path", { class: id, d: "M0 0.8 L7.4 4 L0 7.2 z" }),
     );
   const pattern = s("pattern", { id: "hatch", ...hatch }, s("line", { y2: 7, ...stroke }));
-  return s("defs", {}, pattern, head("arrow", 7), head("hot-arrow", 16));
+  return s("defs", pattern, head("arrow", 7), head("hot-arrow", 16));
 }
 
 // ---------------------------------------------------------------- lines
@@ -330,7 +330,6 @@ export function drawLegend(graph, scene, mode) {
       const paint = graph.paints[i];
       return h(
         "li",
-        {},
         painted(swatch(paint), paint),
         paint.mark && h("span", { class: "mark" }, paint.mark),
         paint.meaning,

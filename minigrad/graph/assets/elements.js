@@ -1,6 +1,6 @@
 // Numbers and formulas as elements of the page.
 
-import { announce, h } from "./dom.js";
+import { announce, h, walkCells } from "./dom.js";
 import { allDigits, formatNumber, largestOf, signClass } from "./numbers.js";
 import { unravel } from "./walk.js";
 
@@ -13,7 +13,7 @@ const MATHML = "http://www.w3.org/1998/Math/MathML";
 export function formula(text) {
   const read = new DOMParser().parseFromString(text, "application/xml").documentElement;
   const strange = [read, ...read.querySelectorAll("*")].some(element => element.namespaceURI !== MATHML);
-  if (strange) return h("code", {}, read.textContent);
+  if (strange) return h("code", read.textContent);
   const whole = document.importNode(read, true);
   const first = whole.firstElementChild;
   const row = whole.children.length === 1 && first.localName === "mrow" ? first : whole;
@@ -73,14 +73,14 @@ function matrixTable(numbers, offset, rows, columns, isVector, where, options) {
   const table = h(
     "table",
     { class: "numbers" },
-    h("caption", {}, h("span", { class: "unseen" }, options.caption), where),
+    h("caption", h("span", { class: "unseen" }, options.caption), where),
   );
-  const header = h("tr", {}, isVector ? null : h("td"));
+  const header = h("tr", isVector ? null : h("td"));
   for (let j = 0; j < columns; j += 1) header.append(h("th", { scope: "col" }, String(j)));
-  table.append(h("thead", {}, header));
+  table.append(h("thead", header));
   const body = h("tbody");
   for (let i = 0; i < rows; i += 1) {
-    const row = h("tr", {}, isVector ? null : h("th", { scope: "row" }, String(i)));
+    const row = h("tr", isVector ? null : h("th", { scope: "row" }, String(i)));
     for (let j = 0; j < columns; j += 1) row.append(cell(numbers, offset + i * columns + j, options));
     body.append(row);
   }
@@ -135,27 +135,7 @@ function roveCells(element) {
   const buttons = [...element.querySelectorAll("button")];
   const stop = buttons.find(button => button.getAttribute("aria-pressed") === "true") ?? buttons[0];
   if (stop) stop.tabIndex = 0;
-  element.addEventListener("keydown", event => {
-    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-    const move = moves[event.key];
-    if (!move || !event.target.matches("button")) return;
-    event.preventDefault();
-    event.stopPropagation();
-    const next = neighbour(buttons, event.target, move);
-    if (!next) return;
-    event.target.tabIndex = -1;
-    next.tabIndex = 0;
-    next.focus();
-  });
-}
-
-function neighbour(buttons, from, [down, right]) {
-  const line = from.closest("tr");
-  const inRow = [...line.querySelectorAll("button")];
-  const place = inRow.indexOf(from);
-  if (right) return inRow[place + right];
-  const rows = [...new Set(buttons.map(button => button.closest("tr")))];
-  return rows[rows.indexOf(line) + down]?.querySelectorAll("button")[place];
+  element.addEventListener("keydown", walkCells);
 }
 
 const SMALLEST_TYPE = 11; // pixels, in a table that would be too wide

@@ -11,7 +11,7 @@ import { count, formatNumber, formatQuantity } from "./numbers.js";
 import { enteringPart, isHooked, leavingPart, sentByPart, walkBack } from "./walk.js";
 
 export function section(title, ...content) {
-  return h("section", {}, h("h3", {}, title), content);
+  return h("section", h("h3", title), content);
 }
 
 /** Names and values. */
@@ -19,8 +19,7 @@ function facts(pairs) {
   const rows = pairs.filter(([, value]) => ![null, undefined, false, ""].includes(value));
   return h(
     "dl",
-    {},
-    rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+    rows.map(([name, value]) => [h("dt", name), h("dd", value)]),
   );
 }
 
@@ -42,7 +41,6 @@ export function overviewPanel(graph, actions) {
     h("h2", { tabindex: -1 }, "How to read this"),
     h(
       "p",
-      {},
       "Values are computed from top to bottom; gradients flow back up. " +
         "Select a box to see its numbers. A box with a + unfolds.",
     ),
@@ -50,7 +48,6 @@ export function overviewPanel(graph, actions) {
     steps > 0 &&
       h(
         "p",
-        {},
         h(
           "button",
           { type: "button", class: "primary", onclick: actions.startWalk },
@@ -65,7 +62,6 @@ export function overviewPanel(graph, actions) {
         outputs.map(vertex =>
           h(
             "li",
-            {},
             link(nameOf(vertex), () => actions.select(vertex)),
             ` ${kindOf(vertex.value)}`,
             vertex.value.size === 1 && vertex.value.numbers && ` = ${formatNumber(vertex.value.numbers[0])}`,
@@ -93,7 +89,7 @@ function keysTable() {
   return h(
     "dl",
     { class: "keys" },
-    keys.map(([key, does]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, does)]),
+    keys.map(([key, does]) => [h("dt", h("kbd", key)), h("dd", does)]),
   );
 }
 
@@ -145,7 +141,6 @@ export function groupPanel(graph, group, state, actions) {
     group.index !== 0 &&
       h(
         "p",
-        {},
         h(
           "button",
           { type: "button", "aria-expanded": String(isOpen), onclick: () => actions.toggle(group) },
@@ -167,7 +162,7 @@ function closedForm(group) {
     h(
       "ul",
       { class: "formulas" },
-      group.formulas.map(text => h("li", {}, formula(text))),
+      group.formulas.map(text => h("li", formula(text))),
     ),
     h(
       "p",
@@ -217,12 +212,11 @@ function passing(vertex, result, gradient, title, actions) {
     { class: "passing" },
     h(
       "p",
-      {},
       link(nameOf(vertex), () => actions.select(vertex)),
       ` ${kindOf(value)}`,
     ),
     snapshotNumbers(value, { caption: `Value of ${nameOf(vertex)}` }),
-    gradient && h("h4", {}, title ?? "Gradient that goes back"),
+    gradient && h("h4", title ?? "Gradient that goes back"),
     gradient && snapshotNumbers(gradient, { caption: `Gradient of ${nameOf(vertex)}` }),
   );
 }
@@ -234,7 +228,6 @@ function breadcrumb(graph, group, actions) {
     .map(part =>
       h(
         "li",
-        {},
         link(part.name || part.kind, () => actions.selectGroup(part)),
       ),
     );
@@ -250,7 +243,7 @@ function memberChooser(graph, stack, state, actions) {
     h("option", { value: ALL }, `all ${stack.times}`),
   );
   select.value = String(memberOf(state, stack.index));
-  return h("p", {}, h("label", { for: "member" }, "Shown member: "), select);
+  return h("p", h("label", { for: "member" }, "Shown member: "), select);
 }
 
 function contents(graph, group, actions) {
@@ -270,7 +263,6 @@ function contents(graph, group, actions) {
         parts.map(part =>
           h(
             "li",
-            {},
             link(part.name || part.kind, () => actions.selectGroup(part)),
             part.kind && part.kind !== part.name && ` ${part.kind}`,
           ),
@@ -327,12 +319,7 @@ export function heading(title, i, all) {
 }
 
 export function codeLine(vertex) {
-  return h(
-    "figure",
-    { class: "code" },
-    h("pre", {}, h("code", {}, vertex.code)),
-    h("figcaption", {}, vertex.source),
-  );
+  return h("figure", { class: "code" }, h("pre", h("code", vertex.code)), h("figcaption", vertex.source));
 }
 
 function snapshotView(snapshot, what) {
@@ -361,7 +348,7 @@ export function statisticsTable(snapshot) {
   return h(
     "dl",
     { class: "statistics" },
-    names.map(name => h("div", {}, h("dt", {}, name), h("dd", {}, formatNumber(snapshot.statistics[name])))),
+    names.map(name => h("div", h("dt", name), h("dd", formatNumber(snapshot.statistics[name])))),
   );
 }
 
@@ -375,7 +362,7 @@ function formulasList(vertex) {
     h(
       "ul",
       { class: "formulas" },
-      forms.map(text => h("li", {}, formula(text))),
+      forms.map(text => h("li", formula(text))),
     ),
     letters.size > 0 && h("p", { class: "letters" }, [...letters].join("; ")),
     h("p", { class: "hint" }, "g is the gradient of the result; a bar marks the gradient of an input."),
@@ -390,7 +377,6 @@ function edgesList(edges, other, isInput, actions) {
       const vertex = other(edge);
       return h(
         "li",
-        {},
         isInput && h("span", { class: "operand" }, `${edge.operand} = `),
         link(nameOf(vertex), () => actions.select(vertex)),
         !isInput && ` as ${edge.operand}`,
@@ -417,10 +403,9 @@ export function checksTable(checks, hooked) {
   const row = check =>
     h(
       "tr",
-      {},
       h("th", { scope: "row" }, check.at.length ? `[${check.at.join(", ")}]` : "value"),
-      h("td", {}, formatNumber(check.analytic)),
-      h("td", {}, numericText(check)),
+      h("td", formatNumber(check.analytic)),
+      h("td", numericText(check)),
       agreement(check, hooked),
     );
   const head = ["Element", "Backward", "Finite differences", "Result"];
@@ -436,9 +421,9 @@ export function headedTable(caption, head, rows) {
   const table = h(
     "table",
     { class: "checks" },
-    h("caption", {}, h("span", { class: "unseen" }, caption)),
-    h("thead", {}, h("tr", {}, cells)),
-    h("tbody", {}, rows),
+    h("caption", h("span", { class: "unseen" }, caption)),
+    h("thead", h("tr", cells)),
+    h("tbody", rows),
   );
   return h("div", { class: "tables", role: "group", "aria-label": caption }, table);
 }

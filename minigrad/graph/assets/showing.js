@@ -6,7 +6,6 @@ import { announce, h } from "./dom.js";
 import { draw, drawLegend } from "./drawing.js";
 import { fitFormulas, fitTables, reachScrollable } from "./elements.js";
 import { visibleBox } from "./folding.js";
-import { OverviewMap } from "./map.js";
 import { groupPanel, overviewPanel, vertexPanel } from "./panel.js";
 import { HEADER, layOut, openWhatFits } from "./placing.js";
 import { decorateWalk, opAt } from "./progress.js";
@@ -30,8 +29,7 @@ export const panel = document.getElementById("panel");
 const stage = document.getElementById("graph");
 export const searchable = searchIndex(graph);
 export const view = new View(stage);
-export const map = new OverviewMap(view);
-const LEAST_SCALE = { wide: 0.58, stacked: 0.40 }; // of a graph that opens as a whole
+const LEAST_SCALE = { wide: 0.58, stacked: 0.4 }; // of a graph that opens as a whole
 
 /** The fold of the start: the one that was chosen, or what can be read in this window. */
 export function foldAsAtStart() {
@@ -66,7 +64,6 @@ function renderDrawing() {
     "div",
     { id: "drawing" },
     draw(graph, view.scene, state, decorate, actions),
-    map.canvas,
     legendButton(),
     drawLegend(graph, view.scene, state.colour),
   );
@@ -77,7 +74,6 @@ function renderDrawing() {
   roveBoxes();
   view.apply();
   view.isFitted = isFitted;
-  map.draw(graph, state);
 }
 
 /** Where the page is narrow, the legend is behind a button. */

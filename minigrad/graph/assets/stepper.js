@@ -95,7 +95,7 @@ function startStep(graph) {
   const why = isOne ? "The derivative of the output by itself is 1." : "";
   return [
     h("h2", { tabindex: -1 }, "Start of the walk"),
-    h("p", {}, `${why} The walk passes this gradient back, op by op, in reverse order.`),
+    h("p", `${why} The walk passes this gradient back, op by op, in reverse order.`),
     seeds.map(([title, seed]) => section(title, snapshotNumbers(seed, { caption: "The first gradient" }))),
     h("p", { class: "hint" }, "Press → for the first step."),
   ];
@@ -109,7 +109,7 @@ function endStep(graph, actions) {
   const rows = leaves.slice(0, LEAVES).map(vertex => leafRow(graph, vertex, actions));
   return [
     h("h2", { tabindex: -1 }, "End of the walk"),
-    h("p", {}, `${count(leaves.length, "leaf has its gradient", "leaves have their gradients")}.`),
+    h("p", `${count(leaves.length, "leaf has its gradient", "leaves have their gradients")}.`),
     headedTable("Gradients of leaves", head, rows),
     leaves.length > LEAVES && h("p", { class: "hint" }, `And ${leaves.length - LEAVES} more.`),
   ];
@@ -124,15 +124,14 @@ function leafRow(graph, vertex, actions) {
   const found = isNumber ? gradient.numbers[0] : (check?.analytic ?? gradient.statistics?.norm ?? 0);
   return h(
     "tr",
-    {},
     h(
       "th",
       { scope: "row", class: "leaf" },
       link(nameOf(vertex), () => actions.select(vertex)),
       where,
     ),
-    h("td", {}, isNumber || check ? "" : "norm ", formatNumber(found)),
-    h("td", {}, check ? numericText(check) : "not computed"),
+    h("td", isNumber || check ? "" : "norm ", formatNumber(found)),
+    h("td", check ? numericText(check) : "not computed"),
     check ? agreement(check, isHooked(graph, vertex)) : h("td"),
   );
 }
@@ -151,7 +150,7 @@ function opStep(graph, walk, vertex, actions) {
     h("p", { class: "given" }, letterValues(graph, vertex)),
     section("Upstream gradient g", upstreamView(graph, vertex)),
     edges.map(edge => edgeCard(graph, walk, edge, actions)),
-    edges.length === 0 && h("p", {}, "None of its inputs needs a gradient: the walk ends here."),
+    edges.length === 0 && h("p", "None of its inputs needs a gradient: the walk ends here."),
   ];
 }
 
@@ -196,7 +195,7 @@ function hookNote(graph, vertex, result) {
       before.numbers && " Before the hook:",
     ),
     before.numbers && numberTable(before.numbers, shape, { caption: "Before the hook" }),
-    before.numbers && h("p", {}, "After the hook:"),
+    before.numbers && h("p", "After the hook:"),
   ];
 }
 
@@ -220,7 +219,6 @@ function edgeCard(graph, walk, edge, actions) {
     { class: "card", "data-place": edge.place },
     h(
       "h3",
-      {},
       "To ",
       h("span", { class: "operand" }, edge.operand),
       " = ",
@@ -254,7 +252,7 @@ function localDerivative(graph, walk, edge) {
   if (jacobian.diagonal) {
     const shape = edge.pulled.shape;
     return [
-      h("h4", {}, `∂ result / ∂ ${edge.operand}${shape.length ? ", element by element" : ""}`),
+      h("h4", `∂ result / ∂ ${edge.operand}${shape.length ? ", element by element" : ""}`),
       numberTable(jacobian.numbers, shape, { caption: "The local derivative" }),
     ];
   }
@@ -266,7 +264,7 @@ function localDerivative(graph, walk, edge) {
     );
   }
   return [
-    h("h4", {}, `∂ result / ∂ ${edge.operand}: a row for each element of the result`),
+    h("h4", `∂ result / ∂ ${edge.operand}: a row for each element of the result`),
     numberTable(jacobian.numbers, [jacobian.rows, jacobian.columns], { caption: "The Jacobian" }),
   ];
 }
@@ -287,7 +285,7 @@ function otherFactor(edge, product) {
   const other = left.name.startsWith("g") ? right : left;
   const batch = product.batches > 1 ? ` (the first of ${product.batches})` : "";
   return [
-    h("h4", {}, `∂ result / ∂ ${edge.operand} is ${other.name}${batch}`),
+    h("h4", `∂ result / ∂ ${edge.operand} is ${other.name}${batch}`),
     numberTable(flatten(other), [other.rows, other.columns], { caption: other.name }),
   ];
 }
@@ -297,7 +295,7 @@ function result(graph, walk, edge, actions) {
   const pulled = edge.pulled;
   const single = pulled.size === 1 && pulled.whole;
   const terms = single ? arithmetic(graph, edge, 0) : null;
-  const title = h("h4", {}, edge.summed.length ? "Before the sum" : "Gradient from this op");
+  const title = h("h4", edge.summed.length ? "Before the sum" : "Gradient from this op");
   if (single)
     return [
       title,
@@ -331,12 +329,12 @@ function cellView(graph, edge, flat) {
   if (!terms)
     return h("p", { class: "hint" }, `Element ${index} is a rounding error, or its terms are not shown.`);
   const line = terms.length
-    ? h("p", { class: "sum", "data-terms": true }, termsText(terms), h("strong", {}, sum))
-    : h("p", { class: "sum" }, h("strong", {}, sum), ": no element of the result depends on it");
+    ? h("p", { class: "sum", "data-terms": true }, termsText(terms), h("strong", sum))
+    : h("p", { class: "sum" }, h("strong", sum), ": no element of the result depends on it");
   return h(
     "div",
     { class: "cell", role: "region", "aria-label": `How element ${index} is computed` },
-    product ? rowAndColumn(product, flat, index, line) : [h("p", {}, `Element ${index}:`), line],
+    product ? rowAndColumn(product, flat, index, line) : [h("p", `Element ${index}:`), line],
   );
 }
 
@@ -351,7 +349,7 @@ function rowAndColumn(product, flat, index, line) {
     : `Element ${index} is ${what}:`;
   const cells = parts.length * (left.rows * left.columns + right.rows * right.columns);
   return [
-    h("p", {}, said, product.note && ` ${product.note}`),
+    h("p", said, product.note && ` ${product.note}`),
     line,
     cells <= LARGE_TABLE && parts.map(part => factorTables(part, parts.length > 1)),
   ];
@@ -370,8 +368,7 @@ function factorTables({ left, right, i, j, batch }, isOneOfMany) {
   const table = (m, marked) =>
     h(
       "figure",
-      {},
-      h("figcaption", {}, m.name, where),
+      h("figcaption", m.name, where),
       numberTable(flatten(m), [m.rows, m.columns], { caption: `${m.name}${where}`, marked }),
     );
   return h(
@@ -403,19 +400,14 @@ function broadcast(walk, edge, source, actions) {
 function sumLine(edge, flat) {
   const terms = summedFrom(edge, flat).map(place => [edge.pulled.numbers[place]]);
   const total = formatNumber(edge.gradient.numbers[flat], MORE_DIGITS);
-  return h("p", { class: "sum", "data-sum": true }, termsText(terms), h("strong", {}, total));
+  return h("p", { class: "sum", "data-sum": true }, termsText(terms), h("strong", total));
 }
 
 /** The result of a hook, once the whole gradient has arrived. */
 function changedByHook(graph, edge, source) {
   if (accumulation(graph, edge).coming || !beforeHooks(graph, source, edge.result)) return null;
   const made = briefNumbers(source.gradients[edge.result], "After the hook");
-  return h(
-    "div",
-    { class: "added" },
-    h("p", {}, `A hook of ${nameOf(source)} changes its gradient to:`),
-    made,
-  );
+  return h("div", { class: "added" }, h("p", `A hook of ${nameOf(source)} changes its gradient to:`), made);
 }
 
 /** Where a value fans out, its gradient is the sum of what each use sends back. */
@@ -427,8 +419,8 @@ function added(graph, edge, source) {
   const used = `${name} is used ${count(uses.length, "time")}.`;
   const more = coming ? `${count(coming, "use")} to come.` : "Complete.";
   const box = (...content) => h("div", { class: "added" }, content);
-  if (!arrived) return box(h("p", {}, `${used} This is the first gradient to arrive. ${more}`));
-  if (!sum) return box(h("p", {}, `Added to the gradients of ${count(arrived, "use")} of ${name}. ${more}`));
+  if (!arrived) return box(h("p", `${used} This is the first gradient to arrive. ${more}`));
+  if (!sum) return box(h("p", `Added to the gradients of ${count(arrived, "use")} of ${name}. ${more}`));
   return box(addition(name, edge, before, sum), h("p", { class: "hint" }, `${used} ${more}`));
 }
 
@@ -436,9 +428,9 @@ function added(graph, edge, source) {
 function addition(name, edge, before, sum) {
   if (sum.length > 1) {
     return [
-      h("p", {}, `grad of ${name} = this edge + earlier gradients:`),
+      h("p", `grad of ${name} = this edge + earlier gradients:`),
       numberTable(before, edge.gradient.shape, { caption: "Earlier" }),
-      h("p", {}, "="),
+      h("p", "="),
       numberTable(sum, edge.gradient.shape, { caption: "The sum" }),
     ];
   }
@@ -446,12 +438,12 @@ function addition(name, edge, before, sum) {
     formatNumber((of.numbers ?? of)[0], MORE_DIGITS),
   );
   const text = `grad of ${name} = ${now} (this edge) + ${earlier} (earlier) = `;
-  return h("p", { class: "sum" }, text, h("strong", {}, total));
+  return h("p", { class: "sum" }, text, h("strong", total));
 }
 
 /** When the gradient of a leaf is complete, it is compared with finite differences. */
 function leafCheck(graph, edge, source) {
   if (!source.checks.length || accumulation(graph, edge).coming) return null;
   const table = checksTable(source.checks.slice(0, 6), isHooked(graph, source));
-  return [h("h4", {}, `${nameOf(source)} by finite differences`), table];
+  return [h("h4", `${nameOf(source)} by finite differences`), table];
 }

@@ -1,7 +1,6 @@
 // The view: moving the drawing, zooming, and bringing a box into view. A view is a corner (x, y) and a scale.
 
 import { HEADER } from "./placing.js";
-import { map } from "./showing.js";
 
 export const SMALLEST = 0.02,
   LARGEST = 3,
@@ -46,7 +45,6 @@ export class View {
     world.classList.toggle("smooth", smooth && !calm.matches);
     world.style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.scale})`;
     this.isFitted = false;
-    map.frame();
   }
 
   /** The scale at which a scene fills the window. */
@@ -129,8 +127,7 @@ export class View {
   /** Move so that a box and a margin are visible; nothing if they are. */
   bring(box, smooth = true) {
     if (this.showsAll()) return;
-    const { width: whole, height } = this.size;
-    const width = map.canvas.hidden ? whole : whole - map.width;
+    const { width, height } = this.size;
     if (this.scale < LEGIBLE) this.zoom(READABLE / this.scale);
     const margin = Math.min(60, width / 8, height / 8);
     this.x += outside(this.x + box.x * this.scale, box.width * this.scale, margin, width);
@@ -158,7 +155,7 @@ export class View {
   }
 
   onDown(event) {
-    if (event.button !== 0 || event.target.closest("select, ul, button, #map")) return;
+    if (event.button !== 0 || event.target.closest("select, ul, button")) return;
     this.moved = false;
     this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
   }

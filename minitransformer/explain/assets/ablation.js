@@ -1,11 +1,11 @@
 // Each head off: how the loss of the right answer changes if one head alone gives 0. That is a forward pass a head,
 // in slices of time, so that the page stays responsive; of a large model, only if the reader asks for it.
 
-import { h } from "../../../minigrad/graph/assets/dom.js";
+import { h, walkCells } from "../../../minigrad/graph/assets/dom.js";
 import { range } from "./derive.js";
 import { titleOfPath } from "./elements.js";
 import { threeDigits } from "./equation.js";
-import { tint, walkCells } from "./matrix.js";
+import { tint } from "./matrix.js";
 import { createModel } from "./model/model.js";
 import { decimalsFor, inTable, largestOf } from "./numbers.js";
 import { isOff } from "./state.js";
@@ -156,8 +156,7 @@ function eachHeadParts(e) {
   return [
     h(
       "figcaption",
-      {},
-      h("h3", {}, "Each head off"),
+      h("h3", "Each head off"),
       h(
         "p",
         { role: "status" },
@@ -185,17 +184,14 @@ function eachHeadParts(e) {
         ),
         h(
           "thead",
-          {},
           h(
             "tr",
-            {},
             h("th", { scope: "col" }, "head"),
             range(columns, i => h("th", { scope: "col" }, `${i + 1}`)),
           ),
         ),
         h(
           "tbody",
-          {},
           e.attentionPaths().map(path =>
             h(
               "tr",
@@ -227,7 +223,7 @@ function harmSentence(e, all, { losses, whole }) {
     return [headsOf(e, path, [Number(i)]), `${x < 0 ? "falls" : "rises"} by ${threeDigits(Math.abs(x))}`];
   };
   const [least, most] = [says(all[0]), says(all.at(-1))];
-  return [h("b", {}, "Least harm: "), `${least[0]}: the loss ${least[1]}. Most: ${most[0]}: it ${most[1]}.`];
+  return [h("b", "Least harm: "), `${least[0]}: the loss ${least[1]}. Most: ${most[0]}: it ${most[1]}.`];
 }
 
 export function switchHead(e, path, i) {

@@ -38,11 +38,12 @@ function stateOf(e) {
 
 /** What of it is a matter of display alone. */
 function viewState(e) {
-  const { at, step } = e.play;
+  const { at, step, running } = e.play;
   return {
-    moment: `${Math.round(1000 * at)}`, // in thousandths of the time line; also where there is no such step of the walk
+    moment: `${running ? 500 : Math.round(1000 * at)}`, // in thousandths of the time line; also where there is no such step of the walk
     walk: step ?? "",
     open: e.opened ?? "",
+    detail: e.detail ? "on" : "",
     cell: e.cell ? shortPlace(e.cell) : "",
     numbers: e.numbers ? "on" : "",
     weights: e.openWeights ? "on" : "",
@@ -203,6 +204,7 @@ function restoreView(e, read, count) {
   Object.assign(e, {
     play: { at: whole(read("moment"), 1000) / 1000, step: read("walk") || null, share: 1, running: false },
     opened: read("open") || null,
+    detail: read("detail") === "on",
     cell: longPlace(e, read("cell")),
     numbers: read("numbers") === "on",
     openWeights: read("weights") === "on",
@@ -229,7 +231,11 @@ export async function copyLink(e) {
   const link = location.href.split("#")[0] + addressOf(e, true);
   try {
     await navigator.clipboard.writeText(link);
-    e.set({ copied: true });
+    const isFile = location.protocol === "file:";
+    const notice = isFile
+      ? "Copied. The link opens on this computer only: to show it to others, send the file too, and what follows the # with it."
+      : "";
+    e.set({ copied: true, notice });
     announce("The link to this view is copied.");
   } catch {
     e.set({ link });

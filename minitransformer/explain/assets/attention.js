@@ -4,7 +4,7 @@ import { h } from "../../../minigrad/graph/assets/dom.js";
 import { eachHead, switchHead } from "./ablation.js";
 import { keepAddress } from "./address.js";
 import { isThere, range } from "./derive.js";
-import { symbol, titleOfPath, titleOfRows, unitOf, unitsOf } from "./elements.js";
+import { symbol, titleOfPath, titleOfRows, unitOf, unitsOf, withRoles } from "./elements.js";
 import { ONE_ROW, equation, heightForEquations } from "./equation.js";
 import { pictured } from "./image.js";
 import { matrix, plainTable } from "./matrix.js";
@@ -87,7 +87,7 @@ function wordsBeside(e) {
   const name = partOf(e, "weights");
   const sides = Object.values(axesOf(e)).map(axis => axis.split(":")[1]);
   return [
-    h("h3", {}, `What head ${e.head + 1} attends to${isOff(e, e.path, e.head) ? " (off: it gives 0)" : ""}`),
+    h("h3", `What head ${e.head + 1} attends to${isOff(e, e.path, e.head) ? " (off: it gives 0)" : ""}`),
     attentionPicture(
       e,
       e.record.arrays[name],
@@ -331,7 +331,7 @@ export function scaleScreen(e) {
           unscaled
             ? "="
             : e.options.scale
-              ? h("span", { class: "formula" }, "/ √", h("var", {}, "d"), h("sub", {}, "k"), " =")
+              ? h("span", { class: "formula" }, "/ √", h("var", "d"), h("sub", "k"), " =")
               : "=",
           {
             name: partOf(e, "scaled"),
@@ -344,10 +344,8 @@ export function scaleScreen(e) {
       ),
       h(
         "section",
-        {},
         h(
           "h3",
-          {},
           `What “${e.rowLabel(partOf(e, "scores"), Math.min(row, scores.shape[1] - 1))}” would attend to`,
         ),
         h(
@@ -356,8 +354,7 @@ export function scaleScreen(e) {
           shares.map(([name, p]) =>
             h(
               "div",
-              {},
-              h("h4", {}, name),
+              h("h4", name),
               bars(
                 shown.map(u => [keys[u], p[u], percent(p[u])]),
                 name,
@@ -485,7 +482,7 @@ export function softmaxScreen(e) {
         " = exp(",
         symbol("s_ij"),
         ") / Σ",
-        h("sub", {}, "k"),
+        h("sub", "k"),
         " exp(",
         symbol("s_ik"),
         ")",
@@ -602,7 +599,6 @@ export function attentionScreen(e) {
   const number = (part, u, x) =>
     h(
       "td",
-      {},
       h(
         "button",
         {
@@ -625,11 +621,11 @@ export function attentionScreen(e) {
         : h(
             "p",
             { class: "formula" },
-            "Attention(Q, K, V) = softmax(Q K",
-            h("sup", {}, "⊤"),
-            unscaled ? null : [" / √d", h("sub", {}, "k")],
+            withRoles("Attention(Q, K, V) = softmax(Q K"),
+            h("sup", "⊤"),
+            unscaled ? null : [" / √d", h("sub", "k")],
             bias ? " + B" : null,
-            ") V",
+            withRoles(") V"),
           ),
       h("p", { class: "label" }, titleOfRows(e, axesOf(e).query) ? "Query, after reading:" : "Query:"),
       wordRow(e, e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i }), e.sideOfRows(name)),
@@ -642,24 +638,20 @@ export function attentionScreen(e) {
           { class: "steps" },
           h(
             "thead",
-            {},
             h(
               "tr",
-              {},
               ["key", ...steps.map(([, title]) => title), ""].map(text =>
-                text ? h("th", { scope: "col" }, text) : h("td", {}),
+                text ? h("th", { scope: "col" }, text) : h("td"),
               ),
             ),
           ),
           h(
             "tbody",
-            {},
             keys.map((key, u) => {
               const bar = h("span", { class: "bar" });
               bar.style.width = `${100 * columns.at(-1)[u]}%`;
               return h(
                 "tr",
-                {},
                 h("th", { scope: "row" }, pictured(e, key)),
                 steps.map(([part], i) => number(part, u, columns[i][u])),
                 h("td", { class: "track" }, bar),
@@ -675,7 +667,6 @@ export function attentionScreen(e) {
       ),
       h(
         "p",
-        {},
         "Each step by itself: ",
         [
           ["qkv", "Q, K, V"],
@@ -870,7 +861,7 @@ export function alignmentScreen(e) {
       chosen === null
         ? null
         : [
-            h("p", {}, "the decoder looked at:"),
+            h("p", "the decoder looked at:"),
             shares(
               e,
               columns,
@@ -881,7 +872,7 @@ export function alignmentScreen(e) {
       h("p", { class: "hint" }, twoNames(e, chosen ?? Math.min(1, said.length - 1))),
     ],
     beside: [
-      h("h3", {}, "Where it looked most"),
+      h("h3", "Where it looked most"),
       h(
         "div",
         { class: "scroll", tabindex: 0, role: "region", "aria-label": "Where it looked most" },
@@ -892,7 +883,7 @@ export function alignmentScreen(e) {
               (head * rows.length + t + 1) * columns.length,
             );
             const [u] = largestIndices(row, 1);
-            return [word, row[u], [h("b", {}, columns[u]), ` ${percent(row[u])}`]];
+            return [word, row[u], [h("b", columns[u]), ` ${percent(row[u])}`]];
           }),
           "Where it looked most",
         ),
@@ -901,10 +892,8 @@ export function alignmentScreen(e) {
     below: () => [
       h(
         "figure",
-        {},
         h(
           "figcaption",
-          {},
           `Down: the ${unitOf(e)} that is written, and the last one that the decoder has read. Across: the input.`,
         ),
         plainTable(e, {

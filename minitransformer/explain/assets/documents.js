@@ -9,7 +9,7 @@ export function documentsScreen(e) {
   return {
     thought:
       "“Transformer Network” and two other texts on the Transformer work through examples by hand. Here the same is computed from their inputs. Where a printed number is further off than rounding along the way explains, both stand there.",
-    body: [note ? h("p", {}, note) : null, examples.map(each => documentExample(each))],
+    body: [note ? h("p", note) : null, examples.map(each => documentExample(each))],
   };
 }
 
@@ -17,7 +17,7 @@ function documentExample({ about, document: source, note, compared }) {
   return h(
     "section",
     { class: "example" },
-    h("h3", {}, about),
+    h("h3", about),
     h("p", { class: "hint" }, `“${source}”. ${note}`),
     compared.map(comparedTable),
   );
@@ -31,10 +31,8 @@ function comparedTable({ name, theirs, ours }) {
   const off = cells.filter(([given, x]) => isOffBy(given, x)).length;
   return h(
     "figure",
-    {},
     h(
       "figcaption",
-      {},
       name,
       h("span", { class: "size" }, ` as printed: ${cells.length - off} of ${cells.length}`),
     ),
@@ -46,16 +44,13 @@ function comparedTable({ name, theirs, ours }) {
         { class: "compared" },
         h(
           "tbody",
-          {},
           ours.map((row, t) =>
             h(
               "tr",
-              {},
               row.map((x, j) => {
                 const computed = Number.isInteger(x) ? x.toLocaleString("en") : brief(x);
                 return h(
                   "td",
-                  {},
                   printed(t, j) !== null && isOffBy(printed(t, j), x)
                     ? bothNumbers(printed(t, j), computed)
                     : computed,

@@ -13,6 +13,11 @@ export function shownToken(token) {
   );
 }
 
+/** A text of at most so many letters. */
+export function shortened(text, most) {
+  return text.length > most ? `${text.slice(0, most - 2)}…` : text;
+}
+
 /** What a row of the tables stands for: a word, a character, a token (a word or a part of one), or a patch. */
 export function unitOf(e) {
   if (e.isImage) return "patch";
@@ -33,7 +38,20 @@ export function unitsOf(e) {
 /** `W_Q` with its index lowered. */
 export function symbol(text) {
   const [name, index] = text.split("_");
-  return h("var", {}, name, index ? h("sub", {}, index) : null);
+  return h("var", { class: roleClass(text) }, name, index ? h("sub", index) : null);
+}
+
+/** The class of queries, keys and values, which have a colour each: of `Q`, of `W_Q`, or of an array's name. */
+export function roleClass(name) {
+  const [, role] = /(?:^|^W_|attention\.)([qkv])(?:_\w+)?$/i.exec(name ?? "") ?? [];
+  return role ? `role-${role.toLowerCase()}` : null;
+}
+
+/** A formula whose Q, K and V have their colours. */
+export function withRoles(formula) {
+  return formula
+    .split(/([QKV](?![a-z]))/)
+    .map((part, i) => (i % 2 ? h("span", { class: roleClass(part) }, part) : part));
 }
 
 export const ATTENTION_STAGES = [

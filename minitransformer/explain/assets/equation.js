@@ -6,10 +6,11 @@
 // dimensions. Of a `transposed` operand the axes are those of the array as it is drawn.
 
 import { announce, flat, h } from "../../../minigrad/graph/assets/dom.js";
+import { pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
-import { shownToken, symbol, titleOfRows } from "./elements.js";
+import { symbol, roleClass, shownToken, titleOfRows } from "./elements.js";
 import { pictured } from "./image.js";
-import { matrixView, samePlace, stripColours } from "./matrix.js";
+import { matrixView, samePlace } from "./matrix.js";
 import { elementOf, inTable, largestOf, withMinus } from "./numbers.js";
 
 const NARROW = 62; // the least width of a caption
@@ -161,7 +162,6 @@ export function readout(e) {
 export function numbersButton(e) {
   return h(
     "p",
-    {},
     h(
       "button",
       {
@@ -271,14 +271,13 @@ function heatFigure(e, operand) {
   const size = `${rows} × ${columns}`;
   const caption = h(
     "figcaption",
-    {},
-    letter ? [symbol(letter), transposed ? h("sup", {}, "⊤") : null, " "] : null,
-    h("span", {}, title),
+    letter ? [symbol(letter), transposed ? h("sup", "⊤") : null, " "] : null,
+    h("span", title),
     labelWidth + width < 130 && title ? null : h("span", { class: "size" }, ` ${size}`),
   );
   const figure = h(
     "figure",
-    { class: "heat-map" },
+    { class: ["heat-map", operand.weight ? null : roleClass(operand.name)].filter(Boolean).join(" ") },
     caption,
     columnLabels(e, operand),
     h("div", { class: "line-of-cells" }, rowLabels(e, operand), cells(e, operand, false)),
@@ -327,7 +326,7 @@ function columnLabels(
   { shape: [, columns], axes: [, axis], labels: [, label], width, labelWidth, hasLabels, corner, isBare },
 ) {
   const step = width / columns;
-  const title = hasLabels && corner ? h("i", {}, corner) : null; // of the rows, in the corner
+  const title = hasLabels && corner ? h("i", corner) : null; // of the rows, in the corner
   if (isBare || !isTokens(axis) || step < 14) {
     const empty = h("div", { class: title ? "column-labels" : null, "aria-hidden": "true" }, title);
     empty.style.marginLeft = `${labelWidth}px`;
@@ -442,7 +441,7 @@ export function threeDigits(x) {
 function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, largest, bright = () => 1 }) {
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(columns, rows);
-  const { paper, positive, negative, line } = stripColours();
+  const { paper, positive, negative, line } = pageColours();
   const most = isProbability
     ? 1
     : (largest ?? largestOf(range(rows * columns, i => valueAt(Math.floor(i / columns), i % columns))));
@@ -533,7 +532,7 @@ export function showLinks(e, label = "", number = "") {
   for (const box of document.querySelectorAll("#map .box"))
     box.classList.toggle("lit", block !== null && box.getAttribute("href") === `#${block}`);
   const readout = document.querySelector(".readout");
-  if (readout && label) readout.replaceChildren(label, h("b", {}, number));
+  if (readout && label) readout.replaceChildren(label, h("b", number));
 }
 
 /** The rows of V stand for the keys: what lights up a key lights up its value. */

@@ -1,9 +1,10 @@
 // The image that a ViT reads: small in every stage, its patches as pictures, what a patch attends to, and a board to draw on.
 
 import { announce, h } from "../../../minigrad/graph/assets/dom.js";
+import { pageColours } from "./colours.js";
 import { range } from "./derive.js";
 import { ATTENTION_STAGES, titleOfPath } from "./elements.js";
-import { matrix, stripColours } from "./matrix.js";
+import { matrix } from "./matrix.js";
 import { elementOf, percent, rowOf } from "./numbers.js";
 import { bars, brightnessOf, checkbox, compared, wordRow } from "./pictures.js";
 import { LETTERS_OF_LEVELS, LEVELS, brightness } from "./pixels.js";
@@ -60,7 +61,7 @@ export function imageCanvas(
   drawPixels(e, pen, [0, 0, size], unit);
   const corner = n => [((n - 1) % count) * patch * unit, Math.floor((n - 1) / count) * patch * unit];
   const side = patch * unit;
-  const { positive } = stripColours();
+  const { positive } = pageColours();
   if (weights) {
     const largest = Math.max(...weights.slice(1)) || 1;
     range(count * count, i => {
@@ -132,12 +133,7 @@ export function stageImage(e) {
     "figure",
     { class: "stage-image" },
     chooser(e, 112, { current: token, weights, bright, label }),
-    h(
-      "figcaption",
-      {},
-      looks ? `${word} looks` : word,
-      looks && isOff(e, e.path, e.head) ? " (head off)" : null,
-    ),
+    h("figcaption", looks ? `${word} looks` : word, looks && isOff(e, e.path, e.head) ? " (head off)" : null),
   );
 }
 
@@ -197,10 +193,8 @@ export function looksScreen(e) {
         { class: "looks" },
         h(
           "div",
-          {},
           h(
             "h3",
-            {},
             `${titleOfPath(e.path).replace("encoder ", "").replace(", self-attention", "")}, head ${e.head + 1}${isOff(e, e.path, e.head) ? " (off: it gives 0)" : ""}`,
           ),
           chooser(e, 260, {
@@ -221,21 +215,17 @@ export function looksScreen(e) {
           h("caption", { class: "unseen" }, "Layers and heads"),
           h(
             "thead",
-            {},
             h(
               "tr",
-              {},
-              h("td", {}),
+              h("td"),
               range(heads, i => h("th", { scope: "col" }, `head ${i + 1}`)),
             ),
           ),
           h(
             "tbody",
-            {},
             e.attentionPaths().map((path, layer) =>
               h(
                 "tr",
-                {},
                 h("th", { scope: "row" }, `layer ${layer + 1}`),
                 range(heads, i =>
                   h(
@@ -267,7 +257,7 @@ export function looksScreen(e) {
         ),
       ),
       wordRow(e, words, token, "Token that looks", i => e.set({ query: i, cell: null })),
-      h("h3", {}, "The same as numbers"),
+      h("h3", "The same as numbers"),
       matrix(e, name, { title: "attention weights", head: e.head, current: token }),
     ],
   };
@@ -419,6 +409,6 @@ export function imageField(e, open) {
       imageCanvas(e, 34, { current: currentToken(e), lines: false, label: "The image that the model reads" }),
       " Draw",
     ),
-    h("div", {}, drawingBoard(e), h("div", {}, h("p", { class: "label" }, "It says"), classBars(e))),
+    h("div", drawingBoard(e), h("div", h("p", { class: "label" }, "It says"), classBars(e))),
   );
 }

@@ -50,7 +50,7 @@ function inspectorContent(e, place) {
         "← Back",
       )
     : null;
-  const head = h("div", { class: "inspector-head" }, h("h2", {}, title), back, close);
+  const head = h("div", { class: "inspector-head" }, h("h2", title), back, close);
   const number = h("p", { class: "value" }, asked ? "?" : precise(value));
   if (asked)
     return [head, number, ...quizForm(e), ...derivationParts(e, derivationOf(e, place), place, true)];
@@ -101,25 +101,18 @@ function weightName(name) {
 function derivationParts(e, found, place, isAsked) {
   const parts = found.parts ?? [found];
   const elements = parts.map(part => [
-    found.parts && part.to
-      ? h("h3", {}, `Sent back by ${describe(e, part.to)} `, h("code", {}, part.to))
-      : null,
+    found.parts && part.to ? h("h3", `Sent back by ${describe(e, part.to)} `, h("code", part.to)) : null,
     h("p", { class: "equation" }, part.equation),
     part.rows?.length ? partTable(e, part, isAsked) : null,
     isAsked
       ? null
       : (part.lines ?? []).map(([label, how, value]) =>
-          h("p", { class: "line" }, `${label}${how ? `: ${how}` : ""} = `, h("b", {}, precise(value))),
+          h("p", { class: "line" }, `${label}${how ? `: ${how}` : ""} = `, h("b", precise(value))),
         ),
   ]);
   if (found.parts?.length > 1)
     elements.push(
-      h(
-        "p",
-        { class: "line" },
-        `The sum of these ${found.parts.length} = `,
-        h("b", {}, precise(found.value)),
-      ),
+      h("p", { class: "line" }, `The sum of these ${found.parts.length} = `, h("b", precise(found.value))),
     );
   if (found.parts?.length === 0)
     elements.push(
@@ -146,7 +139,6 @@ function partTable(e, part, isAsked) {
   const body = rows.map(([label, ...numbers]) =>
     h(
       "tr",
-      {},
       h("th", { scope: "row" }, label),
       numbers.map((x, i) => {
         const td = h(
@@ -160,13 +152,12 @@ function partTable(e, part, isAsked) {
     ),
   );
   const span = part.columns.length;
-  const line = (label, value) =>
-    h("tr", {}, h("th", { scope: "row", colspan: span - 1 }, label), h("td", {}, value));
+  const line = (label, value) => h("tr", h("th", { scope: "row", colspan: span - 1 }, label), h("td", value));
   const foot = [
     rest === null ? null : line(`the other ${part.rows.length - 100} products`, brief(rest)),
     ...(part.more ?? []).map(([label, x]) => line(label, x.name ? link(e, x) : brief(x.value))),
     isSum && !isAsked && (rows.length > 1 || part.more?.length)
-      ? line("sum", h("b", {}, precise(part.value)))
+      ? line("sum", h("b", precise(part.value)))
       : null,
   ];
   return h(
@@ -174,18 +165,15 @@ function partTable(e, part, isAsked) {
     { class: "scroll terms", tabindex: 0, role: "region", "aria-label": part.equation },
     h(
       "table",
-      {},
       h(
         "thead",
-        {},
         h(
           "tr",
-          {},
-          part.columns.map(column => (column ? h("th", { scope: "col" }, column) : h("td", {}))),
+          part.columns.map(column => (column ? h("th", { scope: "col" }, column) : h("td"))),
         ),
       ),
-      h("tbody", {}, body),
-      h("tfoot", {}, foot),
+      h("tbody", body),
+      h("tfoot", foot),
     ),
   );
 }
@@ -218,7 +206,6 @@ function otherSide(e, place) {
   return [
     h(
       "p",
-      {},
       h(
         "button",
         { type: "button", "data-key": "other", onclick: () => e.set({ cell: other }) },

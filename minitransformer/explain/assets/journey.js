@@ -44,7 +44,6 @@ export function journeyStep(e, view) {
       { class: "thought", role: "status" },
       h(
         "b",
-        {},
         `${i - first + 1} of ${view.steps.length - first}: ${block.id === "probabilities" ? "The loss" : block.label}. `,
       ),
       backSentence(e, block),
@@ -68,8 +67,8 @@ function lossNumbers(e, loss) {
       "p",
       { class: "numbers-line" },
       "loss = ",
-      h("b", {}, precise(loss)),
-      `, the mean of ${e.lossPositions().length}; most at “${shownToken(e.wordOf(labels[t]))}”: −log ${brief(p)} = ${brief(losses[t])}`,
+      h("b", precise(loss)),
+      `${e.data.smoothing ? ", without label smoothing" : ""}, the mean of ${e.lossPositions().length}; most at “${shownToken(e.wordOf(labels[t]))}”: −log ${brief(p)} = ${brief(losses[t])}`,
     ),
     h(
       "p",
@@ -121,13 +120,11 @@ function pullNumbers(e, block) {
         { class: "pulls" },
         h(
           "tbody",
-          {},
           parts.map(part => {
             const td = h("td", { class: "amount" }, brief(part.value));
             tint(td, part.value, { largest });
             return h(
               "tr",
-              {},
               h("th", { scope: "row" }, describe(e, part.to)),
               td,
               h("td", { class: "wrap" }, part.equation),
@@ -177,7 +174,6 @@ function targetChoice(e) {
     e.wanted?.isGuess
       ? h(
           "p",
-          {},
           `The model is sure of “${said}”, so its gradients would be nearly 0. Here they show what would make another ${answerUnit(e)} likelier.`,
         )
       : null,

@@ -1,20 +1,26 @@
 // The keyboard: ← and → turn the stages, letters do what the buttons do.
 
 import { nextWord } from "./output.js";
-import { playOrStop } from "./play.js";
+import { playOrStop, playToWord } from "./play.js";
 import { startQuiz } from "./quiz.js";
 import { stepScreen } from "./screens.js";
 import { closeCard } from "./stagewords.js";
 import { closeWhatIf } from "./whatif.js";
 
+function isPicture() {
+  return document.body.classList.contains("picturing");
+}
+
+/** Whose lines the picture has after these: the mean's, then each head's. */
+function nextLines(e) {
+  const next = e.pictureHead === null ? 0 : e.pictureHead + 1;
+  return next < Math.max(...e.structure.stacks.map(({ heads }) => heads)) ? next : null;
+}
+
 export function listenToKeys(e) {
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    if (
-      event.key === " " &&
-      document.body.classList.contains("picturing") &&
-      !event.target.closest("button, input, select, summary, a")
-    ) {
+    if (event.key === " " && isPicture() && !event.target.closest("button, input, select, summary, a")) {
       event.preventDefault();
       return playOrStop(e);
     }
@@ -37,9 +43,11 @@ export function listenToKeys(e) {
       ArrowLeft: () => stepScreen(e, -1),
       ArrowRight: () => stepScreen(e, 1),
       g: () => e.set({ backward: !e.backward }),
-      n: () => nextWord(e),
+      n: () => (isPicture() ? playToWord(e) : nextWord(e)),
       q: () => startQuiz(e),
-      h: () => e.path && e.set({ head: (e.head + 1) % e.stackOf(e.path).heads }),
+      h: () =>
+        e.path &&
+        e.set(isPicture() ? { pictureHead: nextLines(e) } : { head: (e.head + 1) % e.stackOf(e.path).heads }),
       "/": () => document.getElementById("sentence")?.focus(),
     };
     const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];

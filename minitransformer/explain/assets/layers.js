@@ -99,22 +99,19 @@ export function normEquation(e, stack, path, height, title = "x") {
 /** What one can do with an equation; at the side of stages that have nothing else there. */
 export function tips(e) {
   return [
-    h("h3", {}, "What one can do here"),
+    h("h3", "What one can do here"),
     h(
       "ul",
-      {},
-      h("li", {}, `Point at a cell: its row, its column and its ${unitsOf(e)} light up in every array.`),
-      h("li", {}, "Select a cell to see all its digits, and each number that it is made of."),
+      h("li", `Point at a cell: its row, its column and its ${unitsOf(e)} light up in every array.`),
+      h("li", "Select a cell to see all its digits, and each number that it is made of."),
       h(
         "li",
-        {},
         e.backward
           ? "Below each array, framed: how the loss changes with it."
-          : [h("b", {}, "Gradients"), " (key G) shows below each array how the loss changes with it."],
+          : [h("b", "Gradients"), " (key G) shows below each array how the loss changes with it."],
       ),
       h(
         "li",
-        {},
         e.isImage
           ? "Draw another image, and every number follows."
           : "Type another text, and every number follows.",
@@ -265,7 +262,7 @@ export function feedForwardScreen(e) {
       matrix(e, part("linear1"), { title: stack.gated ? "the gate before its activation" : "first layer" }),
       stack.gated
         ? [
-            h("p", {}, "The same input, "),
+            h("p", "The same input, "),
             product("linear3", 3),
             matrix(e, part("linear3"), { title: "what the gate multiplies" }),
           ]
@@ -385,33 +382,28 @@ export function layersScreen(e) {
           { class: "steps" },
           h(
             "thead",
-            {},
             h(
               "tr",
-              {},
               ["after", "size of the state", "angle to row above", speaks ? "likeliest" : ""].map(
                 (text, i) =>
                   text
                     ? h("th", { scope: "col", class: i === 3 ? "wrap" : i ? "short" : null }, text)
-                    : h("td", {}),
+                    : h("td"),
               ),
             ),
           ),
           h(
             "tbody",
-            {},
             rows.map(([label, name], i) => {
               const state = rowOf(e.record.arrays[name], t);
               const before = i ? rowOf(e.record.arrays[rows[i - 1][1]], t) : null;
               const cosine = before ? dotProduct(state, before) / (norm(state) * norm(before) || 1) : 1;
               return h(
                 "tr",
-                {},
                 h("th", { scope: "row" }, label),
-                h("td", {}, norm(state).toFixed(2)),
+                h("td", norm(state).toFixed(2)),
                 h(
                   "td",
-                  {},
                   before
                     ? `${((180 * Math.acos(Math.max(-1, Math.min(1, cosine)))) / Math.PI).toFixed(0)}°`
                     : "",

@@ -29,13 +29,19 @@ export function lossScreen(e) {
     thought: `The loss of each prediction is −log of the probability that the right ${right} got. Training moves every weight a little against the gradient of the mean loss.`,
     body: [
       h("p", { class: "formula" }, `loss = −log p(right ${right}),   ∂loss / ∂logits = (p − y) / N`),
+      e.data.smoothing
+        ? h(
+            "p",
+            { class: "hint" },
+            `In training the labels were smoothed by ${e.data.smoothing}; this loss is without, as val_loss and the curves are.`,
+          )
+        : null,
       rightAnswer(e) ? h("p", { class: "hint right-answer" }, rightAnswer(e)) : null,
       h(
         "div",
         { class: "halves" },
         h(
           "div",
-          {},
           h(
             "div",
             { class: "scroll", tabindex: 0, role: "region", "aria-label": "Losses" },
@@ -44,10 +50,8 @@ export function lossScreen(e) {
               { class: "steps" },
               h(
                 "thead",
-                {},
                 h(
                   "tr",
-                  {},
                   [
                     "counts",
                     e.structure.output.head ? "at" : "after",
@@ -59,14 +63,12 @@ export function lossScreen(e) {
               ),
               h(
                 "tbody",
-                {},
                 labels.map((id, t) =>
                   h(
                     "tr",
                     { class: t === e.step ? "current" : null },
                     h(
                       "td",
-                      {},
                       h("input", {
                         type: "checkbox",
                         checked: chosen.includes(t),
@@ -77,10 +79,9 @@ export function lossScreen(e) {
                     ),
                     h("th", { scope: "row" }, words[t] ?? "input"),
                     h("td", { class: "word" }, e.labelShown(t)),
-                    h("td", {}, compared(e, t, id, data[t * shape[1] + id])[0]),
+                    h("td", compared(e, t, id, data[t * shape[1] + id])[0]),
                     h(
                       "td",
-                      {},
                       before ? h("span", { class: "was" }, `${before[t].toFixed(4)} → `) : null,
                       h("span", { class: "loss" }, losses[t].toFixed(4)),
                     ),
@@ -91,7 +92,6 @@ export function lossScreen(e) {
           ),
           h(
             "p",
-            {},
             `Mean of ${chosen.length}: `,
             before ? h("span", { class: "was" }, `${precise(meanLoss(e, e.before.record))} → `) : null,
             h("b", { class: "mean-loss" }, precise(loss)),
@@ -100,11 +100,9 @@ export function lossScreen(e) {
         ),
         h(
           "section",
-          {},
-          h("h3", {}, "Where the gradient starts"),
+          h("h3", "Where the gradient starts"),
           h(
             "p",
-            {},
             `At the logits: a step against the gradient raises the logit of the right ${right}, whose gradient is negative, and lowers each of the others in proportion to its probability.`,
           ),
           stepChoice(e),
@@ -128,7 +126,6 @@ function targetForm(e) {
     },
     h(
       "label",
-      {},
       "The right answer ",
       h("input", {
         name: "target",
@@ -191,7 +188,7 @@ function pullOfClass(e, sizes, tokens, right) {
       h("p", { class: "hint" }, `The stronger the orange, the more the loss of ${right} depends on it.`),
     ],
     beside: [
-      h("h3", {}, `Gradients, ${which}`),
+      h("h3", `Gradients, ${which}`),
       bars(
         shown.map(u => [pictured(e, tokens[u]), sizes[u] / largest, text(sizes[u])]),
         `Loss of ${right}`,
@@ -258,10 +255,8 @@ export function pullScreen(e) {
         const largest = largestOf(sizes.flat());
         return h(
           "figure",
-          {},
           h(
             "figcaption",
-            {},
             e.isPair ? ["At the inputs of the encoder", "At the inputs of the decoder"][i] : "At the inputs",
           ),
           plainTable(e, {
@@ -287,7 +282,7 @@ function pullOfAll(e, input) {
   const lengths = words.map((_, u) => norm(rowOf(e.gradients().activations[input], u)));
   const largest = Math.max(...lengths) || 1;
   return [
-    h("h3", {}, "The mean of all losses"),
+    h("h3", "The mean of all losses"),
     bars(
       words.map((word, u) => [word, lengths[u] / largest, inTable(lengths[u], decimalsFor(largest))]),
       "The mean of all losses",

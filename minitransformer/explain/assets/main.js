@@ -2,6 +2,7 @@
 
 import { flat, h } from "../../../minigrad/graph/assets/dom.js";
 import { copyLink, keepAddress, linkField, rememberStart } from "./address.js";
+import { shortened } from "./elements.js";
 import { listenToPointer, showLinks } from "./equation.js";
 import { imageField } from "./image.js";
 import { renderInspector } from "./inspector.js";
@@ -9,6 +10,7 @@ import { chooseTarget } from "./journey.js";
 import { listenToKeys } from "./keys.js";
 import { forwardPaths, residualPaths } from "./layers.js";
 import { renderMap } from "./map.js";
+import { playFromStart } from "./play.js";
 import { startQuiz } from "./quiz.js";
 import { follow, followHistory, go, makeScreens, renderScreen } from "./screens.js";
 import { Explanation, answerOf, listeners, readPage } from "./state.js";
@@ -84,7 +86,13 @@ function renderToolbar(e) {
             e.copied ? "Copied" : "Copy link",
           ),
       h("details", { class: "what-if switches", open: isOpen("switches") }, whatIfMenu(e)),
-      e.problem ? h("p", { class: "problem", role: "alert" }, e.problem) : null,
+      e.problem
+        ? h(
+            "p",
+            { class: "problem", role: "alert" },
+            `${e.problem}\nThe page still shows “${shortened(e.textRead, 60)}”.`,
+          )
+        : null,
       linkField(e),
       unknownWords(e),
       e.notice ? h("p", { class: "note", role: "status" }, e.notice) : null,
@@ -149,6 +157,7 @@ function start() {
   addEventListener("resize", () => render(e));
   e.followed = location.hash;
   if (!location.hash || !follow(e, location.hash)) render(e);
+  if (!location.hash) playFromStart(e);
   keepAddress(e);
   document.body.classList.add("ready");
 }

@@ -2,6 +2,7 @@
 
 import { h, s } from "../../../minigrad/graph/assets/dom.js";
 import { range } from "./derive.js";
+import { ATTENTION_STAGES } from "./elements.js";
 import { forwardPaths, residualPaths } from "./layers.js";
 import { checkbox, choice } from "./pictures.js";
 import { update } from "./update.js";
@@ -33,29 +34,35 @@ export function renderMap(e) {
           { class: "choices layers" },
           e.structure.stacks.filter(({ layers }) => layers > 1).map(stack => layerChoice(e, stack)),
         ),
-        h(
-          "ol",
-          { class: "pane stages" },
-          e.screens.map(screen =>
-            h(
-              "li",
-              {},
-              h(
-                "a",
-                {
-                  href: `#${screen.address}`,
-                  "aria-current": screen.address === e.screen ? "step" : null,
-                },
-                screen.title,
-              ),
-            ),
-          ),
-        ),
+        h("div", { class: "pane stages" }, chaptersOf(e)),
         checkbox("Letter keys: G, H, N, Q, /", e.letterKeys, letterKeys => e.set({ letterKeys }), "letters"),
       ),
     ),
   ]);
   showPlace(map);
+}
+
+/** The stages, by chapters, of which that of this stage is open. */
+function chaptersOf(e) {
+  const here = e.screens.find(({ address }) => address === e.screen).chapter;
+  return [...new Set(e.screens.map(({ chapter }) => chapter))].map(chapter => {
+    const stages = e.screens.filter(each => each.chapter === chapter);
+    const links = h(
+      "ol",
+      { start: e.screens.indexOf(stages[0]) + 1 },
+      stages.map(({ address, title }) =>
+        h("li", h("a", { href: `#${address}`, "aria-current": address === e.screen ? "step" : null }, title)),
+      ),
+    );
+    return chapter
+      ? h(
+          "details",
+          { open: chapter === here },
+          h("summary", { "data-key": `chapter:${chapter}` }, chapter),
+          links,
+        )
+      : links;
+  });
 }
 
 /** Scrolls the drawing and the list to where one is. */
@@ -265,17 +272,7 @@ export function subLayers(stack, i) {
 
 /** The stages that are inside of an attention. */
 function attentionStages(e) {
-  const stages = [
-    "attention",
-    "qkv",
-    "scores",
-    "scale",
-    "mask",
-    "softmax",
-    "weighted-sum",
-    "heads",
-    "cross-attention",
-  ];
+  const stages = [...ATTENTION_STAGES, "cross-attention"];
   return e.structure.stacks[0].positions === "none" ? [...stages, "positions"] : stages; // which act in the attention
 }
 

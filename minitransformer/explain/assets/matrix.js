@@ -1,6 +1,7 @@
 // An array as a table of numbers: rows are tokens, columns are dimensions or tokens; colours say how large.
 
-import { h } from "../../../minigrad/graph/assets/dom.js";
+import { h, walkCells } from "../../../minigrad/graph/assets/dom.js";
+import { css, mixed, pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
 import { comparison, printedNumber } from "./documents.js";
 import { symbol, titleOfRows } from "./elements.js";
@@ -34,9 +35,8 @@ function matrixFigure(e, name, options) {
     : (options.title ?? describe(e, name));
   const caption = h(
     "figcaption",
-    {},
     options.letter ? [options.gradient ? "∂loss / ∂" : "", symbol(options.letter), " "] : null,
-    h("span", {}, title),
+    h("span", title),
     h("span", { class: "size" }, ` ${size}`),
   );
   const width = columnsThatFit();
@@ -138,22 +138,18 @@ export function plainTable(
         { class: "numbers" },
         h(
           "thead",
-          {},
           h(
             "tr",
-            {},
-            h("td", {}, corner),
+            h("td", corner),
             range(side, () => h("td", { class: "quiet" })),
             shown.map(word => h("th", { scope: "col", class: "token" }, pictured(e, word, true))),
           ),
         ),
         h(
           "tbody",
-          {},
           rows.slice(top, top + most).map((word, i) =>
             h(
               "tr",
-              {},
               h("th", { scope: "row" }, pictured(e, word)),
               heads(top + i).map(content => h("td", { class: "quiet" }, content)),
               shown.map((_, j) => {
@@ -180,7 +176,6 @@ function table(e, view, first, count, title, top, height) {
   const corner = h("td", { class: "quiet" }, titleOfRows(e, `token:${side}`));
   const head = h(
     "tr",
-    {},
     corner,
     range(count, j =>
       h(
@@ -202,8 +197,8 @@ function table(e, view, first, count, title, top, height) {
     "table",
     { class: "numbers", onkeydown: walkCells },
     h("caption", { class: "unseen" }, title),
-    h("thead", {}, head),
-    h("tbody", {}, rows),
+    h("thead", head),
+    h("tbody", rows),
   );
 }
 
@@ -252,24 +247,6 @@ export function tint(element, x, view) {
   element.classList.add(view.isProbability ? "probability" : x < 0 ? "negative" : "positive");
 }
 
-/** Arrow keys walk from cell to cell. */
-export function walkCells(event) {
-  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-  const step = steps[event.key];
-  const td = event.target.closest("td");
-  if (!step || !td) return;
-  const row = td.parentElement;
-  const body = row.parentElement;
-  const next =
-    body.rows[row.sectionRowIndex + step[0]]?.cells[td.cellIndex + step[1]]?.querySelector("button");
-  event.preventDefault();
-  event.stopPropagation();
-  if (!next) return;
-  event.target.tabIndex = -1;
-  next.tabIndex = 0;
-  next.focus();
-}
-
 /** All columns as colours, so that one sees what the window of numbers is a part of. */
 function columnStrip(view, first, count, title) {
   const height = view.rows > 24 ? 3 : view.rows > 8 ? 6 : 10;
@@ -282,14 +259,12 @@ function columnStrip(view, first, count, title) {
     "aria-label": `${title}: all ${view.columns} columns as colours, ${first} to ${first + count - 1} framed`,
   });
   const pen = canvas.getContext("2d");
-  const colours = stripColours();
+  const colours = pageColours();
   for (let t = 0; t < view.rows; t++) {
     for (let j = 0; j < view.columns; j++) {
       const x = elementOf(view.array, view.at(t, j));
-      pen.fillStyle = blend(
-        colours.paper,
-        x < 0 ? colours.negative : colours.positive,
-        Math.abs(x) / (view.largest || 1),
+      pen.fillStyle = css(
+        mixed(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x) / (view.largest || 1)),
       );
       pen.fillRect(j * unit, t * height, unit, height);
     }
@@ -300,62 +275,47 @@ function columnStrip(view, first, count, title) {
   return h("div", { class: "strip-box" }, canvas, frame);
 }
 
-export function stripColours() {
-  const style = getComputedStyle(document.documentElement);
-  const read = name =>
-    style
-      .getPropertyValue(name)
-      .trim()
-      .match(/[\da-f]{2}/gi)
-      .map(x => parseInt(x, 16));
-  return {
-    paper: read("--paper"),
-    positive: read("--positive"),
-    negative: read("--negative"),
-    line: read("--line"),
-  };
-}
-
-export function blend(from, to, share) {
-  const mixed = from.map((x, i) => Math.round(x + (to[i] - x) * Math.min(1, share)));
-  return `rgb(${mixed.join(",")})`;
-}
-
 function rowSlider(e, top, rows, title, gradient, most = MOST_TOKENS) {
-  const key = `rows ${rows}`;
   const label = `rows ${top} to ${top + most - 1} of ${rows}`;
-  return h(
-    "label",
-    { class: "window" },
-    h("input", {
-      type: "range",
-      min: 0,
-      max: rows - most,
-      value: top,
-      "aria-label": `First row of ${title}`,
-      "aria-valuetext": label,
-      "data-key": `rows${gradient ? "g" : ""}:${title}`,
-      oninput: event => e.set({ windows: { ...e.windows, [key]: Number(event.target.value) } }),
-    }),
-    h("span", {}, label),
-  );
+  const key = `rows${gradient ? "g" : ""}:${title}`;
+  return partSlider(e, {
+    first: top,
+    most: rows - most,
+    name: `First row of ${title}`,
+    label,
+    key,
+    window: `rows ${rows}`,
+  });
 }
 
 function windowSlider(e, name, first, width, columns, title, gradient) {
   const label = `columns ${first} to ${first + width - 1}`;
+  const key = `window${gradient ? "g" : ""}:${name}`;
+  return partSlider(e, {
+    first,
+    most: columns - width,
+    name: `First column of ${title}`,
+    label,
+    key,
+    window: columns,
+  });
+}
+
+/** Which rows or columns of a large array are shown. */
+function partSlider(e, { first, most, name, label, key, window }) {
   return h(
     "label",
     { class: "window" },
     h("input", {
       type: "range",
       min: 0,
-      max: columns - width,
+      max: most,
       value: first,
-      "aria-label": `First column of ${title}`,
+      "aria-label": name,
       "aria-valuetext": label,
-      "data-key": `window${gradient ? "g" : ""}:${name}`,
-      oninput: event => e.set({ windows: { ...e.windows, [columns]: Number(event.target.value) } }),
+      "data-key": key,
+      oninput: event => e.set({ windows: { ...e.windows, [window]: Number(event.target.value) } }),
     }),
-    h("span", {}, label),
+    h("span", label),
   );
 }

@@ -72,7 +72,7 @@ export function logitsScreen(e) {
         { class: "sign" },
         "times ",
         symbol(tied ? "E" : "W"),
-        h("sup", {}, "⊤"),
+        h("sup", "⊤"),
         biasOf(e, node.bias),
         " =",
       ),
@@ -88,7 +88,6 @@ function picked(e, name, t, indices, title) {
   const line = (array, gradient, label) =>
     h(
       "tr",
-      {},
       h("th", { scope: "row" }, label),
       indices.map(v => {
         const place = { name, index: [t, v], gradient, weight: false };
@@ -96,7 +95,6 @@ function picked(e, name, t, indices, title) {
         const asked = e.quiz && samePlace(e.quiz.place, place);
         const td = h(
           "td",
-          {},
           h(
             "button",
             {
@@ -118,8 +116,7 @@ function picked(e, name, t, indices, title) {
     );
   return h(
     "figure",
-    {},
-    h("figcaption", {}, title),
+    h("figcaption", title),
     h(
       "div",
       { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
@@ -128,17 +125,14 @@ function picked(e, name, t, indices, title) {
         { class: "numbers" },
         h(
           "thead",
-          {},
           h(
             "tr",
-            {},
-            h("td", {}),
+            h("td"),
             indices.map(v => h("th", { scope: "col", class: "token" }, shownToken(e.wordOf(v)))),
           ),
         ),
         h(
           "tbody",
-          {},
           line(values, false, e.rowLabel(name, t)),
           gradients ? line(gradients, true, "gradient") : null,
         ),
@@ -157,6 +151,8 @@ export function probabilitiesScreen(e) {
   const isSampled = temperature !== 1 || topK > 0 || topP < 1;
   const left = changed.filter(p => p > 0).length;
   const samples = !e.structure.output.head;
+  const others = plain.length - best.length;
+  const rest = p => Math.max(0, 1 - best.reduce((sum, v) => sum + p[v], 0));
   return {
     thought: samples
       ? "Softmax turns the logits into probabilities. Greedy decoding takes the largest; sampling draws one at random, after temperature, top-k and top-p."
@@ -168,22 +164,35 @@ export function probabilitiesScreen(e) {
         { class: samples ? "bars-beside" : null },
         h(
           "div",
-          {},
           bars(
-            best.map((v, i) => {
-              const [text, before] = compared(e, t, v, plain[v]);
-              return [
-                shownToken(e.wordOf(v)),
-                changed[v],
-                isSampled ? `${text} → ${percent(changed[v])}` : text,
-                {
-                  chosen: i === 0,
-                  faded: changed[v] === 0,
-                  ...before,
-                  ...(isSampled ? { before: plain[v] } : {}),
-                },
-              ];
-            }),
+            [
+              ...best.map((v, i) => {
+                const [text, before] = compared(e, t, v, plain[v]);
+                return [
+                  shownToken(e.wordOf(v)),
+                  changed[v],
+                  isSampled ? `${text} → ${percent(changed[v])}` : text,
+                  {
+                    chosen: i === 0,
+                    faded: changed[v] === 0,
+                    ...before,
+                    ...(isSampled ? { before: plain[v] } : {}),
+                  },
+                ];
+              }),
+              ...(others > 0
+                ? [
+                    [
+                      `${others.toLocaleString("en")} others`,
+                      rest(changed),
+                      isSampled
+                        ? `${percent(rest(plain))} → ${percent(rest(changed))}`
+                        : percent(rest(plain)),
+                      isSampled ? { before: rest(plain) } : {},
+                    ],
+                  ]
+                : []),
+            ],
             "The likeliest, with their probabilities",
           ),
           isSampled ? null : comparedHint(e),
@@ -191,7 +200,6 @@ export function probabilitiesScreen(e) {
         samples
           ? h(
               "div",
-              {},
               samplingSliders(e, "sliders"),
               isSampled
                 ? h(
@@ -202,7 +210,6 @@ export function probabilitiesScreen(e) {
                 : null,
               h(
                 "p",
-                {},
                 h(
                   "button",
                   { type: "button", "data-key": "draw", onclick: () => drawWord(e, changed) },
@@ -248,16 +255,13 @@ export function nextWordScreen(e) {
     { class: "steps" },
     h(
       "thead",
-      {},
       h(
         "tr",
-        {},
         ["step", "reads", "likeliest next", "takes"].map(text => h("th", { scope: "col" }, text)),
       ),
     ),
     h(
       "tbody",
-      {},
       rows.map(t => {
         const p = data.subarray(t * shape[1], (t + 1) * shape[1]);
         const read = e.tokensOf(e.isPair ? "target" : "source").slice(0, t + 1);
@@ -290,7 +294,6 @@ export function nextWordScreen(e) {
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps" }, table),
       h(
         "p",
-        {},
         h(
           "button",
           {
@@ -326,12 +329,12 @@ export function nextWordScreen(e) {
         ? h(
             "p",
             { class: "note" },
-            `This is the answer of the whole model. Without the parts that are off, it writes: ${e.model.decode(e.answer.ids)}`,
+            `Without the parts that are off. The whole model wrote: ${e.model.decode(e.before.answer.ids)}`,
           )
         : null,
     ],
     beside: [
-      h("h3", {}, `After reading up to “${e.rowLabel("logits", e.step)}”`),
+      h("h3", `After reading up to “${e.rowLabel("logits", e.step)}”`),
       bars(
         largestIndices(rowOf(e.record.arrays.probabilities, stepRow(e)), 8).map(v => {
           const p = elementOf(e.record.arrays.probabilities, [stepRow(e), v]);
@@ -372,10 +375,9 @@ export function beamsScreen(e) {
         { class: "hint" },
         `Each box: a ${unitOf(e)} with its probability, and below it the sum of the log-probabilities so far. Bold: the best text.`,
       ),
-      h("h3", {}, "Texts, the best first"),
+      h("h3", "Texts, the best first"),
       h(
         "ol",
-        {},
         found.texts.map(({ ids, score }) =>
           h(
             "li",
@@ -479,21 +481,40 @@ function endId(e) {
   return e.data.tokenizer.end_id;
 }
 
+/** The next words, drawn at the temperature of the slider, are appended to the text. */
+export function continueText(e) {
+  const source = e.record.source.slice(0, e.prompt);
+  const most = e.model.family.maxLength(e.data.config) ?? Infinity;
+  const maxNew = Math.min(e.mostWritten(source), most - source.length);
+  if (maxNew < 1) return e.set({ notice: "The text is as long as this model can read." });
+  const seed = Math.floor(2 ** 32 * Math.random());
+  const { ids } = e.model.generate(source, { ...e.sampling, sample: true, seed, maxNew }, e.options);
+  if (!ids.length) return e.set({ notice: "Here the model ends the text." });
+  const added = e.model.decode([...source, ...ids]).slice(e.model.decode(source).length);
+  e.set({ text: e.textRead + added });
+  announce(added);
+}
+
+export function temperatureSlider(e) {
+  const { temperature } = e.sampling;
+  return slider("Temperature", {
+    min: 0.1,
+    max: 3,
+    step: 0.1,
+    value: temperature,
+    text: temperature.toFixed(1),
+    oninput: value => e.set({ sampling: { ...e.sampling, temperature: value } }),
+  });
+}
+
 /** Temperature, top-k and top-p of the answer. */
 export function samplingSliders(e, look = "sampling") {
-  const { temperature, topK, topP } = e.sampling;
+  const { topK, topP } = e.sampling;
   const change = changes => e.set({ sampling: { ...e.sampling, ...changes } });
   return h(
     "div",
     { class: look },
-    slider("Temperature", {
-      min: 0.1,
-      max: 3,
-      step: 0.1,
-      value: temperature,
-      text: temperature.toFixed(1),
-      oninput: value => change({ temperature: value }),
-    }),
+    temperatureSlider(e),
     slider("Top-k", {
       min: 0,
       max: 20,

@@ -1,11 +1,11 @@
 // Small pictures: bars, heat maps of all heads, arcs between words.
 
 import { h, s } from "../../../minigrad/graph/assets/dom.js";
+import { css, mixed, pageColours } from "./colours.js";
 import { range } from "./derive.js";
 import { titleOfRows } from "./elements.js";
 import { equation, widthForEquations } from "./equation.js";
 import { pictured } from "./image.js";
-import { blend, stripColours } from "./matrix.js";
 import { elementOf, percent } from "./numbers.js";
 import { isOff, largestIndices } from "./state.js";
 
@@ -17,7 +17,6 @@ export function bars(rows, label) {
     h("caption", { class: "unseen" }, label),
     h(
       "tbody",
-      {},
       rows.map(([name, share, text, more = {}]) => {
         const bar = h("span", { class: "bar" });
         bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
@@ -43,7 +42,6 @@ export function signedBars(rows, label) {
     h("caption", { class: "unseen" }, label),
     h(
       "tbody",
-      {},
       rows.map(([name, share, text, more = {}]) => {
         const bar = h("span", { class: share < 0 ? "bar negative" : "bar" });
         bar.style.width = `${50 * Math.abs(share)}%`;
@@ -78,10 +76,10 @@ export function heatPicture(array, head, label) {
     "aria-label": label,
   });
   const pen = canvas.getContext("2d");
-  const { paper, positive } = stripColours();
+  const { paper, positive } = pageColours();
   for (let t = 0; t < rows; t++)
     for (let u = 0; u < columns; u++) {
-      pen.fillStyle = blend(paper, positive, elementOf(array, [head, t, u]));
+      pen.fillStyle = css(mixed(paper, positive, elementOf(array, [head, t, u])));
       pen.fillRect(u * size, t * size, size, size);
     }
   return canvas;
@@ -115,7 +113,7 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
             "stroke-width": (1 + 9 * weight).toFixed(1),
             "stroke-opacity": (bright(t, u) * (0.15 + 0.85 * weight)).toFixed(2),
           },
-          s("title", {}, `${queries[t]} attends to ${keys[u]}: ${percent(weight)}`),
+          s("title", `${queries[t]} attends to ${keys[u]}: ${percent(weight)}`),
         ),
       );
     });
@@ -126,7 +124,7 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
       "text",
       { x: x(i), y, "text-anchor": "middle", "data-token": `${side}:${i}` },
       text.length > most ? `${text.slice(0, most - 1)}…` : text,
-      text.length > most ? s("title", {}, text) : null,
+      text.length > most ? s("title", text) : null,
     );
   return h(
     "div",
@@ -240,7 +238,7 @@ export function slider(label, { min, max, step, value, text, oninput }) {
   return h(
     "label",
     { class: "slider" },
-    h("span", {}, label),
+    h("span", label),
     h("input", {
       type: "range",
       min,
@@ -251,7 +249,7 @@ export function slider(label, { min, max, step, value, text, oninput }) {
       "data-key": `slider:${label}`,
       oninput: event => oninput(Number(event.target.value)),
     }),
-    h("output", {}, text),
+    h("output", text),
   );
 }
 
@@ -282,7 +280,7 @@ export function shares(e, names, values, text, largest = 1) {
         "span",
         { class: isBest ? "looked best" : "looked" },
         pictured(e, names[u], true),
-        isBest ? h("b", {}, ` ${text(values[u])}`) : null,
+        isBest ? h("b", ` ${text(values[u])}`) : null,
       );
       chip.style.setProperty("--share", `${Math.round((100 * values[u]) / (largest || 1))}%`);
       return chip;
@@ -306,15 +304,6 @@ export function compared(e, t, v, p) {
   if (!e.before) return [percent(p), {}];
   const was = elementOf(e.before.record.arrays.probabilities, [t, v]);
   return [`${percent(was)} → ${percent(p)}`, { before: was }];
-}
-
-export function css(colour, alpha = 1) {
-  return `rgba(${colour.map(Math.round).join(",")},${alpha})`;
-}
-
-export function mixed(from, to, share) {
-  const s = Math.min(1, share);
-  return from.map((x, i) => x + (to[i] - x) * s);
 }
 
 export function stroke(pen, style, width, points) {

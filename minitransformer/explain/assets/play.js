@@ -1,9 +1,11 @@
 // Play: what of the picture is lit at a moment. From 0 to 0.5 the model runs, from 0.5 to 1 the gradient flows back.
 
+import { range } from "./derive.js";
 import { standsFor, wordsOf } from "./stageblocks.js";
 import { gradientPicture, paintStage, stageView } from "./stagepaint.js";
 
-const PLAY_SECONDS = 10;
+const [FORWARD_SECONDS, BACKWARD_SECONDS] = [15, 10];
+const ARRIVES = 0.25; // of the time of a written word, until it has come to the input
 const [READ, WRITTEN, LOSS] = [0.2, 0.46, 0.55]; // the encoder is through; the answer is; the loss is lit
 
 /** How much of a strip is lit at `at`, from 0 to 1: `forward` by its values, `backward` by its gradient. */
@@ -31,13 +33,24 @@ export function makeSchedule(e, layout) {
         const part = readEnd / blocks;
         return ramp(at, part * (i + (0.45 * t) / block.count), 0.55 * part);
       }
-      return ramp(at, READ + slice * (t - first + (0.9 * i) / blocks), (0.9 * slice) / blocks);
+      const part = (0.9 - ARRIVES) / blocks;
+      return ramp(at, READ + slice * (t - first + ARRIVES + part * i), part * slice);
     },
     output(t, at) {
       if (first >= count || t < first) return ramp(at, readEnd, WRITTEN - readEnd);
       return ramp(at, READ + slice * (t - first + 0.9), 0.1 * slice);
     },
+    /** How far a word has come in: one that is read at the start, or one that was written. */
+    enters: (t, at, isRead) =>
+      isRead ? ramp(at, (0.06 * t) / count, 0.02) : ramp(at, READ + slice * (t - first + ARRIVES), 0.001),
+    /** The word that goes from the answers to the inputs: of place `t`, and how far it is; null if none does. */
+    travelling(at) {
+      const i = Math.floor((at - READ) / slice);
+      const share = (at - READ - i * slice) / (ARRIVES * slice);
+      return i > 0 && first + i < count && share < 1 ? { t: first + i - 1, share } : null;
+    },
     loss: at => ramp(at, 0.5, LOSS - 0.5),
+    written: first < count ? range(count - first, i => READ + slice * (i + 0.99)) : [WRITTEN - 0.001], // moments
     backward: (block, at) => ramp(at, backAt.get(block.id), step),
   };
 }
@@ -74,6 +87,7 @@ export function lightOf(view, play) {
       forward: (block, t) => schedule.forward(block, t, play.at),
       backward: block => schedule.backward(block, play.at),
       output: t => schedule.output(t, play.at),
+      enters: (t, isRead) => schedule.enters(t, play.at, isRead),
       loss: schedule.loss(play.at),
       current: null,
     };
@@ -86,6 +100,7 @@ export function lightOf(view, play) {
     forward: block => done(block.id, false),
     backward: block => (block.array ? done(block.id, true) : 0),
     output: () => done("probabilities", false),
+    enters: () => 1,
     loss: done("probabilities", true),
     current: steps[at].block.id,
   };
@@ -123,31 +138,50 @@ function moveFor(seconds, show, end) {
   frame = requestAnimationFrame(next);
 }
 
-/** Run from where the time line is to its end; again: stop there. Without motion, show the next end. */
-export function playOrStop(e) {
+/** Run forward, from where the time line is to the answer, or the gradient back; again: stop there. */
+export function playOrStop(e, isBack = e.screen === "backward") {
   if (!stageView) return;
-  if (e.play.running) {
-    stopMotion();
-    e.set({ play: { ...e.play, running: false } });
-    return;
-  }
-  const isBack = e.screen === "backward";
-  const low = isBack ? 0.5 : 0;
-  const from =
-    e.play.at >= 0.999 || (!isBack && e.play.at === 0.5 && e.play.step === null)
-      ? low
-      : Math.max(low, e.play.at);
-  if (prefersStill())
-    return e.set({
-      play: { at: e.play.at >= 0.5 && e.play.at < 1 ? 1 : 0.5, step: null, share: 1, running: false },
-    });
-  stageView.back ??= gradientPicture(e, stageView); // which takes longer than a frame
-  e.set({ play: { at: from, step: null, share: 1, running: true } });
+  if (!e.play.running) return play(e, isBack);
+  stopMotion();
+  e.set({ play: { ...e.play, running: false } });
+}
+
+function play(e, isBack) {
+  const [low, high] = isBack ? [0.5, 1] : [0, 0.5];
+  const { at } = e.play;
+  const from = at < low || at >= high - 0.001 ? low : at;
+  const isStill = prefersStill();
+  if (isBack) stageView.back ??= gradientPicture(e, stageView); // which takes longer than a frame
+  e.set({ play: { at: isStill ? high : from, step: null, share: 1, running: !isStill } });
+  if (isStill) return;
+  const seconds = (isBack ? BACKWARD_SECONDS : FORWARD_SECONDS) * ((high - from) / (high - low));
   moveFor(
-    PLAY_SECONDS * (1 - from),
-    share => showMoment(e, from + (1 - from) * share),
+    seconds / e.speed,
+    share => (e.play.running ? showMoment(e, from + (high - from) * share) : stopMotion()),
     () => e.set({ play: { ...e.play, running: false } }),
   );
+}
+
+/** Once, when the page opens, or when a text has another answer: it is not there yet. */
+export function playFromStart(e) {
+  if (prefersStill() || e.screen !== "walkthrough") return;
+  e.play = { at: 0, step: null, share: 1, running: false };
+  play(e, false);
+}
+
+/** Three times as fast, or as before; what runs goes on. */
+export function changeSpeed(e) {
+  const { running, at } = e.play;
+  e.set({ speed: e.speed === 1 ? 3 : 1 });
+  if (running) play(e, at >= 0.5);
+}
+
+/** To the moment at which the next word is written; after the last, to that of the first. */
+export function playToWord(e) {
+  stopMotion();
+  const { written } = stageView.schedule;
+  const at = written.find(moment => e.play.step === null && moment > e.play.at + 0.001) ?? written[0];
+  e.set({ play: { at, step: null, share: 1, running: false } });
 }
 
 /** A moment of the time line, without rendering the page. */

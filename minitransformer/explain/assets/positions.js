@@ -1,12 +1,13 @@
 // Stages on the order of the words: vectors that are added, rotations, biases; and the norm that may follow.
 
 import { h, s } from "../../../minigrad/graph/assets/dom.js";
+import { css, mixed, pageColours } from "./colours.js";
 import { attentionChoice, currentRow, lettersChoice, partOf, sharedHead } from "./attention.js";
 import { describe, positionColumns, range } from "./derive.js";
 import { unitOf, unitsOf } from "./elements.js";
 import { equation } from "./equation.js";
 import { normEquation, norms, tips } from "./layers.js";
-import { blend, matrix, plainTable, stripColours } from "./matrix.js";
+import { matrix, plainTable } from "./matrix.js";
 import { brief, inTable, precise } from "./numbers.js";
 import { choice, slider } from "./pictures.js";
 import { POSITIONS_SHOWN } from "./state.js";
@@ -145,9 +146,9 @@ function positionVectorsScreen(e, stack) {
             "p",
             { class: "formula" },
             `PE(pos, ${columns.sin}) = sin(pos / 10000`,
-            h("sup", {}, "2i/d"),
+            h("sup", "2i/d"),
             `),  PE(pos, ${columns.cos}) = cos(pos / 10000`,
-            h("sup", {}, "2i/d"),
+            h("sup", "2i/d"),
             ")",
           ),
       sumEquation(e, stack),
@@ -190,7 +191,7 @@ function rotations(e) {
               { class: "formula" },
               "(a, b) → (a cos α − b sin α, b cos α + a sin α),  α = position · ",
               `${theta.toLocaleString("en")}`,
-              h("sup", {}, "−2i/d"),
+              h("sup", "−2i/d"),
               `,  d = ${headWidth}`,
             ),
             slowed ? h("p", { class: "hint" }, slowed) : null,
@@ -202,10 +203,8 @@ function rotations(e) {
             matrix(e, partOf(e, letter), { title: words[letter], letter: letter.toUpperCase(), head }),
             h(
               "figure",
-              {},
               h(
                 "figcaption",
-                {},
                 "The angles α, in radians: a row for each position, a column for each pair (i, i + d/2)",
               ),
               plainTable(e, {
@@ -265,7 +264,6 @@ function distances(e) {
               : null,
             h(
               "p",
-              {},
               "Where the bias is added: ",
               h("a", { href: `#mask:${e.path}` }, "before the softmax"),
               ".",
@@ -364,7 +362,6 @@ export function wavelengthsScreen(e) {
       { class: "halves" },
       h(
         "div",
-        {},
         positionsPicture(rows, width, look.position, columns),
         slider("Columns", {
           min: 0,
@@ -386,20 +383,17 @@ export function wavelengthsScreen(e) {
         }),
         h(
           "p",
-          {},
           `At position ${look.position}: sin(${look.position} / ${brief(scale)}) = `,
-          h("b", {}, precise(Math.sin(look.position / scale))),
+          h("b", precise(Math.sin(look.position / scale))),
           `, cos = `,
-          h("b", {}, precise(Math.cos(look.position / scale))),
+          h("b", precise(Math.cos(look.position / scale))),
         ),
       ),
       h(
         "section",
-        {},
-        h("h3", {}, "How alike two positions are"),
+        h("h3", "How alike two positions are"),
         h(
           "p",
-          {},
           `The dot product of position ${look.position} with each other one. It depends on the distance alone, since PE(pos + k) is PE(pos) with each pair rotated.`,
         ),
         curve(
@@ -422,10 +416,10 @@ function positionsPicture(rows, width, position, columns) {
     "aria-label": `Position vectors of ${rows.length} positions, from above, and ${width} columns`,
   });
   const pen = canvas.getContext("2d");
-  const colours = stripColours();
+  const colours = pageColours();
   rows.forEach((row, t) =>
     row.forEach((x, j) => {
-      pen.fillStyle = blend(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x));
+      pen.fillStyle = css(mixed(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x)));
       pen.fillRect(j * unit, t * 3, unit, 3);
     }),
   );
@@ -439,8 +433,7 @@ function positionsPicture(rows, width, position, columns) {
   line.style.top = `${(100 * position) / rows.length}%`;
   return h(
     "figure",
-    {},
-    h("figcaption", {}, `${rows.length} positions (down) × ${width} columns`),
+    h("figcaption", `${rows.length} positions (down) × ${width} columns`),
     h("div", { class: "strip-box" }, canvas, ...frames, line),
   );
 }

@@ -8,6 +8,7 @@ import { currentToken, pictured } from "./image.js";
 import { createModel } from "./model/model.js";
 import { elementOf, norm, precise, rowOf } from "./numbers.js";
 import { stepRow } from "./output.js";
+import { startQuiz } from "./quiz.js";
 import { largestIndices } from "./state.js";
 
 const QUESTIONS = {
@@ -32,6 +33,7 @@ export function questionCard(e) {
   const ask = () => {
     const turn = (e.turn ?? -1) + 1;
     const made = makers.map((_, i) => makers[(turn + i) % makers.length](e)).find(Boolean);
+    if (!made) return startQuiz(e); // it asks for a number
     e.set({ turn, question: { ...made, record: e.record, screen: e.screen, chosen: null } });
   };
   const start = h(
@@ -40,22 +42,11 @@ export function questionCard(e) {
     question ? "Another question" : "What would happen if …?",
   );
   if (!question) return h("section", { class: "question" }, start);
-  if (!question.text)
-    return h(
-      "section",
-      { class: "question" },
-      start,
-      h(
-        "p",
-        { class: "reply", role: "status" },
-        "There is nothing to ask here: switch the model's parts on, or choose another place.",
-      ),
-    );
   const { text, options, right, why, chosen } = question;
   return h(
     "section",
     { class: "question", "aria-label": "A question of understanding" },
-    h("p", {}, text),
+    h("p", text),
     h(
       "div",
       { class: "options", role: "group", "aria-label": "Answers" },

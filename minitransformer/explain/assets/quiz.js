@@ -5,6 +5,7 @@ import { announce, h } from "../../../minigrad/graph/assets/dom.js";
 import { valueAt } from "./inspector.js";
 import { placeKey } from "./matrix.js";
 import { precise } from "./numbers.js";
+import { stepRow } from "./output.js";
 
 export function startQuiz(e) {
   if (!e.numbers && document.querySelector('#screen [data-key="numbers"]')) e.set({ numbers: true }); // it asks for one of them
@@ -14,8 +15,7 @@ export function startQuiz(e) {
   const askable = cells
     .map(cell => readKey(cell.dataset.key))
     .filter(place => !place.weight && !["lookup", "pixels"].includes(e.plan.get(place.name)?.kind));
-  if (!askable.length)
-    return e.set({ notice: "There is no number to ask for on this stage: choose one with a table." });
+  if (!askable.length) askable.push({ name: "logits", index: [stepRow(e), e.labels()[stepRow(e)]] }); // of a picture
   const place = askable[Math.floor(Math.random() * askable.length)];
   e.set({ quiz: { place, reply: "" }, cell: place });
   document.querySelector("td.asked")?.scrollIntoView({ block: "nearest", inline: "nearest" });

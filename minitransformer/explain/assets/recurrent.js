@@ -1,14 +1,15 @@
 // Stages of a recurrent layer: one step in its parts, what the cell keeps through time, and how far gradients reach.
 
 import { h } from "../../../minigrad/graph/assets/dom.js";
+import { css, mixed, pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
 import { shownToken, unitOf } from "./elements.js";
 import { numbersButton } from "./equation.js";
 import { capitalized } from "./map.js";
-import { MOST_TOKENS, matrix, placeKey, plainTable, samePlace, stripColours } from "./matrix.js";
+import { MOST_TOKENS, matrix, placeKey, plainTable, samePlace } from "./matrix.js";
 import { brief, largestOf, norm, rowOf } from "./numbers.js";
 import { stepRow } from "./output.js";
-import { bars, choice, css, mixed, slider, stroke, tileX, wordRow } from "./pictures.js";
+import { bars, choice, slider, stroke, tileX, wordRow } from "./pictures.js";
 
 /** What a layer of each type computes: [title, terms]. A term is a sign, or [letter, array, whether of the step before]. */
 const STEP_PARTS = {
@@ -143,8 +144,7 @@ function gatesScreen(e) {
         STEP_PARTS[type].map(([title, terms]) =>
           h(
             "li",
-            {},
-            h("b", {}, title),
+            h("b", title),
             h(
               "span",
               { class: "terms-in" },
@@ -216,13 +216,12 @@ function stepTerm(e, [letter, part, isBefore = false], t, j) {
       tilePicture(e, data, `${letter}, ${what}: ${data.length} numbers`, wide ? null : j),
       h(
         "figcaption",
-        {},
-        h("var", {}, gradient ? `∂${letter}` : letter),
+        h("var", gradient ? `∂${letter}` : letter),
         wide ? null : [" ", isStart ? "0" : button()],
       ),
     );
   };
-  return e.backward ? h("span", {}, tile(false), tile(true)) : tile(false);
+  return e.backward ? h("span", tile(false), tile(true)) : tile(false);
 }
 
 const TILE = 64; // pixels on a side
@@ -272,7 +271,7 @@ function cellPicture(data, columns) {
   [canvas.width, canvas.height] = [columns, Math.ceil(data.length / columns)];
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(canvas.width, canvas.height);
-  const { paper, positive, negative } = stripColours();
+  const { paper, positive, negative } = pageColours();
   const largest = largestOf(data) || 1;
   data.forEach((x, i) =>
     image.data.set([...mixed(paper, x < 0 ? negative : positive, Math.abs(x) / largest), 255], 4 * i),
@@ -297,8 +296,7 @@ function memoryScreen(e) {
       gate
         ? h(
             "section",
-            {},
-            h("h3", {}, `How much of what each ${unitOf(e)} left in the ${what} is still there later`),
+            h("h3", `How much of what each ${unitOf(e)} left in the ${what} is still there later`),
             h(
               "p",
               { class: "hint" },
@@ -352,7 +350,6 @@ function timeMap(e, name, words) {
     { class: "time-map" },
     h(
       "figcaption",
-      {},
       describe(e, name),
       h("span", { class: "size" }, ` ${T} × ${H}`),
       h("span", { class: "quiet" }, "; time goes down"),
@@ -419,7 +416,6 @@ function throughTimeScreen(e) {
       recurrentChoices(e),
       h(
         "p",
-        {},
         `The loss of “${shownToken(e.wordOf(labels[t]))}”, predicted after “${words[t]}”. How long its gradient is at the ${describe(e, name)} of each ${unitOf(e)} before:`,
       ),
       bars(lines, `Length of the gradient at the ${describe(e, name)}, back through time`),

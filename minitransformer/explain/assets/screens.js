@@ -14,7 +14,7 @@ import {
   weightedSumScreen,
 } from "./attention.js";
 import { documentsScreen } from "./documents.js";
-import { unitOf } from "./elements.js";
+import { ATTENTION_STAGES, unitOf } from "./elements.js";
 import { readout } from "./equation.js";
 import { looksScreen, stageImage } from "./image.js";
 import { backwardScreen } from "./journey.js";
@@ -46,66 +46,67 @@ import { closeWhatIf } from "./whatif.js";
 import { embeddingsScreen, patchesScreen, shiftedScreen, tokensScreen } from "./words.js";
 
 /** The stages inside of a Transformer's layer. */
-const TRANSFORMERS = [
-  "attention",
-  "qkv",
-  "scores",
-  "scale",
-  "mask",
-  "softmax",
-  "weighted-sum",
-  "heads",
-  "add-norm",
-  "feed-forward",
-];
+const TRANSFORMERS = [...ATTENTION_STAGES, "add-norm", "feed-forward"];
 
 /** Which stages a model has. Addresses are stable: `page.html#positions`. */
 export function makeScreens(e) {
   const { stacks, output } = e.structure;
   const text = !e.isImage;
   const writes = !output.head;
-  const all = [
-    ["walkthrough", "Overview", pictureScreen],
-    text && ["tokens", "Text to tokens", tokensScreen],
-    text && ["embeddings", "Tokens to vectors", embeddingsScreen],
-    !text && ["patches", "Image to patches", patchesScreen],
-    stacks[0].segments && ["segments", "Segments", segmentsScreen],
-    (stacks[0].positions !== "none" || stacks[0].rotary || stacks[0].bias) && [
-      "positions",
-      "Positions",
-      positionsScreen,
+  const chapters = {
+    "": [["walkthrough", "Overview", pictureScreen]],
+    Input: [
+      text && ["tokens", "Text to tokens", tokensScreen],
+      text && ["embeddings", "Tokens to vectors", embeddingsScreen],
+      !text && ["patches", "Image to patches", patchesScreen],
+      stacks[0].segments && ["segments", "Segments", segmentsScreen],
+      (stacks[0].positions !== "none" || stacks[0].rotary || stacks[0].bias) && [
+        "positions",
+        "Positions",
+        positionsScreen,
+      ],
+      stacks[0].positions === "sinusoidal" && ["wavelengths", "Wavelengths", wavelengthsScreen],
+      stacks[0].embeddingNorm && ["input-norm", "The norm of the input", inputNormScreen],
     ],
-    stacks[0].positions === "sinusoidal" && ["wavelengths", "Wavelengths", wavelengthsScreen],
-    stacks[0].embeddingNorm && ["input-norm", "The norm of the input", inputNormScreen],
-    ...(e.isRecurrent ? recurrentStages(e) : []),
-    ["attention", "Attention in four steps", attentionScreen],
-    ["qkv", "Queries, keys, values", qkvScreen],
-    ["scores", "Scores", scoresScreen],
-    ["scale", "Scaling", scaleScreen],
-    e.attentionPaths().some(path => hides(e, path) || hasBias(e, path)) && ["mask", "Mask", maskScreen],
-    ["softmax", "Softmax", softmaxScreen],
-    ["weighted-sum", "Weighted sum", weightedSumScreen],
-    ["heads", "Multiple heads", headsScreen],
-    !text && ["looks", "Where it looks", looksScreen],
-    ["add-norm", "Add & norm", addNormScreen],
-    ["feed-forward", "Feed forward", feedForwardScreen],
-    ["layers", "Layer by layer", layersScreen],
-    e.isPair && ["shifted", "What the decoder reads", shiftedScreen],
-    e.isPair && ["cross-attention", "Cross-attention", crossAttentionScreen],
-    e.isPair && ["alignment", "Alignment", alignmentScreen],
-    stacks.some(stack => stack.finalNorm) && ["final-norm", "The last norm", finalNormScreen],
-    e.plan.get("logits").from[0].startsWith("head.") && ["head", "Before the logits", outputHeadScreen],
-    ["logits", "Logits", logitsScreen],
-    ["probabilities", writes ? `The next ${unitOf(e)}` : "Probabilities", probabilitiesScreen],
-    writes && ["next-word", "Step by step", nextWordScreen],
-    writes && ["beams", "Beam search", beamsScreen],
-    ["loss", "The loss", lossScreen],
-    ["pull", "What each loss depends on", pullScreen],
-    ["backward", "The backward pass", backwardScreen],
-    e.data.documents && ["documents", "Examples worked by hand", documentsScreen],
-  ];
+    Attention: [
+      ["attention", "Attention in four steps", attentionScreen],
+      ["qkv", "Queries, keys, values", qkvScreen],
+      ["scores", "Scores", scoresScreen],
+      ["scale", "Scaling", scaleScreen],
+      e.attentionPaths().some(path => hides(e, path) || hasBias(e, path)) && ["mask", "Mask", maskScreen],
+      ["softmax", "Softmax", softmaxScreen],
+      ["weighted-sum", "Weighted sum", weightedSumScreen],
+      ["heads", "Multiple heads", headsScreen],
+      !text && ["looks", "Where it looks", looksScreen],
+    ],
+    Layers: [
+      ...(e.isRecurrent ? recurrentStages(e) : []),
+      ["add-norm", "Add & norm", addNormScreen],
+      ["feed-forward", "Feed forward", feedForwardScreen],
+      ["layers", "Layer by layer", layersScreen],
+      e.isPair && ["shifted", "What the decoder reads", shiftedScreen],
+      e.isPair && ["cross-attention", "Cross-attention", crossAttentionScreen],
+      e.isPair && ["alignment", "Alignment", alignmentScreen],
+    ],
+    Output: [
+      stacks.some(stack => stack.finalNorm) && ["final-norm", "The last norm", finalNormScreen],
+      e.plan.get("logits").from[0].startsWith("head.") && ["head", "Before the logits", outputHeadScreen],
+      ["logits", "Logits", logitsScreen],
+      ["probabilities", writes ? `The next ${unitOf(e)}` : "Probabilities", probabilitiesScreen],
+      writes && ["next-word", "Step by step", nextWordScreen],
+      writes && ["beams", "Beam search", beamsScreen],
+    ],
+    Learning: [
+      ["loss", "The loss", lossScreen],
+      ["pull", "What each loss depends on", pullScreen],
+      ["backward", "The backward pass", backwardScreen],
+      e.data.documents && ["documents", "Examples worked by hand", documentsScreen],
+    ],
+  };
   const isThere = each => each && !(e.isRecurrent && TRANSFORMERS.includes(each[0]));
-  return all.filter(isThere).map(([address, title, render]) => ({ address, title, render }));
+  return Object.entries(chapters).flatMap(([chapter, stages]) =>
+    stages.filter(isThere).map(([address, title, render]) => ({ address, title, chapter, render })),
+  );
 }
 
 /** `#softmax:decoder.layers.0.self_attention` to a stage and its place, and to its state if it has one. */
@@ -181,7 +182,7 @@ export function renderScreen(e) {
                     "aria-label": `Previous: ${before.title}`,
                   },
                   "← ",
-                  h("span", {}, before.title),
+                  h("span", before.title),
                 )
               : null,
             h("span", { class: "count" }, `${at + 1} of ${e.screens.length}`),
@@ -189,7 +190,7 @@ export function renderScreen(e) {
               ? h(
                   "a",
                   { href: `#${after.address}`, title: after.title, "aria-label": `Next: ${after.title}` },
-                  h("span", {}, after.title),
+                  h("span", after.title),
                   " →",
                 )
               : null,
@@ -202,7 +203,7 @@ export function renderScreen(e) {
           ? h(
               "div",
               { class: "with-side" },
-              h("div", {}, body, below ? readout(e) : null),
+              h("div", body, below ? readout(e) : null),
               h("div", { class: "beside" }, isAside ? image : null, beside),
             )
           : [body, below ? readout(e) : null],
@@ -211,8 +212,8 @@ export function renderScreen(e) {
         h(
           "nav",
           { class: "turn", "aria-label": "Next and previous stage" },
-          before ? h("a", { href: `#${before.address}`, rel: "prev" }, `← ${before.title}`) : h("span", {}),
-          after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : h("span", {}),
+          before ? h("a", { href: `#${before.address}`, rel: "prev" }, `← ${before.title}`) : h("span"),
+          after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : h("span"),
         ),
       ]);
   if (main.querySelector("h2")?.id === screen.address) update(main, content);

@@ -2,25 +2,46 @@
 
 import { filled, h, s } from "../../../minigrad/graph/assets/dom.js";
 import { range } from "./derive.js";
-import { shownToken, unitOf } from "./elements.js";
+import { shortened, shownToken, unitOf } from "./elements.js";
 import { drawingBoard } from "./image.js";
 import { journeyIndex, journeyStep, targetPlace } from "./journey.js";
 import { placeKey, samePlace } from "./matrix.js";
 import { brief, elementOf, percent } from "./numbers.js";
-import { samplingSliders, stepRow } from "./output.js";
+import { continueText, stepRow, temperatureSlider } from "./output.js";
 import { choice, middleOf, tileX } from "./pictures.js";
-import { momentText, playOrStop, showMoment, stepIndex, stopMotion, walkTo } from "./play.js";
+import {
+  changeSpeed,
+  momentText,
+  playFromStart,
+  playOrStop,
+  showMoment,
+  stepIndex,
+  stopMotion,
+  walkTo,
+} from "./play.js";
 import { standsFor, wordsOf } from "./stageblocks.js";
-import { SPAN, cellAt, emptyCanvas, paintStage, placeOnStage, stageView, viewOf } from "./stagepaint.js";
+import { WIDE } from "./stagelayout.js";
+import {
+  DIM,
+  SPAN,
+  cellAt,
+  emptyCanvas,
+  isInChain,
+  paintStage,
+  placeOnStage,
+  stageView,
+  viewOf,
+} from "./stagepaint.js";
 import { blockCard, captionOf, sentenceOf } from "./stagewords.js";
-import { answerOf, bestLabelsOf, isOff } from "./state.js";
+import { answerText, bestLabelsOf, isOff } from "./state.js";
 import { lengthBar, vanishingText } from "./vanishing.js";
 import { whatChanged } from "./whatif.js";
-import { answerCard, distributionAt, likeliest } from "./why.js";
+import { answerCard, askedAnswer, distributionAt, likeliest } from "./why.js";
 import { opening } from "./words.js";
 
 const CONTROLS = 52; // height of the row of buttons
-const ROOMY = 250; // from this height on, the panel's text is larger
+const DOCKED = 1000; // from this width on, a card is at the side
+const ROOMY = 110e3; // square pixels: of a larger panel, the text is larger
 
 /** The overview: the model as it ran, and Play. */
 export function pictureScreen(e) {
@@ -32,7 +53,10 @@ export function pictureOf(e, isBack) {
   const width = Math.max(320, document.documentElement.clientWidth); // a notebook's frame has no width at first
   const controls = width < 700 ? 104 : CONTROLS;
   const below = width < 700 ? (isBack ? 150 : 82) : 0; // for the first lines of what stands below the picture
-  const view = viewOf(e, width, Math.max(380, window.innerHeight - header - controls - below - 2));
+  const isDocked = Boolean(e.opened) && width >= DOCKED; // then the picture leaves room for the card
+  const dock = askedAnswer(e) ? 440 : Math.max(440, Math.min(640, 0.42 * width));
+  const room = isDocked ? width - dock : width;
+  const view = viewOf(e, room, Math.max(380, window.innerHeight - header - controls - below - 2));
   const { layout } = view;
   const box = { width: layout.width, height: layout.height };
   const canvas = filled(
@@ -40,20 +64,28 @@ export function pictureOf(e, isBack) {
     { id: "cells", role: "img", "aria-label": pictureLabel(e, layout) },
     [],
   );
+  const card = e.opened ? (answerCard(e) ?? blockCard(e, view, isDocked ? dock : width - 24)) : null;
+  if (card && isDocked) place(card, { left: room, top: 6, width: dock - 10, maxHeight: layout.height - 12 });
+  card?.classList.toggle("docked", isDocked);
   const stage = h(
     "div",
     { class: "stage" },
     canvas,
     drawing(e, view),
     foldChoices(e, view),
-    e.opened ? (answerCard(e, view) ?? blockCard(e, view)) : null,
+    isDocked ? card : null,
     layout.panel ? panel(e, view, isBack) : null,
   );
   const selected = e.cell && placeOnStage(e, view, e.cell);
-  document.body.classList.toggle("aside", Boolean(selected) && selected.x > width / 2); // the panel is at the other side
+  document.body.classList.toggle("aside", isDocked || selected?.x > width / 2); // the panel is at the other side
   place(canvas, { width: box.width, height: box.height });
   place(stage, { height: layout.height });
-  return [controlRow(e, view, isBack), stage, layout.panel ? null : panel(e, view, isBack)];
+  return [
+    controlRow(e, view, isBack),
+    stage,
+    isDocked ? null : card,
+    layout.panel ? null : panel(e, view, isBack),
+  ];
 }
 
 /** Sizes and positions in pixels. */
@@ -73,6 +105,7 @@ function controlRow(e, view, isBack) {
   const steps = isBack ? view.steps.findIndex(step => step.isBack) : 0;
   const at = stepIndex(view, e.play);
   const most = view.steps.length - 1;
+  const hasRoom = view.layout.width >= WIDE;
   const shown = by => (isBack ? journeyIndex(e, view) : (at ?? (by > 0 ? -1 : most + 1))); // the step one comes from
   const go_ = by => walkTo(e, Math.max(steps, Math.min(most, shown(by) + by)));
   const timeline = h("input", {
@@ -98,12 +131,7 @@ function controlRow(e, view, isBack) {
     timeline,
     isBack
       ? null
-      : h(
-          "span",
-          { class: "ends", "aria-hidden": "true" },
-          h("span", {}, "forward →"),
-          h("span", {}, "← gradients"),
-        ),
+      : h("span", { class: "ends", "aria-hidden": "true" }, h("span", "forward →"), h("span", "← gradients")),
   );
   return h(
     "div",
@@ -113,6 +141,30 @@ function controlRow(e, view, isBack) {
       "button",
       { type: "button", class: "primary play", "data-key": "play", onclick: () => playOrStop(e) },
       e.play.running ? "❚❚ Stop" : "▶ Play",
+    ),
+    isBack
+      ? null
+      : h(
+          "button",
+          {
+            type: "button",
+            "data-key": "play-back",
+            disabled: e.play.running,
+            title: "The gradient of the loss, from the answer back to the input",
+            onclick: () => playOrStop(e, true),
+          },
+          "◀ ",
+          h("span", "Backward"),
+        ),
+    h(
+      "button",
+      {
+        type: "button",
+        "data-key": "speed",
+        "aria-label": `Speed: ${e.speed} times`,
+        onclick: () => changeSpeed(e),
+      },
+      `${e.speed}×`,
     ),
     slider,
     h(
@@ -135,7 +187,19 @@ function controlRow(e, view, isBack) {
         isBack ? "Step ›" : "Slow walk ›",
       ),
     ),
-    headChoice(e),
+    isBack || !hasRoom
+      ? null
+      : h(
+          "button",
+          {
+            type: "button",
+            "aria-pressed": e.detail ? "true" : "false",
+            "data-key": "detail",
+            onclick: () => e.set({ detail: !e.detail, opened: null }),
+          },
+          "All parts",
+        ),
+    isBack || (e.detail && hasRoom) || e.opened || e.pictureHead !== null ? headChoice(e) : null, // when it is used
     turnLinks(e),
   );
 }
@@ -170,8 +234,21 @@ function turnLinks(e) {
           "←",
         )
       : null,
-    after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : null,
+    after
+      ? h(
+          "a",
+          { href: `#${after.address}`, rel: "next", "aria-label": `Next stage: ${after.title}` },
+          h("span", after.title),
+          " →",
+        )
+      : null,
   );
+}
+
+/** Shows a card, or closes it; below the picture, it is scrolled to. */
+function open(e, changes) {
+  e.set(changes);
+  document.querySelector(".card:not(.docked)")?.scrollIntoView({ block: "nearest" });
 }
 
 // ------------------------------------------------------------ labels, words and answers
@@ -219,7 +296,17 @@ function residuals({ blocks }, { isCompact }) {
 function wordsBelow(e, view, column) {
   const { blocks, stack } = column;
   const [base] = blocks;
-  if (base.array) return null; // patches
+  if (base.array)
+    return s(
+      "text",
+      {
+        class: "token",
+        x: middleOf(base, 0),
+        y: base.tileY + base.tileHeight / 2 + 5,
+        "text-anchor": "middle",
+      },
+      "[CLS]", // beside the patches
+    );
   const words = wordsOf(e, base.side);
   const { isTurned, step, every } = view.layout.room;
   const room = isTurned ? view.layout.room.words - 8 : every * step - 4;
@@ -239,7 +326,7 @@ function wordsBelow(e, view, column) {
         "data-word": `${stack.name}:${t}`,
       },
       text,
-      s("title", {}, word),
+      s("title", word),
     );
   });
 }
@@ -250,7 +337,7 @@ function tagOf(e, view, block) {
   const isOpen = standsFor(block, e.opened);
   const size = Math.max(18, Math.min(26, height));
   const top = y + height / 2 - size / 2;
-  const text = fitted(block.text, width - 6, "12px");
+  const text = fitted(block.text, width - 6, "13px");
   return s(
     "a",
     {
@@ -267,7 +354,7 @@ function tagOf(e, view, block) {
         if (event.ctrlKey || event.metaKey) return;
         event.preventDefault();
         event.stopPropagation();
-        e.set({ opened: isOpen ? null : block.id, cell: null });
+        open(e, { opened: isOpen ? null : block.id, cell: null });
       },
     },
     s("rect", { x, y: top, width, height: size, rx: 5, class: block.kind }),
@@ -304,9 +391,9 @@ function candidates(e, output, t, x, width, most) {
       const y = output.y + output.height - (most - i) * line;
       const word = shownToken(e.wordOf(id));
       const was = before ? elementOf(before, [t, id]) : 0;
-      const size = i ? "12px" : "700 14px";
+      const size = i ? "13px" : "700 14px";
       const percentage = percent(p);
-      const room = width - widthOf(percentage, "12px") - 4;
+      const room = width - widthOf(percentage, "13px") - 4;
       const share = width < 50 || widthOf(word, size) > room ? "" : percentage; // a word comes before its number
       const shown = fitted(word, share ? room : width, size);
       return answerButton(e, output, { t, i, id, isBack, label: `“${word}”: ${percentage}` }, [
@@ -318,7 +405,7 @@ function candidates(e, output, t, x, width, most) {
           ? s(
               "rect",
               { class: "was", x, y: y + line - 5, width: Math.max(0.5, width * was), height: 5 },
-              s("title", {}, `before: ${percent(was)}`),
+              s("title", `before: ${percent(was)}`),
             )
           : null,
         s(
@@ -329,7 +416,7 @@ function candidates(e, output, t, x, width, most) {
             y: y + line - 7,
           },
           shown,
-          s("title", {}, `${word}: ${percentage}`),
+          s("title", `${word}: ${percentage}`),
         ),
         share
           ? s(
@@ -369,7 +456,7 @@ function answerButton(e, output, { t, i, id, isBack, label }, content) {
         if (event.ctrlKey || event.metaKey) return;
         event.preventDefault();
         event.stopPropagation();
-        e.set({ step: t, ...changes });
+        open(e, { step: t, ...changes });
       },
     },
     content,
@@ -407,7 +494,7 @@ export function isPromptRow(e, t) {
 // ------------------------------------------------------------ what is lit
 
 /** Labels, answers and losses as far as the moment goes. */
-export function showLight(e, view, light) {
+export function showLight(e, view, light, chain) {
   const svg = document.querySelector(".stage .over");
   for (const tag of svg.querySelectorAll(".tag")) {
     const block = view.layout.blocks.find(each => each.id === tag.dataset.block);
@@ -422,7 +509,8 @@ export function showLight(e, view, light) {
     if (bar) bar.style.opacity = light.backward(block);
   }
   for (const says of svg.querySelectorAll("[data-says]")) {
-    says.style.opacity = light.output(Number(says.dataset.says));
+    const isAsked = !chain || Number(says.dataset.says) === chain.t;
+    says.style.opacity = light.output(Number(says.dataset.says)) * (isAsked ? 1 : DIM);
     says.classList.toggle("flows", light.loss > 0);
   }
   const last = view.layout.columns.at(-1);
@@ -430,13 +518,22 @@ export function showLight(e, view, light) {
     const t = Number(word.dataset.word.split(":")[1]);
     const isGiven = t === 0 || isPromptRow(e, t - 1) || e.structure.output.head;
     const first = last.blocks.find(block => block.array); // in the slow walk, all words go through it at once
-    word.style.opacity = isGiven ? 1 : light.current === null ? light.output(t - 1) : light.forward(first, t);
+    word.style.opacity =
+      isGiven || light.current === null ? light.enters(t, isGiven) : light.forward(first, t);
   }
+  for (const word of svg.querySelectorAll(`[data-word]:not([data-word^="${last.stack.name}:"])`))
+    word.style.opacity = light.enters(Number(word.dataset.word.split(":")[1]), true);
   for (const said of document.querySelectorAll(".saying .said, .answers .answer"))
     said.style.opacity = light.output(last.blocks[0].count - 1);
+  if (chain)
+    for (const word of svg.querySelectorAll("[data-word]")) {
+      const [name, t] = word.dataset.word.split(":");
+      const at = view.layout.columns.findIndex(({ stack }) => stack.name === name);
+      if (!isInChain(view, chain, at, Number(t))) word.style.opacity *= DIM;
+    }
   const caption = document.querySelector(".panel .thought");
   if (!caption || e.screen !== "walkthrough" || light.current !== null) return;
-  const words = h("p", {}, captionOf(e, view, light));
+  const words = h("p", captionOf(e, view, light));
   if (words.textContent !== caption.textContent) caption.replaceChildren(...words.childNodes);
 }
 
@@ -461,7 +558,7 @@ function clickStage(e, event) {
   const [side, t] = event.target.closest("[data-word]")?.dataset.word.split(":") ?? [];
   const found = cellAt(e, stageView, ...pointOf(event));
   if (writesAfter(e, side, Number(t)))
-    e.set({ step: Number(t), opened: `why-${Number(t) + 1}-1`, cell: null });
+    open(e, { step: Number(t), opened: `why-${Number(t) + 1}-1`, cell: null });
   else if (found) e.set({ cell: samePlace(e.cell, found.cell) ? null : found.cell, opened: null });
   else if (e.opened) e.set({ opened: null });
 }
@@ -525,7 +622,7 @@ function foldChoices(e, { layout }) {
 
 function panel(e, view, isBack) {
   const box = view.layout.panel;
-  const isRoomy = !e.before && box && !isBack && box.height > ROOMY; // of a changed model there is more to say
+  const isRoomy = !e.before && box && !isBack && box.width * box.height > ROOMY; // of a changed model there is more to say
   const element = h(
     "section",
     {
@@ -545,42 +642,98 @@ function overviewText(e, view) {
       "p",
       { class: "thought", role: "status" },
       step
-        ? [h("b", {}, step.block.label, step.isBack ? ", backward. " : ". "), sentenceOf(e, step)]
+        ? [h("b", step.block.label, step.isBack ? ", backward. " : ". "), sentenceOf(e, step)]
         : e.before
           ? whatChanged(e)
           : opening(e),
     ),
-    e.play.at >= 0.99 && e.play.step === null
-      ? vanishingText(e, view)
-      : e.structure.output.head
-        ? null
-        : samplingSliders(e),
+    e.play.at >= 0.99 && e.play.step === null ? vanishingText(e, view) : null,
+    step || e.detail || e.before ? null : [examples(e), continuing(e)],
     legend(e, view),
   ];
 }
 
-/** What is read, and in large type what is said. */
-function saying(e) {
-  if (e.isImage)
-    return [h("p", { class: "saying" }, h("span", { class: "said" }, answerOf(e))), drawingBoard(e, 190)];
-  const read =
-    e.isPair || e.structure.output.head
-      ? e.textRead
-      : e.model.decode([...e.record.source].slice(0, e.prompt));
+/** Other texts to try; the last has its words in the opposite order, which the model was not trained on. */
+function examples(e) {
+  const { examples: texts = [] } = e.data;
+  const turned = (texts[0] ?? "").split(" ").toReversed().join(" ");
+  const found = [...texts, turned].filter(
+    (text, i, all) => text && text !== e.text && all.indexOf(text) === i,
+  );
+  if (!texts.length || !found.length) return null;
+  const chip = text =>
+    h(
+      "button",
+      {
+        type: "button",
+        class: "chip",
+        title: text === turned ? `The opposite order is harder: ${text}` : text,
+        "data-key": `example:${text}`,
+        onclick: () => {
+          e.set({ text, target: null });
+          playFromStart(e);
+        },
+      },
+      text.length > 36 ? `${text.slice(0, 17)}… ${text.slice(-15)}` : text, // they may begin alike
+    );
+  return h("p", { class: "examples" }, "Try ", found.map(chip));
+}
+
+/** Of a language model: the next words, as likely as the slider makes them. */
+function continuing(e) {
+  if (e.isPair || e.structure.output.head) return null;
+  const go_ = () => {
+    continueText(e);
+    playFromStart(e);
+  };
   return h(
-    "p",
-    { class: "saying", dir: "auto" },
-    h("span", { class: "read" }, read.length > 90 ? `${read.slice(0, 88)}…` : read),
-    " ",
-    h("span", { class: "said" }, saidOf(e)),
+    "div",
+    { class: "continue" },
+    h("button", { type: "button", "data-key": "continue", onclick: go_ }, "Continue"),
+    temperatureSlider(e),
   );
 }
 
+/** What this is: how this model came from what it read to what it says. */
+function saying(e) {
+  const isWritten = !e.structure.output.head;
+  const text = isWritten && !e.isPair ? e.model.decode([...e.record.source].slice(0, e.prompt)) : e.textRead;
+  const said = saidOf(e);
+  const [verb, joint] = !said
+    ? ["reads", ""]
+    : e.isPair
+      ? ["turned", " into "]
+      : isWritten
+        ? ["went on from", " with "]
+        : e.gaps
+          ? ["filled the gap of", " with "]
+          : ["sorted", " as "];
+  const right = e.rightClass();
+  return [
+    h(
+      "h3",
+      { class: "saying", dir: "auto" },
+      `How a model of ${countOfWeights(e)} weights ${verb} `,
+      h("span", { class: "read" }, e.isImage ? "an image" : `“${shortened(text, 90)}”`),
+      joint,
+      h("span", { class: "said" }, said ? `“${shortened(said, 60)}”` : ""),
+      ", in your browser",
+    ),
+    right < 0 ? null : h("p", { class: "hint" }, `The right class: “${e.wordOf(right)}”.`),
+    e.isImage ? drawingBoard(e, 190) : null,
+  ];
+}
+
 function saidOf(e) {
-  if (e.structure.output.head !== "masked_lm") return answerOf(e);
-  if (!e.gaps) return "";
-  const best = bestLabelsOf(e.record);
-  return `→ ${e.gaps.map(t => shownToken(e.tokenOf(best[t])).trim()).join(", ")}`;
+  const best = e.structure.output.head ? bestLabelsOf(e.record) : [];
+  if (e.gaps) return e.gaps.map(t => shownToken(e.tokenOf(best[t])).trim()).join(", ");
+  return answerText(e, e.answer, best);
+}
+
+/** How many weights: two digits of a million, three of less. */
+function countOfWeights({ size }) {
+  if (size >= 1e6) return `${(size / 1e6).toLocaleString("en", { maximumSignificantDigits: 2 })} million`;
+  return Number(size.toPrecision(3)).toLocaleString("en");
 }
 
 /** What the colours say. */
@@ -590,15 +743,15 @@ export function legend(e, view, isBack = false) {
     : `10⁻${"⁰¹²³⁴⁵⁶"[SPAN]} of the largest`;
   const most = view.back ? `±${brief(view.brightest)}` : "it";
   const key = (kind, label) =>
-    h("span", { class: "key" }, h("span", { class: `ramp ${kind}` }), h("span", {}, label));
+    h("span", { class: "key" }, h("span", { class: `ramp ${kind}` }), h("span", label));
   const outline = e.before
-    ? h("span", { class: "key" }, h("span", { class: "outline" }), h("span", {}, "before: the whole model"))
+    ? h("span", { class: "key" }, h("span", { class: "outline" }), h("span", "before: the whole model"))
     : null;
   return h(
     "p",
     { class: "scales" },
     outline,
     isBack ? null : key("values", "values, − to +"),
-    key("gradients", `gradients, by powers of ten: ${least} to ${most}`),
+    isBack || e.play.at > 0.5 ? key("gradients", `gradients, by powers of ten: ${least} to ${most}`) : null,
   );
 }

@@ -2,13 +2,19 @@
 
 import { MOST_LINES, stackBlocks, wordsOf } from "./stageblocks.js";
 
-const WIDE = 1280; // from this width on, all blocks of a layer are drawn
-const [LEAST_WIDE, LEAST_COMPACT, MOST_UNIT, MOST_COMPACT] = [20, 17, 50, 90]; // heights of a unit
+export const WIDE = 1280; // from this width on, there is room for all blocks of a layer
+const BESIDE = 700; // from this width on, what is said stands beside the picture
+const [LEAST_WIDE, LEAST_COMPACT, MOST_UNIT, MOST_COMPACT] = [20, 17, 50, 110]; // heights of a unit
 const MARGIN = 14;
+
+/** Whether each layer is one block: on the overview, unless one asks for more, and where there is little room. */
+export function drawsLayers(e) {
+  return document.documentElement.clientWidth < WIDE || (e.screen === "walkthrough" && !e.detail);
+}
 
 /** The picture's boxes for a room of `width` × `height`; taller if that is too little. */
 export function layoutPicture(e, width, height) {
-  const isCompact = width < WIDE;
+  const isCompact = drawsLayers(e);
   const { stacks } = e.structure;
   const fold = stacks.map(() => null);
   const make = () =>
@@ -32,7 +38,7 @@ export function layoutPicture(e, width, height) {
   }
   const unit = Math.max(least, Math.min(isCompact ? MOST_COMPACT : MOST_UNIT, unitFor()));
   const bottom = Math.max(
-    isCompact ? 0 : height - 4,
+    width < BESIDE ? 0 : height - 4,
     ...columns.map(
       ({ blocks }, i) =>
         room.top[i] + room.words + unit * blocks.reduce((sum, block) => sum + block.units, 0) + 4,
@@ -52,7 +58,7 @@ export function layoutPicture(e, width, height) {
     fold,
   };
   layout.output = placeOutput(e, layout);
-  layout.panel = isCompact ? null : panelOf(e, layout);
+  layout.panel = width < BESIDE ? null : panelOf(e, layout);
   return layout;
 }
 
@@ -61,15 +67,16 @@ const SMALLEST_STEP = 10; // pixels from word to word: below, there is no room f
 /** How the width is divided among labels, tokens and the gutter, and the height that is left for blocks. */
 function roomOf(e, width, height, isCompact) {
   const { stacks } = e.structure;
+  const hasPanel = width >= BESIDE;
   const counts = stacks.map(stack => wordsOf(e, stack.name === "decoder" ? "target" : "source").length);
-  const label = isCompact ? (width < 600 ? 70 : 96) : 146;
+  const label = isCompact ? (width < 600 ? 70 : 96) : 150;
   const gutter = stacks.length > 1 ? (isCompact ? 22 : 40) + 4 * Math.min(counts[0], MOST_LINES) : 0;
-  const side = stacks.length === 1 && !isCompact ? 330 : 0; // for the panel
+  const side = stacks.length > 1 || !hasPanel ? 0 : width < 1000 ? 230 : 330; // for the panel
   const left = MARGIN + side;
   const free = width - left - MARGIN - stacks.length * label - gutter - (stacks.length === 1 ? 10 : 0);
   const share = counts.map(count => Math.max(count, 2));
   const total = share.reduce((sum, count) => sum + count, 0);
-  const step = Math.min(isCompact ? 90 : 118, free / total);
+  const step = Math.min(width < WIDE ? 90 : Math.max(118, width / 11), free / total);
   const widths = share.map(count => count * step);
   const slack = free - total * step;
   const start = left + (stacks.length === 1 ? slack / 2 : 0);
@@ -84,9 +91,16 @@ function roomOf(e, width, height, isCompact) {
   const isTurned = every === 1 && step < Math.min(40, 8 * longest + 1) && !e.isImage; // words stand upright
   const words = e.isImage ? 0 : isTurned ? Math.max(24, Math.min(72, 8.8 * longest + 10)) : 24;
   const isNarrow = step < 62 || counts.at(-1) !== e.record.arrays.logits.shape[0];
-  const rails = isCompact && stacks.length > 1 ? 4 * Math.min(counts[0], MOST_LINES) : 0; // above the encoder
-  const output = (isNarrow ? 84 : isCompact ? 62 : 78) + rails;
-  const panel = stacks.length === 1 ? 4 : isCompact ? output + 12 : 190;
+  const rails = !hasPanel && stacks.length > 1 ? 4 * Math.min(counts[0], MOST_LINES) : 0; // above the encoder
+  const output = (isNarrow ? 84 : width < WIDE ? 62 : 78) + rails;
+  const panel =
+    stacks.length === 1
+      ? 4
+      : hasPanel
+        ? isCompact
+          ? Math.min(width < 1000 ? 280 : 240, 0.47 * height)
+          : 190
+        : output + 12;
   const top = stacks.map((_, i) => (i === stacks.length - 1 ? output + 8 : panel));
   const heights = top.map(each => height - each - words - 10);
   return {
@@ -127,7 +141,7 @@ function placeColumn(e, { stack, blocks }, room, i) {
     block.tag = {
       x: labelX,
       y: block.array ? block.tileY : y + 2,
-      width: room.label - (isCompact ? 8 : 28),
+      width: room.label - (isCompact ? 8 : 24),
       height: block.array ? block.tileHeight : 20,
     };
   }
@@ -138,7 +152,7 @@ function placeTiles(e, block, most, gap) {
   const { shape } = e.record.arrays[block.array];
   const size = shape.at(-1);
   const skips = block.count - shape.at(-2); // patches: none for [CLS]
-  const width = Math.max(2, Math.min(block.step - Math.min(14, Math.max(1, 0.16 * block.step)), 116));
+  const width = Math.max(2, Math.min(block.step - Math.min(14, Math.max(1, 0.16 * block.step)), 150));
   const patch = Math.sqrt(size);
   if (block.array === "patches" && Number.isInteger(patch)) {
     // of one channel: the square that was cut out

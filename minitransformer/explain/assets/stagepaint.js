@@ -1,16 +1,17 @@
 // The canvas of the picture: strips of cells, lines of attention, and what moves.
 
+import { css, mixed, pageColours } from "./colours.js";
 import { range } from "./derive.js";
 import { greyOf } from "./image.js";
-import { largestOf, percent } from "./numbers.js";
-import { brightnessOf, css, middleOf, mixed, stroke, tileX } from "./pictures.js";
+import { elementOf, largestOf, percent } from "./numbers.js";
+import { brightnessOf, middleOf, stroke, tileX } from "./pictures.js";
 import { lightOf, makeSchedule, walkSteps } from "./play.js";
 import { paintCarried } from "./recurrent.js";
 import { showLight } from "./stage.js";
-import { FAINT, hasLines, leastWeights, shownHead, shownWeights } from "./stageblocks.js";
-import { layoutPicture } from "./stagelayout.js";
+import { FAINT, hasLines, leastWeights, shownHead, shownWeights, wordsOf } from "./stageblocks.js";
+import { drawsLayers, layoutPicture } from "./stagelayout.js";
 import { isOff } from "./state.js";
-import { askedAnswer } from "./why.js";
+import { askedAnswer, chainOf } from "./why.js";
 
 export const SPAN = 4; // powers of ten from the darkest to the brightest gradient
 
@@ -24,6 +25,7 @@ export function viewOf(e, width, height) {
     devicePixelRatio,
     matchMedia("(prefers-color-scheme: dark)").matches,
     e.pictureHead,
+    drawsLayers(e),
     JSON.stringify(e.layers),
   ].join();
   if (stageView?.record === e.record && stageView.key === key) {
@@ -43,7 +45,7 @@ export function viewOf(e, width, height) {
     hover: null,
     word: null,
   };
-  const colours = stageColours();
+  const colours = pageColours();
   stageView.colours = colours;
   stageView.font = getComputedStyle(document.documentElement).fontFamily;
   const up = (stageView.up = shades(colours.paper, colours.positive));
@@ -71,21 +73,6 @@ export function viewOf(e, width, height) {
       .map(block => [block.attention, brightnessOf(e, block.attention, shownHead(e, block.attention))]),
   );
   return stageView;
-}
-
-function stageColours() {
-  const style = getComputedStyle(document.documentElement);
-  const read = name =>
-    style
-      .getPropertyValue(name)
-      .trim()
-      .match(/[\da-f]{2}/gi)
-      .map(x => parseInt(x, 16));
-  return Object.fromEntries(
-    ["paper", "wash", "line", "ink", "positive", "negative", "night", "flow", "accent", "border"].map(
-      name => [name, read(`--${name}`)],
-    ),
-  );
 }
 
 /** A colour as the number that a canvas has for it. */
@@ -197,6 +184,8 @@ export function paintStage(e) {
   const pen = emptyCanvas("cells", view.layout).getContext("2d");
   if (light.loss > 0) view.back ??= gradientPicture(e, view);
   const asked = askedAnswer(e);
+  const chain = chainOf(e);
+  view.isChain = Boolean(chain);
   view.looking = view.word ?? (asked && { column: view.layout.output.column, t: asked.t });
   paintColumn(e, view, pen);
   for (const block of view.layout.blocks) {
@@ -204,9 +193,11 @@ export function paintStage(e) {
     if (block.attention) paintAttention(e, view, pen, block, light);
   }
   for (const block of view.layout.blocks) if (block.array) paintStrips(view, pen, block, light);
-  if (view.looking) paintShares(view, pen, light);
+  if (chain) paintChain(e, view, pen, chain);
+  else if (view.looking) paintShares(view, pen, light);
+  paintTravel(e, view, pen);
   paintMarks(e, view, pen);
-  showLight(e, view, light);
+  showLight(e, view, light, chain);
 }
 
 /** The column of the word whose attention is looked at, or of the cell that is selected. */
@@ -344,10 +335,10 @@ function paintAttention(e, view, pen, block, light) {
 }
 
 /** While one looks at a word, only its lines are drawn: [whether this one is left out, whether one looks at any]. */
-function isolation({ looking }, block, isCross, t, u) {
+function isolation({ looking, isChain }, block, isCross, t, u) {
   if (!looking) return [false, false];
   if (looking.column === block.column) return [looking.t !== t, true];
-  return isCross ? [looking.t !== u, true] : [false, false];
+  return isCross ? [looking.t !== u, true] : [isChain, false];
 }
 
 function linesOf(block) {
@@ -468,16 +459,16 @@ function paintShares(view, pen, light) {
 
 /** A short text on a line, if no other is there. */
 function paintPill(view, pen, text, [x, y], taken) {
-  pen.font = `600 11.5px ${view.font}`;
+  pen.font = `600 13px ${view.font}`;
   const width = pen.measureText(text).width + 8;
-  if (taken.some(other => Math.abs(other.x - x) < (other.width + width) / 2 && Math.abs(other.y - y) < 16))
+  if (taken.some(other => Math.abs(other.x - x) < (other.width + width) / 2 && Math.abs(other.y - y) < 18))
     return;
   taken.push({ x, y, width });
   pen.fillStyle = css(view.colours.paper);
   pen.strokeStyle = css(view.colours.positive);
   pen.lineWidth = 1;
   pen.beginPath();
-  pen.roundRect(x - width / 2, y - 8, width, 16, 5);
+  pen.roundRect(x - width / 2, y - 9, width, 18, 5);
   pen.fill();
   pen.stroke();
   pen.fillStyle = css(view.colours.ink);
@@ -615,6 +606,60 @@ export function placeOnStage(e, view, { name, index, weight }) {
     w,
     h: hgt,
   };
+}
+
+export const DIM = 0.3; // of what an answer does not come from
+
+/** Whether a token is one of the two ends of the chain: the column of the answer, and the one that it looked at. */
+export function isInChain(view, { t, path, best }, column, token) {
+  const last = view.layout.columns.length - 1;
+  return (
+    (column === last && token === t) || (column === (path.includes("cross") ? 0 : last) && token === best)
+  );
+}
+
+/** Of the answer that is asked about: the line of the head that decided; what else there is, is dimmed. */
+function paintChain(e, view, pen, chain) {
+  const { columns, blocks } = view.layout;
+  pen.fillStyle = css(view.colours.paper, 1 - DIM);
+  columns.forEach(({ blocks: [base, ...others] }, i) => {
+    const top = others.at(-1).y;
+    for (let t = 0; t < base.count; t++)
+      if (!isInChain(view, chain, i, t)) pen.fillRect(base.x + t * base.step, top, base.step, base.y - top);
+  });
+  const block = blocks.find(each => each.attention === chain.path);
+  if (!block) return; // of a folded stack, another layer is shown
+  const { t, best, head, path } = chain;
+  const colour = css(view.colours.accent);
+  const isCross = path.includes("cross");
+  if (isCross) partOfPath(pen, railOf(view, block, best), 1, colour, 3.5);
+  partOfCurve(pen, isCross ? fromRail(view, block, t, best) : selfLine(block, t, best), 1, colour, 4);
+  const weight = elementOf(e.record.arrays[`${path}.weights`], [head, t, best]);
+  const heads = e.record.arrays[`${path}.weights`].shape[0];
+  const y = linesOf(block)[0] + 14;
+  paintPill(
+    view,
+    pen,
+    `${heads > 1 ? `head ${head + 1}: ` : ""}${percent(weight)}`,
+    [middleOf(block, t), y],
+    [],
+  );
+}
+
+/** The word that was written, on its way to the next input. */
+function paintTravel(e, view, pen) {
+  const { schedule, layout } = view;
+  const found = e.play.step === null && schedule.travelling(e.play.at);
+  if (!found) return;
+  const { output, columns } = layout;
+  const [base] = columns.at(-1).blocks;
+  const { t, share } = found;
+  const part = share * share * (3 - 2 * share); // slow at both ends
+  const from = [middleOf(output, t), output.y + output.height - 8];
+  const to = [middleOf(base, t + 1), base.y + 12];
+  const x = from[0] + part * (to[0] - from[0]);
+  const word = wordsOf(e, base.side)[t + 1];
+  paintPill(view, pen, word, [x, from[1] + part * (to[1] - from[1])], []);
 }
 
 /** Frames around the selected cell, and around its strip. */

@@ -3,13 +3,14 @@
 import { h } from "../../../minigrad/graph/assets/dom.js";
 import { attentionFormula } from "./attention.js";
 import { describe, isThere, range } from "./derive.js";
-import { answerUnit, shownToken, unitOf, unitsOf } from "./elements.js";
+import { answerUnit, shownToken, unitOf, unitsOf, withRoles } from "./elements.js";
 import { equation } from "./equation.js";
 import { forwardFormula } from "./layers.js";
 import { brief, norm, rowOf } from "./numbers.js";
+import { samplingSliders } from "./output.js";
 import { READ, WRITTEN, lightOf } from "./play.js";
 import { recurrentEquation, recurrentSentence } from "./recurrent.js";
-import { isPromptRow, place, writesAfter } from "./stage.js";
+import { isPromptRow, writesAfter } from "./stage.js";
 import { embeddingArrays, hasLines, shownHead, standsFor, wordsOf } from "./stageblocks.js";
 import { stageView } from "./stagepaint.js";
 import { bestLabelsOf, isOff, largestIndices } from "./state.js";
@@ -89,6 +90,7 @@ export function captionOf(e, view, light) {
       ? `The ${unitsOf(e)} go through the blocks, and take up what they need from each other.`
       : "The last state becomes the answer.";
   const word = shownToken(e.wordOf(largestIndices(rowOf(e.record.arrays.logits, t), 1)[0]));
+  if (view.schedule.travelling(at)) return `“${words[t]}” was written: it becomes the next input.`;
   return light.output(t) > 0
     ? `After “${words[t]}” it writes “${word}”.`
     : `“${words[t]}” goes up through the blocks: what comes after it?`;
@@ -199,20 +201,19 @@ function equationOf(e, block) {
 }
 
 /** The card of the opened block: its arrays in one row, its formula, and the way to all numbers. */
-export function blockCard(e, view) {
+export function blockCard(e, view, width) {
   const block = [...view.layout.blocks, view.layout.output].find(each => standsFor(each, e.opened));
   if (!block) return null;
   const { formula, parts, head, stage } = equationOf(e, block);
   const title = e.screens.find(screen => screen.address === stage.split(":")[0])?.title;
   const isBack = Boolean(view.back) && lightOf(view, e.play).backward(block) > 0.5;
-  const box = cardPlace(block, view.layout);
-  const card = h(
+  return h(
     "section",
     { class: "card", role: "dialog", "aria-label": block.label },
     h(
       "div",
       { class: "card-head" },
-      h("h3", {}, block.label),
+      h("h3", block.label),
       head === undefined ? null : cardHeads(e, block.attention, head),
       h(
         "button",
@@ -233,20 +234,19 @@ export function blockCard(e, view) {
             typeof part === "string" ? part : { ...cardOperand(e, block, part, head), isBack },
           ),
           104,
-          box.width - 40,
+          width - 40,
         )
       : null,
-    h("p", { class: "formula" }, formula),
+    h("p", { class: "formula" }, block.attention ? withRoles(formula) : formula),
     h("p", { class: "hint" }, frontSentence(e, block)),
+    block.id === "probabilities" && !e.structure.output.head ? samplingSliders(e) : null,
     block.parts
       ? h(
           "p",
-          {},
           block.parts.map((each, i) => [i ? " · " : "", h("a", { href: `#${each.to}` }, each.text)]),
         )
-      : h("p", {}, h("a", { href: `#${stage}` }, `All numbers: ${title}`)),
+      : h("p", h("a", { href: `#${stage}` }, `All numbers: ${title}`)),
   );
-  return place(card, box);
 }
 
 /** Which head the card and the lines show. */
@@ -307,21 +307,4 @@ export function closeCard(e) {
   const key = id ? `block:${id}` : e.opened;
   e.set({ opened: null });
   document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
-}
-
-/** Beside the block, within the picture. */
-function cardPlace(block, { width, height, isCompact }) {
-  const cardWidth = Math.min(720, width - 16);
-  const left = isCompact
-    ? 8
-    : block.labelsRight
-      ? block.tag.x - cardWidth - 10
-      : block.tag.x + block.tag.width + 10;
-  const top = Math.max(6, Math.min(height - 370, block.tag.y - 40));
-  return {
-    left: Math.max(8, Math.min(width - cardWidth - 8, left)),
-    top,
-    width: cardWidth,
-    maxHeight: height - top - 6,
-  };
 }

@@ -52,6 +52,7 @@ function fromBase85(text) {
 }
 
 export const POSITIONS_SHOWN = 100; // of a table of positions
+const LOSS_STAGES = ["heads", "loss", "pull", "backward"]; // they compare losses of one right answer
 const LARGE = 50e6; // weights: of such a model, a reader waits for a pass
 
 /** Everything that the views ask of: the record and its labels, and gradients when they are needed. */
@@ -94,6 +95,8 @@ export class Explanation {
     this.play = { at: 0.5, step: null, share: 1, running: false }; // the moment of the picture: on the time line, or a step's name
     this.pictureHead = null; // whose lines the picture draws; null: the mean of all
     this.opened = null; // the block of the picture that is open
+    this.detail = false; // whether the overview draws all parts of a layer, or one box
+    this.speed = 1; // of Play
     this.wanted = null; // { t, id }: another right answer at a place, on the backward stage
     this.problem = ""; // why the text cannot be run
     this.notice = ""; // said until the next change
@@ -133,35 +136,29 @@ export class Explanation {
     const read = model.sourceTokens(this.text);
     const source = read.map(({ id }) => id);
     let right = null;
-    let target = null;
     let labels;
-    if (this.isPair) {
-      const limit = { maxNew: this.mostWritten(source) };
-      const answer = model.generate(source, limit, options);
-      const whole = isChanged(this)
-        ? model.generate(this.twin ? model.sourceIds(this.twin) : source, limit, {})
-        : answer;
-      right = this.target ? { ...model.tokenizeTarget(this.target), stopped: true } : whole;
-      labels = right.stopped ? [...right.ids, this.data.tokenizer.end_id] : right.ids;
-      target = [this.startId(), ...labels.slice(0, -1)];
-      this.record = model.run({ source, target }, options);
-      this.answer = answer;
-      this.compare(whole);
-    } else if (this.structure.output.head) {
-      this.record = model.run({ source, target }, options);
+    this.ranForced = this.isForced;
+    if (this.structure.output.head) {
+      this.record = model.run({ source, target: null }, options);
       this.compare();
       labels = this.rightLabels();
       this.askForGaps(source);
     } else {
       const limit = { maxNew: this.mostWritten(source) };
-      const answer = model.generate(source, limit, options);
-      const whole = isChanged(this) ? model.generate(source, limit, {}) : answer;
-      labels = [...source.slice(1), ...whole.ids];
-      if (!this.prompt) this.step = source.length - 1;
-      this.prompt = source.length;
-      this.record = model.run({ source: [...source, ...whole.ids.slice(0, -1)], target }, options);
-      this.answer = answer;
-      this.compare(whole);
+      this.answer = model.generate(source, limit, options);
+      const whole = isChanged(this)
+        ? model.generate(this.twin ? model.sourceIds(this.twin) : source, limit, {})
+        : this.answer;
+      right = this.isForced ? whole : this.answer;
+      if (this.target) right = { ...model.tokenizeTarget(this.target), stopped: true };
+      const reading = this.readingOf(source, right);
+      labels = reading.labels;
+      if (!this.isPair) {
+        if (!this.prompt) this.step = source.length - 1;
+        this.prompt = source.length;
+      }
+      this.record = model.run(reading, options);
+      this.compare(whole, this.target ? null : this.readingOf(source, whole));
     }
     this.textRead = this.text;
     this.texts = { source: read.map(({ text }) => text), target: [null, ...(right?.pieces ?? [])] }; // what tokens stand for
@@ -172,6 +169,33 @@ export class Explanation {
     this.backwardPass = null;
     this.cell = this.cell && this.holds(this.cell) ? this.cell : null;
     this.quiz = this.quiz && this.holds(this.quiz.place) ? this.quiz : null;
+  }
+
+  /** Whether the decoder reads the whole model's answer (teacher forcing) while parts are off: so that losses compare. */
+  get isForced() {
+    return Boolean(this.twin) || LOSS_STAGES.includes(this.screen);
+  }
+
+  /** What the model reads while it writes an answer, and which word is right after each. */
+  readingOf(source, { ids, stopped }) {
+    if (!this.isPair)
+      return { source: [...source, ...ids.slice(0, -1)], target: null, labels: [...source.slice(1), ...ids] };
+    const labels = stopped ? [...ids, this.data.tokenizer.end_id] : ids;
+    return { source, target: [this.startId(), ...labels.slice(0, -1)], labels };
+  }
+
+  /** The whole model and the changed one on the same right answer, whose losses compare: that of the whole one. */
+  get rivals() {
+    const { before, record } = this;
+    const { reading } = before;
+    if (!reading || String(reading.labels) === String(this.found.labels))
+      return { was: before.record, is: record, labels: this.labels() };
+    before.rivals ??= {
+      was: this.model.run(reading, {}),
+      is: this.model.run(reading, this.options),
+      labels: reading.labels,
+    };
+    return before.rivals;
   }
 
   /** The loss is that of the masked words, and the first of them is looked at; without any, it is that of all. */
@@ -193,11 +217,11 @@ export class Explanation {
     this.backwardPass = null;
   }
 
-  /** Of a model without parts, `before`: the whole one on the same tokens, and the `answer` that it writes. */
-  compare(answer = null) {
+  /** Of a model without parts, `before`: the whole one on the same tokens, the `answer` that it writes, its `reading`. */
+  compare(answer = null, reading = null) {
     const { source, target } = this.record;
     this.before = isChanged(this)
-      ? { record: this.model.run({ source, target }, {}), answer, twin: null }
+      ? { record: this.model.run({ source, target }, {}), answer, reading, twin: null }
       : null;
     if (!this.twin) return;
     const other = { source: this.model.sourceIds(this.twin), target };
@@ -335,7 +359,7 @@ export class Explanation {
     const rows = array.shape.at(-2);
     if (name === "patches" || (this.isImage && name === "encoder.embedded")) return `patch ${t + 1}`; // without [CLS]
     if (rows === 1 && name.startsWith("head")) return "[CLS]";
-    if (rows === 1 && /^(logits|probabilities)/.test(name)) return "input";
+    if (rows === 1 && /^(logits|probabilities)/.test(name)) return this.isImage ? "[CLS]" : "input";
     return this.tokensOf(this.sideOfRows(name))[t] ?? `${t}`;
   }
 
@@ -381,7 +405,9 @@ export class Explanation {
       this.path = `decoder.layers.${this.layers.decoder}.cross_attention`;
     if (this.path) this.head = Math.min(this.head, this.stackOf(this.path).heads - 1);
     if (relearns) this.backwardPass = null;
-    if (computes) {
+    const isOther = this.before?.reading && this.ranForced !== this.isForced; // another stage reads another answer
+    if (computes || isOther) {
+      if (this.play.running) this.play = { at: 0.5, step: null, share: 1, running: false };
       this.wanted = null;
       this.compute();
     }

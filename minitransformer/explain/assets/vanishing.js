@@ -4,6 +4,7 @@ import { h, s } from "../../../minigrad/graph/assets/dom.js";
 import { headsOf } from "./ablation.js";
 import { range } from "./derive.js";
 import { brief, norm, rowOf } from "./numbers.js";
+import { stackBlocks } from "./stageblocks.js";
 import { isOff } from "./state.js";
 
 const LENGTHS = 2; // powers of ten of the bars
@@ -15,33 +16,18 @@ function gradientLength(e, array) {
   return found ? norm(found.data) : 0;
 }
 
-/** The arrays of a block in all layers of its stack: a folded picture shows one of them. */
-function inAllLayers(e, block) {
-  const stack = e.structure.stacks.find(each => each.name === block.stack);
-  if (block.layer === undefined) return [{ array: block.array, label: block.label }];
-  return range(stack.layers, i => ({
-    array: block.array.replace(/layers\.\d+/, `layers.${i}`),
-    label: block.label.replace(/layer \d+/, `layer ${i + 1}`),
-  }));
-}
-
-/** The blocks with the smallest and with the largest gradient: { array, label, length }. */
+/** The blocks with the smallest and with the largest gradient: { label, length }. */
 function extremes(e, view) {
   const pass = e.gradients();
-  if (view.extremes?.pass !== pass) view.extremes = { pass, ...findExtremes(e, view, pass.activations) };
+  if (view.extremes?.pass !== pass) view.extremes = { pass, ...findExtremes(e, pass.activations) };
   return view.extremes;
 }
 
-function findExtremes(e, view, known) {
-  const all = new Map(
-    view.layout.blocks
-      .filter(block => block.array)
-      .flatMap(block => inAllLayers(e, block))
-      .map(each => [each.array, each]),
-  );
-  const lengths = [...all.values()]
+function findExtremes(e, known) {
+  const lengths = e.structure.stacks
+    .flatMap(stack => stackBlocks(e, stack, { isCompact: false, layer: null })) // also those that the picture leaves out
     .filter(({ array }) => array in known)
-    .map(each => ({ ...each, length: norm(known[each.array].data) }));
+    .map(({ array, label }) => ({ label, length: norm(known[array].data) }));
   lengths.sort((a, b) => a.length - b.length);
   return { smallest: lengths[0], largest: lengths.at(-1) };
 }
@@ -81,8 +67,8 @@ export function vanishingText(e, view) {
   return h(
     "p",
     { class: "vanishing" },
-    h("b", {}, "Smallest gradient: "),
-    `${smallest.label}: length ${brief(smallest.length)}, 1/${times < 10 ? times.toFixed(1) : Math.round(times)} of the largest.`,
+    h("b", "Smallest gradient: "),
+    `${smallest.label}: length ${brief(smallest.length)}, while the largest is ${times < 10 ? times.toFixed(1) : Math.round(times)} times as long.`,
     least && [
       " Softmax passes least to ",
       h(
@@ -101,7 +87,7 @@ export function lengthBar(e, view, block, { x, y, width }) {
   const length = gradientLength(e, block.array);
   const share = Math.max(0, 1 + Math.log10(length / extremes(e, view).largest.length) / LENGTHS);
   return [
-    s("title", {}, `${block.label}: the gradient's length is ${brief(length)}`),
+    s("title", `${block.label}: the gradient's length is ${brief(length)}`),
     s("rect", {
       class: "length",
       "data-length": block.array,

@@ -4,7 +4,7 @@ import { h } from "../../../minigrad/graph/assets/dom.js";
 import { headsOf, showEachHead } from "./ablation.js";
 import { SWITCHES } from "./address.js";
 import { range } from "./derive.js";
-import { answerUnit, unitOf, unitsOf } from "./elements.js";
+import { answerUnit, shownToken, unitOf, unitsOf } from "./elements.js";
 import { capitalized } from "./map.js";
 import { elementOf, percent } from "./numbers.js";
 import { checkbox } from "./pictures.js";
@@ -24,7 +24,6 @@ export function whatIfMenu(e) {
     h("summary", { "data-key": "what-if" }, count ? `What if (${count})` : "What if"),
     h(
       "div",
-      {},
       stacks.some(stack => stack.causal) ? one("causal", "Causal mask") : null,
       e.isRecurrent
         ? one("memory", `Memory: the state of the ${unitOf(e)} before`)
@@ -37,7 +36,7 @@ export function whatIfMenu(e) {
             { type: "button", class: "link", "data-key": "each-head", onclick: () => showEachHead(e) },
             `Each head off${off ? ` (${off} off)` : ""}`,
           ),
-      e.before ? h("p", {}, "Loss ", h("b", { class: "loss-change" }, lossChange(e))) : null,
+      e.before ? h("p", "Loss ", h("b", { class: "loss-change" }, lossChange(e))) : null,
       count
         ? h(
             "button",
@@ -76,7 +75,7 @@ function isSameAnswer(e) {
 }
 
 function sureness(e) {
-  const [was, is] = [e.before.record, e.record].map(record => meanLoss(e, record));
+  const [was, is] = rivalLosses(e);
   return Math.abs(is - was) < 0.0005 ? "as sure as before" : is > was ? "less sure" : "surer";
 }
 
@@ -85,7 +84,8 @@ function sureness(e) {
 /** What the parts that are off take away, and what that changed; of an order that is lost, another one to try. */
 export function whatChanged(e) {
   const order = e.options.positions ? null : otherOrder(e);
-  const rows = rightRows(e, e.before.record, e.record)
+  const { was, is, labels } = e.rivals;
+  const rows = rightRows(e, was, is, { labels })
     .sort((a, b) => Math.abs(b.is - b.was) - Math.abs(a.is - a.was))
     .slice(0, 3)
     .sort((a, b) => a.t - b.t);
@@ -93,16 +93,10 @@ export function whatChanged(e) {
     .filter(({ was, is }) => percent(was) !== percent(is))
     .map(({ word, was, is }) => unbroken(`${word} ${percent(was)} → ${percent(is)}`));
   const isSame = isSameAnswer(e);
-  const read = "with the right one to read"; // later words than it has written
-  const said = !e.options.causal
-    ? isSame
-      ? `It still writes the same; ${read}`
-      : `It writes another answer; ${read}`
-    : isSame
-      ? `Same answer, ${sureness(e)}`
-      : moved.length
-        ? "Another answer; of the right one"
-        : "Another answer";
+  const given = e.before.reading ? "the one before" : "the right one";
+  const said = isSame
+    ? `Same answer${e.options.causal ? `, ${sureness(e)}` : ""}`
+    : `Another answer${moved.length ? `; of ${given}` : ""}`;
   return [
     h("span", { class: "taken-away" }, takenAway(e, order)),
     " ",
@@ -112,7 +106,7 @@ export function whatChanged(e) {
           "span",
           { class: "what-changed" },
           `${said}${moved.length ? `: ${moved.join(", ")}` : ""}.`,
-          ` The loss of the ${e.target || e.rightClass() >= 0 ? "right answer" : "whole model's answer"}: ${unbroken(lossChange(e))}.`,
+          ` ${e.before.reading && !isSame ? "With teacher forcing, the" : "The"} loss of the ${e.target || e.rightClass() >= 0 ? "right answer" : "whole model's answer"}: ${unbroken(lossChange(e))}.`,
         ),
     " ",
     order
@@ -134,12 +128,17 @@ function unbroken(text) {
   return text.replaceAll(" ", "\u00a0");
 }
 
-/** Of each right answer that counts, its probability in two passes; `u` is its row in the first. */
-function rightRows(e, first, second, rowIn = t => t) {
-  const labels = e.labels();
+/** The predictions that count, of the labels that are shown or of others. */
+function positionsIn(e, labels) {
+  return e.chosen ? e.chosen.filter(t => t < labels.length) : range(labels.length, t => t);
+}
+
+/** Of each right answer that counts, its probability in two passes; `rowIn` finds its row in the first. */
+function rightRows(e, first, second, { labels = e.labels(), rowIn = t => t } = {}) {
   const share = (record, t, id) => elementOf(record.arrays.probabilities, [t, id]);
-  const word = t => (answerUnit(e) === "class" ? `“${e.labelShown(t)}”` : e.labelShown(t));
-  return e.lossPositions().map(t => ({
+  const shown = t => (labels[t] === e.labels()[t] ? e.labelShown(t) : shownToken(e.wordOf(labels[t])));
+  const word = t => (answerUnit(e) === "class" ? `“${shown(t)}”` : shown(t));
+  return positionsIn(e, labels).map(t => ({
     t,
     word: word(t),
     was: share(first, rowIn(t), labels[t]),
@@ -174,7 +173,7 @@ function takenAway(e, order) {
       return `Without scaling the scores are √d = ${(1 / e.structure.stacks[0].scale).toPrecision(3)} times as large, so softmax gives more to the largest: on average ${unbroken(`${was} → ${is}`)} of the weight.`;
     }
     case "causal":
-      return `Without the causal mask each ${unit} that is ${e.isPair ? "written" : "read"} also sees those after it, which it should predict.`;
+      return `Without the causal mask each ${unit} that is ${e.isPair ? "written" : "read"} also sees those after it, which it should predict.${e.structure.output.head ? "" : ` The columns read an answer at once; on top is what it writes ${unit} by ${unit}.`}`;
     case "memory":
       return `Without memory each step sees its own ${unit} only: all before it are lost.`;
     default:
@@ -209,8 +208,8 @@ function sameProbabilities(e) {
     twin: { source, whole, changed },
   } = e.before;
   const rowIn = t => (e.isPair || e.labels().length === 1 ? t : source.indexOf(e.record.source[t]));
-  const rows = rightRows(e, changed, e.record, rowIn);
-  const apart = rightRows(e, whole, record, rowIn).sort(
+  const rows = rightRows(e, changed, e.record, { rowIn });
+  const apart = rightRows(e, whole, record, { rowIn }).sort(
     (a, b) => Math.abs(b.is - b.was) - Math.abs(a.is - a.was),
   )[0];
   const isSame = rows.every(({ was, is }) => Math.abs(was - is) < 1e-4);
@@ -223,15 +222,22 @@ function sameProbabilities(e) {
 }
 
 /** The mean loss of the right answers in a pass. */
-export function meanLoss(e, record) {
-  const losses = e.model.losses(record, e.labels());
-  const positions = e.lossPositions();
+export function meanLoss(e, record, labels = e.labels()) {
+  const losses = e.model.losses(record, labels);
+  const positions = positionsIn(e, labels);
   return positions.reduce((sum, t) => sum + losses[t], 0) / positions.length;
 }
 
 /** The loss of the right answers: of the whole model, and now. */
 function lossChange(e) {
-  return [e.before.record, e.record].map(record => meanLoss(e, record).toFixed(4)).join(" → ");
+  return rivalLosses(e)
+    .map(loss => loss.toFixed(4))
+    .join(" → ");
+}
+
+function rivalLosses(e) {
+  const { was, is, labels } = e.rivals;
+  return [was, is].map(record => meanLoss(e, record, labels));
 }
 
 /** Whose answer counts as right: while parts are off the whole model's, so that losses before and now compare. */
@@ -247,7 +253,7 @@ export function rightAnswer(e) {
   const text = answerText(e, e.before.answer, e.labels());
   const right =
     text && !e.target
-      ? `Right answer: “${text}”, of the whole model.`
+      ? `Right answer: “${text}”, of the whole model. Both read it, whatever they would write: teacher forcing.`
       : likeliest
         ? "The whole model's likeliest answer counts as right."
         : "";

@@ -12,7 +12,6 @@ import { imageCanvas } from "./image.js";
 import { wordField } from "./journey.js";
 import { decimalsFor, elementOf, inTable, largestOf, norm, percent, rowOf } from "./numbers.js";
 import { compared, shares } from "./pictures.js";
-import { place } from "./stage.js";
 import { closeCard } from "./stagewords.js";
 import { isOff, largestIndices } from "./state.js";
 
@@ -41,7 +40,7 @@ function lastAttention(e) {
 }
 
 /** The card of the answer that is asked about. */
-export function answerCard(e, view) {
+export function answerCard(e) {
   const asked = askedAnswer(e);
   if (!asked) return null;
   const { t, rank } = asked;
@@ -61,13 +60,13 @@ export function answerCard(e, view) {
       },
       sign_,
     );
-  const card = h(
+  return h(
     "section",
     { class: "card answer-card", role: "dialog", "aria-label": title },
     h(
       "div",
       { class: "card-head" },
-      h("h3", {}, title),
+      h("h3", title),
       rows > 1
         ? h("span", { class: "together" }, turn(-1, "‹", "Answer before"), turn(1, "›", "Next answer"))
         : null,
@@ -86,21 +85,6 @@ export function answerCard(e, view) {
     lastAttention(e) ? whereItLooked(e, t) : whatItDependsOn(e, t, id),
     howItWon(e, t, id, rank),
   );
-  return place(card, answerCardPlace(view.layout));
-}
-
-/** Beside the answers, or below them where there is no room at the side. */
-function answerCardPlace({ output, width, height, isCompact }) {
-  if (isCompact)
-    return {
-      left: 8,
-      top: output.y + output.height + 4,
-      width: width - 16,
-      maxHeight: height - output.y - output.height,
-    };
-  const room = output.x - 20;
-  const cardWidth = Math.min(580, Math.max(420, room));
-  return { left: Math.max(8, room - cardWidth), top: 6, width: cardWidth, maxHeight: height - 12 };
 }
 
 /** A link to a stage with other choices, which leads there from any view. */
@@ -114,6 +98,14 @@ function stageLink(e, screen, changes) {
 }
 
 // ------------------------------------------------------------ where it looked
+
+/** Of the answer that is asked about: the head and the key of the last attention that decided; null without one. */
+export function chainOf(e) {
+  const asked = askedAnswer(e);
+  if (!asked || !lastAttention(e)) return null;
+  const { path, head, best } = attended(e, asked.t);
+  return head === null ? null : { t: asked.t, path, head, best };
+}
 
 /** What a row attended to: the mean of the heads, and the head that looks most at the first of the keys. */
 function attended(e, t) {
@@ -158,7 +150,7 @@ function whereItLooked(e, t) {
         step: stepAt(e, t),
       });
   return [
-    h("p", {}, `${says}: `),
+    h("p", `${says}: `),
     e.isImage
       ? imageCanvas(e, 120, { weights: [...mean], label: `The image, and over it what ${query} looked at` })
       : null,
@@ -170,10 +162,9 @@ function whereItLooked(e, t) {
       looks,
     ),
     head === null
-      ? h("p", {}, "All its heads are off: they give 0.")
+      ? h("p", "All its heads are off: they give 0.")
       : h(
           "p",
-          {},
           whyThere(e, path, [head, t], keys, best, second),
           " ",
           stageLink(e, "scores", { path, head, query: t, step: stepAt(e, t), cell }),
@@ -200,14 +191,15 @@ function whyThere(e, path, [head, t], keys, best, second) {
     return isDivided || bias ? `${sum} = ${threeDigits(read("masked", u))}` : sum;
   };
   const { heads } = e.stackOf(path);
-  const says = heads > 1 ? `Head ${head + 1} looks most at “${keys[best]}”` : `Why “${keys[best]}”`;
+  const says =
+    heads > 1 ? `Head ${head + 1} looks most at “${keys[best]}”, of all heads` : `Why “${keys[best]}”`;
   const formula = ["q · k", isDivided ? " / √d" : "", bias ? " + bias" : ""].join("");
   const against = second === null ? "" : `; with that of “${keys[second]}” ${score(second)}`;
   const weights =
     second === null
       ? `softmax gives it ${read("weights", best).toFixed(3)}`
       : `softmax gives ${read("weights", best).toFixed(3)} against ${read("weights", second).toFixed(3)}`;
-  return [`${says}: with its key, `, h("i", {}, formula), ` = ${score(best)}${against}: ${weights}.`];
+  return [`${says}: with its key, `, h("i", formula), ` = ${score(best)}${against}: ${weights}.`];
 }
 
 /** Of a model without attention: the lengths of the gradients at what it has read. */
@@ -220,7 +212,6 @@ function whatItDependsOn(e, t, id) {
   return [
     h(
       "p",
-      {},
       `After reading “${words[t]}”, the state holds the text so far. “${shownToken(e.wordOf(id))}” depends most on:`,
     ),
     shares(e, words, lengths, x => inTable(x, decimalsFor(largest)), largest),
@@ -251,7 +242,6 @@ function howItWon(e, t, id, rank) {
   return [
     h(
       "p",
-      {},
       "The last state gives each ",
       answerUnit(e),
       " a logit, and softmax makes probabilities of them. ",
@@ -265,34 +255,25 @@ function howItWon(e, t, id, rank) {
       h("caption", { class: "unseen" }, "Logits and probabilities"),
       h(
         "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("td", {}),
-          h("th", { scope: "col" }, "logit"),
-          h("th", { scope: "col" }, "probability"),
-        ),
+        h("tr", h("td"), h("th", { scope: "col" }, "logit"), h("th", { scope: "col" }, "probability")),
       ),
       h(
         "tbody",
-        {},
         shown.map(v =>
           h(
             "tr",
             { class: v === id ? "current" : null },
             h("th", { scope: "row" }, shownToken(e.wordOf(v))),
-            h("td", {}, inTable(logits[v], 3)),
-            h("td", {}, compared(e, t, v, probabilities[v])[0]),
+            h("td", inTable(logits[v], 3)),
+            h("td", compared(e, t, v, probabilities[v])[0]),
           ),
         ),
         rest > 0
           ? h(
               "tr",
-              {},
               h("th", { scope: "row" }, `${rest.toLocaleString("en")} others`),
-              h("td", {}),
-              h("td", {}, percent(1 - shown.reduce((sum, v) => sum + probabilities[v], 0))),
+              h("td"),
+              h("td", percent(1 - shown.reduce((sum, v) => sum + probabilities[v], 0))),
             )
           : null,
       ),
@@ -304,7 +285,6 @@ function howItWon(e, t, id, rank) {
       ? null
       : h(
           "p",
-          {},
           `${name(first)} against ${name(second)}: ${inTable(logits[first], 3)} − ${inBrackets(inTable(logits[second], 3))} = ${inTable(shownLogit(first) - shownLogit(second), 3)}. So ${name(first)} is ${asTimes(Math.exp(logits[first] - logits[second]))} times as likely: e to the power of this difference.`,
         ),
     isSampled

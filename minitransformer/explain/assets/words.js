@@ -62,23 +62,19 @@ export function tokensScreen(e) {
           { class: "tokens" },
           h(
             "thead",
-            {},
             h(
               "tr",
-              {},
               ["position", "token", "id"].map(text => h("th", { scope: "col" }, text)),
             ),
           ),
           h(
             "tbody",
-            {},
             source.map((id, t) =>
               h(
                 "tr",
-                {},
                 h("th", { scope: "row" }, `${t}`),
                 h("td", { class: "word", dir: "auto", "data-token": `source:${t}` }, e.tokensOf("source")[t]),
-                h("td", {}, `${id}`),
+                h("td", `${id}`),
               ),
             ),
           ),
@@ -111,7 +107,7 @@ function vocabularyAround(e, source) {
     .sort((a, b) => a - b);
   const title = `The vocabulary: ${length.toLocaleString("en")} tokens`;
   return [
-    h("h3", {}, title),
+    h("h3", title),
     h(
       "div",
       { class: "scroll vocabulary", tabindex: 0, role: "region", "aria-label": title },
@@ -120,12 +116,10 @@ function vocabularyAround(e, source) {
         { class: "tokens" },
         h(
           "tbody",
-          {},
           shown.map((id, i) => [
-            id > (shown[i - 1] ?? -1) + 1 ? h("tr", {}, h("th", {}, "⋮"), h("td", {})) : null,
+            id > (shown[i - 1] ?? -1) + 1 ? h("tr", h("th", "⋮"), h("td")) : null,
             h(
               "tr",
-              {},
               h("th", { scope: "row" }, `${id}`),
               h(
                 "td",
@@ -172,7 +166,7 @@ export function embeddingsScreen(e) {
       ),
     ],
     beside: [
-      h("h3", {}, `Tokens whose vectors point most nearly the same way as “${token}”`),
+      h("h3", `Tokens whose vectors point most nearly the same way as “${token}”`),
       nearest(e, stack.embedding, id),
     ],
     below: () => [
@@ -181,7 +175,6 @@ export function embeddingsScreen(e) {
         ? [
             h(
               "p",
-              {},
               `The vectors are multiplied by √${size[1]} = ${precise(stack.factor)}, so that they are not small beside the position vectors.`,
             ),
             matrix(e, `${stack.name}.scaled`, { title: `${unitOf(e)} vectors times √d`, current: t }),
@@ -203,15 +196,12 @@ function oneHot(e, id, count) {
       { class: "onehot" },
       h(
         "caption",
-        {},
         `One-hot vector of “${shownToken(e.tokenOf(id))}”: 1 at ${id}, 0 at the other ${(count - 1).toLocaleString("en")} places`,
       ),
       h(
         "thead",
-        {},
         h(
           "tr",
-          {},
           from > 0 ? h("th", { scope: "col" }, "…") : null,
           around.map(i => h("th", { scope: "col" }, `${i} ${shownToken(e.tokenOf(i))}`)),
           h("th", { scope: "col" }, "…"),
@@ -219,13 +209,11 @@ function oneHot(e, id, count) {
       ),
       h(
         "tbody",
-        {},
         h(
           "tr",
-          {},
-          from > 0 ? h("td", {}, "0") : null,
+          from > 0 ? h("td", "0") : null,
           around.map(i => h("td", { class: i === id ? "chosen" : null }, i === id ? "1" : "0")),
-          h("td", {}, "0"),
+          h("td", "0"),
         ),
       ),
     ),
@@ -268,10 +256,8 @@ export function shiftedScreen(e) {
           { class: "tokens" },
           h(
             "tbody",
-            {},
             h(
               "tr",
-              {},
               h("th", { scope: "row" }, "reads"),
               inputs.map((word, t) =>
                 h("td", { class: t === e.step ? "word current" : "word", "data-token": `target:${t}` }, word),
@@ -279,7 +265,6 @@ export function shiftedScreen(e) {
             ),
             h(
               "tr",
-              {},
               h("th", { scope: "row" }, "predicts"),
               e
                 .labels()
@@ -323,7 +308,6 @@ export function patchesScreen(e) {
       ),
       h(
         "p",
-        {},
         "In front of them comes a learned vector, the class token [CLS]. Its last state is what gets classified.",
       ),
       equation(e, [{ name: "encoder.class", title: "vector of [CLS]", axes: ["token:class", "width"] }], 26),

@@ -8,9 +8,9 @@ from tests.slow.explain.test_what_if import PATH
 VIEW = """
 () => {
   const computed = `data structure weights model plan screens start record before answer found texts
-    textRead gaps prompt backwardPass residual forward measures measuring`;
+    textRead gaps prompt backwardPass residual forward measures measuring ranForced`;
   const passing = "followed addressTimer copied link notice problem drawn quiz question turn";
-  const preferences = "letterKeys mapOpen mapOver";
+  const preferences = "letterKeys mapOpen mapOver speed";
   const left = `${computed} ${passing} ${preferences}`.split(/\\s+/);
   const view = Object.fromEntries(Object.entries(page).filter(([name]) => !left.includes(name)));
   const shown = document.getElementById("screen").textContent;
@@ -49,6 +49,7 @@ CROSS = "decoder.layers.1.cross_attention"
 PLACE = {"gradient": False, "weight": False}
 VIEWS = [
     ("walkthrough", {"play": {"at": 0.3, "step": None, "share": 1, "running": False}, "opened": CROSS}),
+    ("walkthrough", {"detail": True}),
     ("walkthrough", {"play": {"at": 0.6, "step": f"back-{CROSS}", "share": 1, "running": False}}),
     ("backward", {"play": {"at": 0.87, "step": None, "share": 1, "running": False}}),
     (f"qkv:{CROSS}", {"cell": {"name": f"{CROSS}.k", "index": [1, 2, 3], "gradient": True, "weight": False}}),
@@ -105,7 +106,7 @@ def test_back_and_forward_show_the_views_that_were_left(open_page):
 def test_a_step_of_the_slow_walk_is_found_in_another_layout(open_page):
     """On a phone a layer is one block, and an embedding before its positions is none."""
     text = page_of(transformer())
-    page = open_page(text, f"#walkthrough?moment=612&walk=back-{CROSS}&open={CROSS}", reduced_motion="reduce")
+    page = open_page(text, f"#walkthrough?moment=612&walk=back-{CROSS}&open={CROSS}&detail=on")
     lit = lambda: page.page.locator(".tag.lit").evaluate_all("all => all.map(tag => tag.textContent)")
     card = lambda: page.page.locator(".card").get_attribute("aria-label")
     assert (lit(), card()) == (["Cross-attention"], "Cross-attention, decoder layer 2")

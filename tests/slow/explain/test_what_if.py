@@ -62,7 +62,7 @@ def test_old_and_new_answers_stand_side_by_side(open_page):
     after = record(model, source, target, Switches(positions=False, ablated={PATH: [1]})).arrays[
         "probabilities"
     ][0]
-    bars = page.page.evaluate(TABLES, "#probabilities")[0]
+    bars = page.page.evaluate(TABLES, "#probabilities")[0][:-1]  # the last are all others
     best = np.argsort(-after, kind="stable")[: len(bars)]
     shown = [row[2].split(" → ") for row in bars]
     all_agree(shown, np.stack([before[best], after[best]], 1))
@@ -104,8 +104,10 @@ def test_the_overview_says_what_is_taken_away_and_what_changed(open_page):
     text = lambda selector: page.text(f".stage {selector}").replace("\xa0", " ")
     page.page.evaluate(SWITCH_OFF, {"positions": False})
     assert "cannot tell “I love you” from “you love I”: it is the same bag of words" in text(".taken-away")
-    source, target = page.page.evaluate("() => [[...page.record.source], [...page.record.target]]")
-    labels = page.page.evaluate("() => [...page.labels()]")
+    reads_its_own = "page.record.target.slice(1).every((id, t) => id === page.answer.ids[t])"
+    assert page.page.evaluate(reads_its_own)
+    source, target = page.page.evaluate("() => [[...page.record.source], [...page.before.reading.target]]")
+    labels = page.page.evaluate("() => [...page.rivals.labels]")  # the whole model's answer
     off = Switches(positions=False)
     passes = [record(model, source, target), record(model, source, target, off)]
     said = re.findall(r"(\S+ %) → (\S+ %)", text(".what-changed"))
@@ -279,9 +281,9 @@ def test_an_address_that_makes_no_sense_is_left_out(open_page):
     assert state["options"]["ablated"] == {PATH: []}
     assert page.page.locator("h2#heads").count() == 1
     page = open_page(page_of(transformer()), hostile.replace("#heads", "#walkthrough"))
-    assert page.page.locator(".tag").count() > 20
+    assert page.page.locator(".tag").count() > 5
     page = open_page(page_of(transformer()), "#%zz?%")
-    assert page.page.locator(".tag").count() > 20
+    assert page.page.locator(".tag").count() > 5
 
 
 def test_a_link_opens_a_drawing(open_page):

@@ -116,7 +116,6 @@ def test_a_graph_opens_as_a_whole(make, screen, open_page):
             text => text.getBoundingClientRect().height))"""
     )
     assert smallest > (9 if width > 1000 else 6)
-    assert page.page.locator("#map").is_hidden()
     if make is transformer:
         place = {
             name: page.page.get_by_role("button", name=re.compile(f"^{name}, ")).first.bounding_box()
@@ -156,18 +155,6 @@ HIDDEN = """() => {
     }
     return found;
 }"""
-
-
-def test_what_is_larger_than_its_window_has_a_map(open_page):
-    graph = transformer()
-    page = open_page(graph)
-    page.page.get_by_role("button", name="Unfold everything").click()
-    shown = page.page.locator("#map").bounding_box()
-    page.page.mouse.click(shown["x"] + shown["width"] - 6, shown["y"] + shown["height"] - 4)
-    output = next(v for v in graph.vertices if v.is_output)
-    assert page.page.evaluate(INSIDE, [f"#v{output.index}", "#canvas"])
-    page.page.get_by_role("button", name="Fold as at the start").click()
-    assert page.page.locator("#map").is_hidden()
 
 
 def test_on_a_phone_drawing_and_numbers_are_seen_together(open_page):
