@@ -6,7 +6,7 @@ What it does not add either raises an AttributeError, of PyTorch's names one tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -34,12 +34,14 @@ def load_when_asked(package: ModuleType, load: Callable[[], Any], parts: Mapping
     package.__getattr__, package.__dir__ = __getattr__, __dir__  # type: ignore[method-assign]
 
 
-def methods_when_asked(tensor: type, load: Callable[[], Any]) -> None:
-    """Let Tensor look for attributes that it does not have among the methods that `more` binds."""
+def attributes_when_asked(
+    owner: type, path: str, load: Callable[[], Any], names: Container[str] | None = None
+) -> None:
+    """Let a class, `path` in minigrad, look for attributes that it does not have, all or those named."""
 
     def __getattr__(self: Any, name: str) -> Any:
-        if name[0] != "_":
-            load().raise_if_known(f"Tensor.{name}")
-        return object.__getattribute__(self, name)
+        if name[0] != "_" and (names is None or name in names):
+            load().raise_if_known(f"{path}.{name}")
+        return object.__getattribute__(self, name)  # a method that `more` has bound
 
-    tensor.__getattr__ = __getattr__  # type: ignore[attr-defined]
+    owner.__getattr__ = __getattr__  # type: ignore[attr-defined]
