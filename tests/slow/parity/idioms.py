@@ -29,8 +29,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-import minigrad
-
 PYTHON = {"np": np, "math": math, "copy": copy, "functools": functools, "random": random, "os": os,
           "pickle": pickle, "OrderedDict": OrderedDict}  # fmt: skip
 TABLE = tomllib.loads(Path(__file__).with_name("idioms.toml").read_text(encoding="utf-8"))
@@ -68,7 +66,7 @@ def judge_name(name: str) -> Outcome:
     parts = name.split(".")[1:]
     for i, part in enumerate(parts):
         try:
-            found = getattr(minigrad.ones(1, 1) if found is minigrad.Tensor else found, part)
+            found = getattr(found, part)
         except AttributeError as error:
             with contextlib.suppress(ImportError):
                 found = importlib.import_module(".".join(["minigrad", *parts[: i + 1]]))
