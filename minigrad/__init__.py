@@ -74,7 +74,11 @@ from .kernels.cuda import backend as _cupy
 from .capture import capture
 
 # more: what PyTorch's users expect beyond this; like graph, debug and checks it is loaded when asked for
-from .late_names import load_when_asked as _load_when_asked, methods_when_asked as _methods_when_asked
+from .late_names import (
+    OF_TENSOR as _OF_TENSOR,
+    attributes_when_asked as _attributes_when_asked,
+    load_when_asked as _load_when_asked,
+)
 
 if _TYPE_CHECKING:
     from . import debug, graph
@@ -108,7 +112,8 @@ for _package in (
 ):  # fmt: skip
     _load_when_asked(_package, _load_more)
 _load_when_asked(autograd, _load_more, _ANOMALY)
-_methods_when_asked(Tensor, _load_more)
+_attributes_when_asked(Tensor, "Tensor", _load_more, _OF_TENSOR)
+_attributes_when_asked(nn.Module, "nn.Module", _load_more, "compile share_memory")
 
 
 def _show(x: Tensor | nn.Module) -> str:

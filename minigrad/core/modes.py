@@ -17,7 +17,7 @@ from .errors import DtypeError, OptionError
 from .generator_context import within
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class Modes:
     """How operations run: an object is replaced, never changed."""
 
@@ -26,7 +26,6 @@ class Modes:
     autocast_dtype: Any = None  # the dtype of matrix products, see `precision`
     observers: tuple[Any, ...] = ()  # see `observers`
     data_moves: bool = False  # whether CPU data moves to the GPU of other inputs
-    other: Modes | None = None  # the same with the other grad mode, once it was asked for
 
     def replaced(self, **changes: Any) -> Modes:
         """These modes with some changes."""
@@ -36,18 +35,16 @@ class Modes:
         return new
 
     def with_grad(self, enabled: bool) -> Modes:
-        """These modes with this grad mode, which generation changes for each token."""
+        """These modes with this grad mode; no new object is made from the usual ones."""
         if self.grad_enabled is enabled:
             return self
-        if self.observers:  # what they hold is freed with them
-            return self.replaced(grad_enabled=enabled)
-        if self.other is None:
-            self.other = self.replaced(grad_enabled=enabled)
-            self.other.other = self
-        return self.other
+        if self is WITHOUT_GRAD or self is USUAL:
+            return USUAL if enabled else WITHOUT_GRAD
+        return self.replaced(grad_enabled=enabled)
 
 
-current_modes = ContextVar("modes", default=Modes())  # noqa: B039
+USUAL, WITHOUT_GRAD = Modes(), Modes(grad_enabled=False)
+current_modes = ContextVar("modes", default=USUAL)
 
 
 class _Modes:
@@ -57,7 +54,9 @@ class _Modes:
         return getattr(current_modes.get(), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        current_modes.set(current_modes.get().replaced(**{name: value}))
+        now = current_modes.get()
+        if getattr(now, name) is not value:
+            current_modes.set(now.replaced(**{name: value}))
 
 
 modes = _Modes()

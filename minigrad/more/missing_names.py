@@ -62,7 +62,7 @@ INSTEAD = {
         "One process computes on one device. Recipes train on several with `mpiexec -n 4 minitransformer "
         "train ...`: see `minitransformer.training.ranks`."
     ),
-    "Tensor.share_memory_ multiprocessing": (
+    "nn.Module.share_memory Tensor.share_memory_ multiprocessing": (
         "Put an array into `multiprocessing.shared_memory`, and use `mg.from_numpy` on it."
     ),
     # optimizers
@@ -126,7 +126,7 @@ INSTEAD = {
     "func.functionalize": "Leave it out; `mg.func.grad` takes functions unchanged.",
     "is_inference_mode_enabled": "`mg.is_grad_enabled()`.",
     # compiling, devices, precision
-    "compile jit compiler fx export": (
+    "compile jit compiler fx export nn.Module.compile": (
         "Leave it out: code runs eagerly. On a GPU `mg.capture(step)` records a training step and replays "
         "it."
     ),
@@ -226,6 +226,6 @@ def raise_if_known(name: str) -> None:
         frame = frame.f_back
     # for `from minigrad import name`, Python replaces the message of an AttributeError
     is_import = dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
-    owner = "" if name.startswith("Tensor.") else "minigrad."
+    owner = "" if name.startswith(("Tensor.", "nn.Module.")) else "minigrad."
     error = MissingImportError if is_import else MissingNameError
     raise error(f"{owner}{name} does not exist.\n{TABLE[name]}")

@@ -225,7 +225,7 @@ def logit_lens(model: nn.Module, *inputs: Any, **named_inputs: Any) -> dict[str,
 
     def run() -> Tensor:
         output = model(*inputs, **named_inputs)
-        return getattr(output, "logits", output).softmax(-1)
+        return (output if isinstance(output, Tensor) else output.logits).softmax(-1)
 
     with ExitStack() as mode, no_grad():
         mode.callback(model.train, model.training)

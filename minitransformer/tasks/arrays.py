@@ -90,7 +90,7 @@ class ArrayTask(Task):
         """The model's output, or its `logits` attribute, if it has one."""
         inputs = [batch[f"input{i}"] for i in range(len(self.arrays) - 1)]
         out = model(*map(_tensor, inputs))
-        return getattr(out, "logits", out)
+        return out if isinstance(out, Tensor) else out.logits
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
         if self.loss_function is None:

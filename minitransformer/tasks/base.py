@@ -323,7 +323,7 @@ class Task:
         with `logits`.
         """
         out = model(batch["source"], batch["target_in"]) if "source" in batch else model(batch["input"])
-        return getattr(out, "logits", out)
+        return out if isinstance(out, Tensor) else out.logits
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
         """The sum of the losses of all targets, a scalar; the trainer divides it by the batch's `n_tokens`.

@@ -187,10 +187,20 @@ unwanted = {NOT_AT_ONCE | WHEN_ASKED_FOR | {"numpy.random", "secrets"}!r}
 assert not unwanted & sys.modules.keys(), unwanted & sys.modules.keys()
 x = mg.ones(2, 2)
 found = x.tril, x.sort, mg.nn.ReLU, mg.nn.MSELoss, mg.nn.functional.mse_loss, mg.gradcheck, mg.graph.trace
-assert all(map(callable, found)) and "minigrad.more" not in sys.modules
-found = x.acosh, mg.einsum, mg.linalg.svd, mg.nn.Conv1d, mg.nn.functional.conv1d, mg.ops.einsum
-found += mg.optim.LBFGS, mg.optim.lr_scheduler.StepLR, mg.Tensor.acosh
 assert all(map(callable, found))
+model = minitransformer.GPT(minitransformer.GPTConfig(8, 4, n_embd=4, n_layer=1, n_head=1))
+optimizer = mg.optim.AdamW(model.parameters())
+mg.nn.functional.cross_entropy(model([[1, 2]]).reshape(-1, 8), [2, 3]).backward()
+optimizer.step()
+minitransformer.generate(model, [[1]], max_new_tokens=2)
+assert "minigrad.more" not in sys.modules
+bound = set(mg.ops.METHODS) | set(mg.ops.PROPERTIES)
+found = mg.Tensor.acosh, x.acosh, mg.einsum, mg.linalg.svd, mg.nn.Conv1d, mg.nn.functional.conv1d
+found += mg.ops.einsum, mg.optim.LBFGS, mg.optim.lr_scheduler.StepLR
+assert all(map(callable, found))
+from minigrad.late_names import OF_TENSOR
+unbound = {{name for name in OF_TENSOR.split() if f"Tensor.{{name}}" in mg.more.missing_names.TABLE}}
+assert {{*OF_TENSOR.split()}} - unbound == {{*mg.ops.METHODS, *mg.ops.PROPERTIES}} - bound
 from minigrad.nn import *
 Conv2d
 """

@@ -14,6 +14,7 @@ from typing import Any
 import minigrad
 import minitransformer
 from minigrad.core.op import OpInfo, info_of
+from minigrad.late_names import Late
 from minigrad.ops import METHODS
 
 LISTED = Path(__file__).with_name("public_names.txt")
@@ -325,7 +326,7 @@ def methods(known: dict[int, Entry]) -> dict[str, list[tuple[str, Entry]]]:
         thing = inspect.getattr_static(minigrad.Tensor, name)
         function = METHODS.get(name)
         is_function = function is not None and (id(function) in known or is_in_place(name))
-        if name.startswith("_") or is_function:
+        if name.startswith("_") or isinstance(thing, Late) or is_function:
             continue
         kind = "Methods" if callable(thing) else "Attributes"
         entry = Entry(f"minigrad.Tensor.{name}", thing, "api/minigrad.Tensor", kind)

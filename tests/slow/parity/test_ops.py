@@ -289,8 +289,8 @@ def test_functions(function, arrays):
 
 
 def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
-    from minigrad.more import sampling
     from minigrad.more import torch_aliases as aliases
+    from minigrad.ops import sampling
 
     operators = {name for name in METHODS if name.startswith("__")}
     compared = {c.id.split("[")[0].split("-")[0] for c in METHOD_CASES + FUNCTION_CASES}
