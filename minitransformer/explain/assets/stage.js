@@ -674,9 +674,15 @@ function examples(e) {
           playFromStart(e);
         },
       },
-      text.length > 36 ? `${text.slice(0, 17)}… ${text.slice(-15)}` : text, // they may begin alike
+      outline(text),
     );
   return h("p", { class: "examples" }, "Try ", found.map(chip));
+}
+
+/** The first and the last words of a long text: several may begin alike. */
+function outline(text) {
+  const words = text.split(" ");
+  return words.length > 7 ? [...words.slice(0, 3), "…", ...words.slice(-3)].join(" ") : shortened(text, 40);
 }
 
 /** Of a language model: the next words, as likely as the slider makes them. */
