@@ -2,7 +2,7 @@
 
 import { filled, h, s } from "../../../minigrad/graph/assets/dom.js";
 import { range } from "./derive.js";
-import { shortened, shownToken, unitOf } from "./elements.js";
+import { hint, shortened, shownToken, unitOf } from "./elements.js";
 import { drawingBoard } from "./image.js";
 import { journeyIndex, journeyStep, targetPlace } from "./journey.js";
 import { placeKey, samePlace } from "./matrix.js";
@@ -725,7 +725,7 @@ function saying(e) {
       h("span", { class: "said" }, said ? `“${shortened(said, 60)}”` : ""),
       ", in your browser",
     ),
-    right < 0 ? null : h("p", { class: "hint" }, `The right class: “${e.wordOf(right)}”.`),
+    right < 0 ? null : hint(`The right class: “${e.wordOf(right)}”.`),
     e.isImage ? drawingBoard(e, 190) : null,
   ];
 }
