@@ -626,7 +626,7 @@ function panel(e, view, isBack) {
   const element = h(
     "section",
     {
-      class: box ? (isRoomy ? "panel roomy" : "panel") : "panel below",
+      class: box ? (isRoomy ? "panel roomy" : "panel") : `panel below${e.play.running ? " plays" : ""}`,
       "aria-label": isBack ? "The step" : "What the model does",
     },
     isBack ? journeyStep(e, view) : overviewText(e, view),
