@@ -161,7 +161,8 @@ def examples_of(run: Any, text: str) -> list[str]:
     """The text, and up to two of the run's data: the first ones of its evaluation, or short ones."""
     written = run.folder / "predictions.src"
     found = written.read_text(encoding="utf-8").splitlines()[:2] if written.is_file() else []
-    found += [run.task.as_read(run, texts[0]) for texts in inputs_of_run(run) if texts[0].strip()]
+    found += [texts[0] for texts in inputs_of_run(run)]
+    found = [run.task.as_read(run, each) for each in found if each.strip()]
     return list(dict.fromkeys([text, *found]))[:3]
 
 

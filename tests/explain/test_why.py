@@ -37,6 +37,9 @@ def test_an_answer_opens_to_where_it_looked_and_how_it_won(translator):
     best = int(mean.argmax())
     head = int(arrays[f"{PATH}.weights"][:, 1, best].argmax())
     assert f"Head {head + 1} looks most at" in card
+    bright = "words => words.filter(word => word.style.opacity === '1').map(word => word.dataset.word)"
+    chain = page.page.locator("[data-word]").evaluate_all(bright)
+    assert {*chain} == {f"encoder:{best}", "decoder:1"}  # all else is dimmed
     weights = arrays[f"{PATH}.weights"][head, 1]
     score = arrays[f"{PATH}.scores"][head, 1, best]
     assert number(card.partition("q · k / √d = ")[2].split(" ")[0]) == pytest.approx(score, rel=6e-3)
@@ -45,6 +48,8 @@ def test_an_answer_opens_to_where_it_looked_and_how_it_won(translator):
     assert logits_of(page) == pytest.approx(logits[:3], abs=6e-4)
     times = card.partition(" times as likely")[0].rpartition(" is ")[2]
     assert number(times) == pytest.approx(np.exp(logits[0] - logits[1]), rel=6e-3)
+    picture, box = (page.page.locator(part).bounding_box() for part in (".over", ".answer-card"))
+    assert picture["x"] + picture["width"] <= box["x"]  # it covers nothing
     page.press("Escape")
     assert page.page.evaluate("document.activeElement.dataset.key") == "why-2-1"
 

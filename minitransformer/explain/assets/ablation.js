@@ -3,7 +3,7 @@
 
 import { h, walkCells } from "../../../minigrad/graph/assets/dom.js";
 import { range } from "./derive.js";
-import { titleOfPath } from "./elements.js";
+import { scrolling, titleOfPath } from "./elements.js";
 import { threeDigits } from "./equation.js";
 import { tint } from "./matrix.js";
 import { createModel } from "./model/model.js";
@@ -171,9 +171,8 @@ function eachHeadParts(e) {
             : harmSentence(e, all, { losses, whole }),
       ),
     ),
-    h(
-      "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Each head off" },
+    scrolling(
+      "Each head off",
       h(
         "table",
         { class: measures.left.length ? "stale" : null, onkeydown: walkCells },

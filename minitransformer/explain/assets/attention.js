@@ -4,7 +4,7 @@ import { h } from "../../../minigrad/graph/assets/dom.js";
 import { eachHead, switchHead } from "./ablation.js";
 import { keepAddress } from "./address.js";
 import { isThere, range } from "./derive.js";
-import { symbol, titleOfPath, titleOfRows, unitOf, unitsOf, withRoles } from "./elements.js";
+import { hint, scrolling, symbol, titleOfPath, titleOfRows, unitOf, unitsOf, withRoles } from "./elements.js";
 import { ONE_ROW, equation, heightForEquations } from "./equation.js";
 import { pictured } from "./image.js";
 import { matrix, plainTable } from "./matrix.js";
@@ -96,9 +96,7 @@ function wordsBeside(e) {
       sides,
       brightnessOf(e, e.path, e.head),
     ),
-    h(
-      "p",
-      { class: "hint" },
+    hint(
       `The stronger, the larger the weight. Point at a ${unitOf(e)} to see its attention alone. `,
       titleOfRows(e, axesOf(e).query)
         ? twoNames(e, Math.min(e.query ?? e.step, e.labels().length - 1))
@@ -142,9 +140,7 @@ export function qkvScreen(e) {
     body: [
       lettersChoice(e, ["q", "k", "v"], letter),
       cross
-        ? h(
-            "p",
-            { class: "hint" },
+        ? hint(
             letter === "q"
               ? `Queries come from the decoder: the ${unitsOf(e)} written so far.`
               : "Keys and values come from the encoder: the text that is read.",
@@ -362,9 +358,7 @@ export function scaleScreen(e) {
             ),
           ),
         ),
-        h(
-          "p",
-          { class: "hint" },
+        hint(
           `${shown.length < keys.length ? `The ${shown.length} largest of ${keys.length}` : "All keys"}, before any bias or mask. Where one weight is nearly 1 and the others nearly 0, softmax passes on almost no gradient, and the scores hardly learn.`,
         ),
       ),
@@ -630,9 +624,8 @@ export function attentionScreen(e) {
       h("p", { class: "label" }, titleOfRows(e, axesOf(e).query) ? "Query, after reading:" : "Query:"),
       wordRow(e, e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i }), e.sideOfRows(name)),
       equation(e, fourSteps(e, t), heightForEquations(e, 150) - 50),
-      h(
-        "div",
-        { class: "scroll", tabindex: 0, role: "region", "aria-label": "Four steps" },
+      scrolling(
+        "Four steps",
         h(
           "table",
           { class: "steps" },
@@ -753,7 +746,7 @@ export function headsScreen(e) {
         heatPicture(weights, i, `Weights of head ${i + 1}`),
       ),
       checkbox("on", !off.includes(i), () => switchHead(e, e.path, i), `head ${i}`),
-      h("p", { class: "hint" }, summary(i)),
+      hint(summary(i)),
     );
   return {
     thought: [
@@ -869,13 +862,12 @@ export function alignmentScreen(e) {
               percent,
             ),
           ],
-      h("p", { class: "hint" }, twoNames(e, chosen ?? Math.min(1, said.length - 1))),
+      hint(twoNames(e, chosen ?? Math.min(1, said.length - 1))),
     ],
     beside: [
       h("h3", "Where it looked most"),
-      h(
-        "div",
-        { class: "scroll", tabindex: 0, role: "region", "aria-label": "Where it looked most" },
+      scrolling(
+        "Where it looked most",
         bars(
           said.map((word, t) => {
             const row = array.data.subarray(

@@ -3,6 +3,7 @@
 import { h } from "../../../minigrad/graph/assets/dom.js";
 import { brief, withMinus } from "./numbers.js";
 import { checkbox } from "./pictures.js";
+import { hint, scrolling } from "./elements.js";
 
 export function documentsScreen(e) {
   const { examples, note } = e.data.documents;
@@ -18,7 +19,7 @@ function documentExample({ about, document: source, note, compared }) {
     "section",
     { class: "example" },
     h("h3", about),
-    h("p", { class: "hint" }, `“${source}”. ${note}`),
+    hint(`“${source}”. ${note}`),
     compared.map(comparedTable),
   );
 }
@@ -36,9 +37,8 @@ function comparedTable({ name, theirs, ours }) {
       name,
       h("span", { class: "size" }, ` as printed: ${cells.length - off} of ${cells.length}`),
     ),
-    h(
-      "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": name },
+    scrolling(
+      name,
       h(
         "table",
         { class: "compared" },

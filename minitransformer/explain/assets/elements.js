@@ -13,6 +13,15 @@ export function shownToken(token) {
   );
 }
 
+export function hint(...content) {
+  return h("p", { class: "hint" }, content);
+}
+
+/** What may be wider than the page: a region that keys scroll. */
+export function scrolling(label, ...content) {
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, content);
+}
+
 /** A text of at most so many letters. */
 export function shortened(text, most) {
   return text.length > most ? `${text.slice(0, most - 2)}…` : text;

@@ -3,7 +3,7 @@
 import { announce, h } from "../../../minigrad/graph/assets/dom.js";
 import { pageColours } from "./colours.js";
 import { range } from "./derive.js";
-import { ATTENTION_STAGES, titleOfPath } from "./elements.js";
+import { ATTENTION_STAGES, hint, titleOfPath } from "./elements.js";
 import { matrix } from "./matrix.js";
 import { elementOf, percent, rowOf } from "./numbers.js";
 import { bars, brightnessOf, checkbox, compared, wordRow } from "./pictures.js";
@@ -203,9 +203,7 @@ export function looksScreen(e) {
             bright: brightnessOf(e, e.path, e.head)(),
             label: `What ${word} attends to in head ${e.head + 1} of ${titleOfPath(e.path)}`,
           }),
-          h(
-            "p",
-            { class: "hint" },
+          hint(
             `The patches get ${percent(own.slice(1).reduce((sum, x) => sum + x, 0))} of its attention, [CLS] gets ${percent(own[0])}. Click a patch to see where it looks.`,
           ),
         ),
@@ -327,7 +325,7 @@ export function drawingBoard(e, width = 240) {
       ),
     ),
     checkbox("Erase", erases(), value => e.set({ erases: value })),
-    h("p", { class: "hint" }, "Draw with the mouse or a finger; or with the arrow keys and space."),
+    hint("Draw with the mouse or a finger; or with the arrow keys and space."),
   );
 }
 

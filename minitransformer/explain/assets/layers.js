@@ -2,7 +2,7 @@
 
 import { h } from "../../../minigrad/graph/assets/dom.js";
 import { ACTIVATION_RULES, describe, isThere, range } from "./derive.js";
-import { shownToken, symbol, titleOfPath, unitOf, unitsOf } from "./elements.js";
+import { hint, scrolling, shownToken, symbol, titleOfPath, unitOf, unitsOf } from "./elements.js";
 import { equation, heightForEquations } from "./equation.js";
 import { matrix } from "./matrix.js";
 import { norm, percent, precise, rowOf } from "./numbers.js";
@@ -249,9 +249,7 @@ export function feedForwardScreen(e) {
         ],
         heightForEquations(e, 40),
       ),
-      h(
-        "p",
-        { class: "hint" },
+      hint(
         `${on.toLocaleString("en")} of the ${hidden.data.length.toLocaleString("en")} numbers of the hidden layer are above 0.`,
       ),
     ],
@@ -374,9 +372,8 @@ export function layersScreen(e) {
         ],
         Math.min(26 * rows.length, heightForEquations(e)),
       ),
-      h(
-        "div",
-        { class: "scroll", tabindex: 0, role: "region", "aria-label": "Layers" },
+      scrolling(
+        "Layers",
         h(
           "table",
           { class: "steps" },
@@ -423,9 +420,7 @@ export function layersScreen(e) {
         ),
       ),
       speaks
-        ? h(
-            "p",
-            { class: "hint" },
+        ? hint(
             stack.name === "encoder" && e.isPair
               ? `The encoder is not trained to predict ${unitsOf(e)}: what is likeliest here need not mean anything.`
               : "The last line is the model's own answer. The states before it were not trained to be read in this way.",

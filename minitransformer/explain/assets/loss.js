@@ -2,12 +2,12 @@
 
 import { h } from "../../../minigrad/graph/assets/dom.js";
 import { range } from "./derive.js";
-import { answerUnit, shownToken } from "./elements.js";
+import { answerUnit, hint, scrolling, shownToken } from "./elements.js";
 import { imageCanvas, pictured } from "./image.js";
 import { plainTable, windowStart } from "./matrix.js";
 import { decimalsFor, inTable, largestOf, norm, precise, rowOf } from "./numbers.js";
 import { stepChoice, stepRow } from "./output.js";
-import { bars, compared, shares, signedBars } from "./pictures.js";
+import { bars, compared, shares } from "./pictures.js";
 import { largestIndices } from "./state.js";
 import { meanLoss, rightAnswer } from "./whatif.js";
 
@@ -30,9 +30,7 @@ export function lossScreen(e) {
     body: [
       h("p", { class: "formula" }, `loss = −log p(right ${right}),   ∂loss / ∂logits = (p − y) / N`),
       e.data.smoothing
-        ? h(
-            "p",
-            { class: "hint" },
+        ? hint(
             `In training the labels were smoothed by ${e.data.smoothing}; this loss is without, as val_loss and the curves are.`,
           )
         : null,
@@ -42,9 +40,8 @@ export function lossScreen(e) {
         { class: "halves" },
         h(
           "div",
-          h(
-            "div",
-            { class: "scroll", tabindex: 0, role: "region", "aria-label": "Losses" },
+          scrolling(
+            "Losses",
             h(
               "table",
               { class: "steps" },
@@ -161,7 +158,7 @@ function startBars(e) {
     .sort((a, b) => Math.abs(g[b]) - Math.abs(g[a]))
     .slice(0, 8);
   const largest = Math.max(...order.map(v => Math.abs(g[v]))) || 1;
-  return signedBars(
+  return bars(
     order.map(v => [
       shownToken(e.wordOf(v)),
       g[v] / largest,
@@ -169,6 +166,7 @@ function startBars(e) {
       { chosen: g[v] < 0 },
     ]),
     "Gradient of the logits",
+    true,
   );
 }
 
@@ -185,7 +183,7 @@ function pullOfClass(e, sizes, tokens, right) {
   return {
     body: [
       e.isImage ? imageCanvas(e, 220, { weights: sizes, label }) : shares(e, tokens, sizes, text, largest),
-      h("p", { class: "hint" }, `The stronger the orange, the more the loss of ${right} depends on it.`),
+      hint(`The stronger the orange, the more the loss of ${right} depends on it.`),
     ],
     beside: [
       h("h3", `Gradients, ${which}`),

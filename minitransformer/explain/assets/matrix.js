@@ -4,7 +4,7 @@ import { h, walkCells } from "../../../minigrad/graph/assets/dom.js";
 import { css, mixed, pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
 import { comparison, printedNumber } from "./documents.js";
-import { symbol, titleOfRows } from "./elements.js";
+import { scrolling, symbol, titleOfRows } from "./elements.js";
 import { pictured } from "./image.js";
 import { decimalsFor, elementOf, inTable } from "./numbers.js";
 
@@ -130,9 +130,8 @@ export function plainTable(
   return [
     wide ? windowSlider(e, title, first, MOST_TOKENS, columns.length, title) : null,
     high ? rowSlider(e, top, rows.length, title, false, most) : null,
-    h(
-      "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
+    scrolling(
+      title,
       h(
         "table",
         { class: "numbers" },

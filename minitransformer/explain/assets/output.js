@@ -2,7 +2,7 @@
 
 import { announce, h, s } from "../../../minigrad/graph/assets/dom.js";
 import { describe, isThere, range } from "./derive.js";
-import { answerUnit, shownToken, symbol, unitOf } from "./elements.js";
+import { answerUnit, hint, scrolling, shownToken, symbol, unitOf } from "./elements.js";
 import { equation, widthOfStage } from "./equation.js";
 import { tips } from "./layers.js";
 import { matrix, placeKey, samePlace, tint } from "./matrix.js";
@@ -61,11 +61,7 @@ export function logitsScreen(e) {
     below: () => [
       matrix(e, node.from[0], { title: describe(e, node.from[0]), current: t }),
       half
-        ? h(
-            "p",
-            { class: "hint" },
-            `Of each row, the first ${half} numbers are used: positions were put beside the others.`,
-          )
+        ? hint(`Of each row, the first ${half} numbers are used: positions were put beside the others.`)
         : null,
       h(
         "p",
@@ -117,9 +113,8 @@ function picked(e, name, t, indices, title) {
   return h(
     "figure",
     h("figcaption", title),
-    h(
-      "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
+    scrolling(
+      title,
       h(
         "table",
         { class: "numbers" },
@@ -202,9 +197,7 @@ export function probabilitiesScreen(e) {
               "div",
               samplingSliders(e, "sliders"),
               isSampled
-                ? h(
-                    "p",
-                    { class: "hint" },
+                ? hint(
                     `${left.toLocaleString("en")} of ${plain.length.toLocaleString("en")} tokens can be drawn. Probabilities before → after the sliders.`,
                   )
                 : null,
@@ -291,7 +284,7 @@ export function nextWordScreen(e) {
       ? `Each new ${unitOf(e)} is appended to what the decoder has read, and it runs again, until it writes ${e.data.tokenizer.tokens[endId(e)] ?? "the end token"}. Step with N.`
       : `Each new ${unitOf(e)} is appended to the text, and the model runs again. Step with N.`,
     body: [
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps" }, table),
+      scrolling("Steps", table),
       h(
         "p",
         h(
@@ -370,9 +363,7 @@ export function beamsScreen(e) {
         oninput: beamCount => e.set({ beamCount }),
       }),
       beamTree(e, found),
-      h(
-        "p",
-        { class: "hint" },
+      hint(
         `Each box: a ${unitOf(e)} with its probability, and below it the sum of the log-probabilities so far. Bold: the best text.`,
       ),
       h("h3", "Texts, the best first"),
@@ -443,9 +434,8 @@ function beamTree(e, found) {
   );
   const width = x(steps.length - 1) + w + 8;
   const height = y(rows - 1) + hgt + 8;
-  return h(
-    "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": "Tree of beams" },
+  return scrolling(
+    "Tree of beams",
     s(
       "svg",
       {

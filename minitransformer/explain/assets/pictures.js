@@ -3,23 +3,27 @@
 import { h, s } from "../../../minigrad/graph/assets/dom.js";
 import { css, mixed, pageColours } from "./colours.js";
 import { range } from "./derive.js";
-import { titleOfRows } from "./elements.js";
+import { scrolling, titleOfRows } from "./elements.js";
 import { equation, widthForEquations } from "./equation.js";
 import { pictured } from "./image.js";
 import { elementOf, percent } from "./numbers.js";
 import { isOff, largestIndices } from "./state.js";
 
-/** Horizontal bars: [label, value in 0..1, text, {chosen, faded, before}]; the value before is an outline. */
-export function bars(rows, label) {
+/**
+ * Horizontal bars: [label, value in 0..1, text, {chosen, faded, before}]; the value before is an outline. If they are
+ * signed, values are in -1..1, and a bar goes from the middle to the left or the right.
+ */
+export function bars(rows, label, isSigned = false) {
   return h(
     "table",
-    { class: "bars" },
+    { class: isSigned ? "bars signed" : "bars" },
     h("caption", { class: "unseen" }, label),
     h(
       "tbody",
       rows.map(([name, share, text, more = {}]) => {
-        const bar = h("span", { class: "bar" });
-        bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+        const bar = h("span", { class: share < 0 ? "bar negative" : "bar" });
+        bar.style.width = `${(isSigned ? 50 : 100) * Math.min(1, Math.abs(share))}%`;
+        if (isSigned) bar.style.marginLeft = `${50 + Math.min(0, 50 * share)}%`;
         const ghost = !(more.before > 0.005) ? null : h("span", { class: "ghost" });
         if (ghost) ghost.style.width = `calc(${more.before} * (100% - 16px))`;
         return h(
@@ -27,30 +31,6 @@ export function bars(rows, label) {
           { class: [more.chosen ? "chosen" : "", more.faded ? "faded" : ""].join(" ").trim() || null },
           h("th", { scope: "row" }, typeof name === "string" ? breakable(name) : name),
           h("td", { class: "track" }, bar, ghost),
-          h("td", { class: "amount" }, text),
-        );
-      }),
-    ),
-  );
-}
-
-/** Bars from a line at zero, to the left if negative: [label, share in -1..1, text, {chosen}]. */
-export function signedBars(rows, label) {
-  return h(
-    "table",
-    { class: "bars signed" },
-    h("caption", { class: "unseen" }, label),
-    h(
-      "tbody",
-      rows.map(([name, share, text, more = {}]) => {
-        const bar = h("span", { class: share < 0 ? "bar negative" : "bar" });
-        bar.style.width = `${50 * Math.abs(share)}%`;
-        bar.style.marginLeft = `${share < 0 ? 50 + 50 * share : 50}%`;
-        return h(
-          "tr",
-          { class: more.chosen ? "chosen" : null },
-          h("th", { scope: "row" }, breakable(name)),
-          h("td", { class: "track" }, bar),
           h("td", { class: "amount" }, text),
         );
       }),
@@ -126,9 +106,8 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
       text.length > most ? `${text.slice(0, most - 1)}…` : text,
       text.length > most ? s("title", text) : null,
     );
-  return h(
-    "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": "Arcs of attention" },
+  return scrolling(
+    "Arcs of attention",
     s(
       "svg",
       {

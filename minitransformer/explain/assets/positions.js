@@ -4,7 +4,7 @@ import { h, s } from "../../../minigrad/graph/assets/dom.js";
 import { css, mixed, pageColours } from "./colours.js";
 import { attentionChoice, currentRow, lettersChoice, partOf, sharedHead } from "./attention.js";
 import { describe, positionColumns, range } from "./derive.js";
-import { unitOf, unitsOf } from "./elements.js";
+import { hint, unitOf, unitsOf } from "./elements.js";
 import { equation } from "./equation.js";
 import { normEquation, norms, tips } from "./layers.js";
 import { matrix, plainTable } from "./matrix.js";
@@ -194,7 +194,7 @@ function rotations(e) {
               h("sup", "−2i/d"),
               `,  d = ${headWidth}`,
             ),
-            slowed ? h("p", { class: "hint" }, slowed) : null,
+            slowed ? hint(slowed) : null,
             matrix(e, partOf(e, `${letter}_unrotated`), {
               title: `${words[letter]} before the rotation`,
               head,
@@ -256,9 +256,7 @@ function distances(e) {
                 })
               : null,
             isLearned
-              ? h(
-                  "p",
-                  { class: "hint" },
+              ? hint(
                   "“3 before”: the key stands 3 places before the query. Short distances have a number each; longer ones share one.",
                 )
               : null,
@@ -372,7 +370,7 @@ export function wavelengthsScreen(e) {
           oninput: value => e.set({ look: { ...look, pair: value } }),
         }),
         waves(scale, positions, look.position),
-        h("p", { class: "hint" }, "This pair over the positions: the sine is solid, the cosine dashed."),
+        hint("This pair over the positions: the sine is solid, the cosine dashed."),
         slider("Position", {
           min: 0,
           max: positions - 1,

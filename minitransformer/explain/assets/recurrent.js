@@ -3,7 +3,7 @@
 import { h } from "../../../minigrad/graph/assets/dom.js";
 import { css, mixed, pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
-import { shownToken, unitOf } from "./elements.js";
+import { hint, shownToken, unitOf } from "./elements.js";
 import { numbersButton } from "./equation.js";
 import { capitalized } from "./map.js";
 import { MOST_TOKENS, matrix, placeKey, plainTable, samePlace } from "./matrix.js";
@@ -163,9 +163,7 @@ function gatesScreen(e) {
         text: `${j} of ${stack.hidden}`,
         oninput: unit => e.set({ unit }),
       }),
-      h(
-        "p",
-        { class: "hint" },
+      hint(
         `Each square shows all ${stack.hidden} numbers of a vector, orange above 0 and blue below. Below it is the number that is framed: click another one, or move the slider. a = W_ih x + b_ih comes from the input, b = W_hh h + b_hh from the state before.`,
       ),
       numbersOf(
@@ -297,9 +295,7 @@ function memoryScreen(e) {
         ? h(
             "section",
             h("h3", `How much of what each ${unitOf(e)} left in the ${what} is still there later`),
-            h(
-              "p",
-              { class: "hint" },
+            hint(
               `The product of the ${describe(e, recurrentPart(e, gate))} from then on, mean of all ${stack.hidden} numbers.${e.options.memory ? "" : " Memory is switched off: nothing is kept."}`,
             ),
             keptTable(e, recurrentPart(e, gate), words),
@@ -420,9 +416,7 @@ function throughTimeScreen(e) {
       ),
       bars(lines, `Length of the gradient at the ${describe(e, name)}, back through time`),
       from > 0
-        ? h(
-            "p",
-            { class: "hint" },
+        ? hint(
             `The last ${MOST_TOKENS} of ${t + 1} steps. The gradient at the first ${unitOf(e)} has length ${brief(sizes[0])}.`,
           )
         : null,

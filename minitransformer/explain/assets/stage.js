@@ -2,7 +2,7 @@
 
 import { filled, h, s } from "../../../minigrad/graph/assets/dom.js";
 import { range } from "./derive.js";
-import { shortened, shownToken, unitOf } from "./elements.js";
+import { hint, shortened, shownToken, unitOf } from "./elements.js";
 import { drawingBoard } from "./image.js";
 import { journeyIndex, journeyStep, targetPlace } from "./journey.js";
 import { placeKey, samePlace } from "./matrix.js";
@@ -626,7 +626,7 @@ function panel(e, view, isBack) {
   const element = h(
     "section",
     {
-      class: box ? (isRoomy ? "panel roomy" : "panel") : "panel below",
+      class: box ? (isRoomy ? "panel roomy" : "panel") : `panel below${e.play.running ? " plays" : ""}`,
       "aria-label": isBack ? "The step" : "What the model does",
     },
     isBack ? journeyStep(e, view) : overviewText(e, view),
@@ -674,9 +674,15 @@ function examples(e) {
           playFromStart(e);
         },
       },
-      text.length > 36 ? `${text.slice(0, 17)}… ${text.slice(-15)}` : text, // they may begin alike
+      outline(text),
     );
   return h("p", { class: "examples" }, "Try ", found.map(chip));
+}
+
+/** The first and the last words of a long text: several may begin alike. */
+function outline(text) {
+  const words = text.split(" ");
+  return words.length > 7 ? [...words.slice(0, 3), "…", ...words.slice(-3)].join(" ") : shortened(text, 40);
 }
 
 /** Of a language model: the next words, as likely as the slider makes them. */
@@ -719,7 +725,7 @@ function saying(e) {
       h("span", { class: "said" }, said ? `“${shortened(said, 60)}”` : ""),
       ", in your browser",
     ),
-    right < 0 ? null : h("p", { class: "hint" }, `The right class: “${e.wordOf(right)}”.`),
+    right < 0 ? null : hint(`The right class: “${e.wordOf(right)}”.`),
     e.isImage ? drawingBoard(e, 190) : null,
   ];
 }

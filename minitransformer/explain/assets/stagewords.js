@@ -3,7 +3,7 @@
 import { h } from "../../../minigrad/graph/assets/dom.js";
 import { attentionFormula } from "./attention.js";
 import { describe, isThere, range } from "./derive.js";
-import { answerUnit, shownToken, unitOf, unitsOf, withRoles } from "./elements.js";
+import { answerUnit, hint, shownToken, unitOf, unitsOf, withRoles } from "./elements.js";
 import { equation } from "./equation.js";
 import { forwardFormula } from "./layers.js";
 import { brief, norm, rowOf } from "./numbers.js";
@@ -238,7 +238,7 @@ export function blockCard(e, view, width) {
         )
       : null,
     h("p", { class: "formula" }, block.attention ? withRoles(formula) : formula),
-    h("p", { class: "hint" }, frontSentence(e, block)),
+    hint(frontSentence(e, block)),
     block.id === "probabilities" && !e.structure.output.head ? samplingSliders(e) : null,
     block.parts
       ? h(

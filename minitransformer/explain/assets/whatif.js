@@ -4,7 +4,7 @@ import { h } from "../../../minigrad/graph/assets/dom.js";
 import { headsOf, showEachHead } from "./ablation.js";
 import { SWITCHES } from "./address.js";
 import { range } from "./derive.js";
-import { answerUnit, shownToken, unitOf, unitsOf } from "./elements.js";
+import { answerUnit, hint, shownToken, unitOf, unitsOf } from "./elements.js";
 import { capitalized } from "./map.js";
 import { elementOf, percent } from "./numbers.js";
 import { checkbox } from "./pictures.js";
@@ -262,10 +262,6 @@ export function rightAnswer(e) {
 
 export function comparedHint(e) {
   return e.before
-    ? h(
-        "p",
-        { class: "hint" },
-        "Outlined, and first of the numbers: the whole model, before parts were taken away.",
-      )
+    ? hint("Outlined, and first of the numbers: the whole model, before parts were taken away.")
     : null;
 }

@@ -6,7 +6,7 @@ import { h } from "../../../minigrad/graph/assets/dom.js";
 import { addressOf } from "./address.js";
 import { isUnscaled, meanOfHeads } from "./attention.js";
 import { range } from "./derive.js";
-import { answerUnit, shownToken, titleOfPath, unitOf } from "./elements.js";
+import { answerUnit, hint, shownToken, titleOfPath, unitOf } from "./elements.js";
 import { threeDigits } from "./equation.js";
 import { imageCanvas } from "./image.js";
 import { wordField } from "./journey.js";
@@ -155,12 +155,7 @@ function whereItLooked(e, t) {
       ? imageCanvas(e, 120, { weights: [...mean], label: `The image, and over it what ${query} looked at` })
       : null,
     shares(e, keys, mean, percent),
-    h(
-      "p",
-      { class: "hint" },
-      `${heads > 1 ? `Mean of the ${heads} heads of ` : ""}${titleOfPath(path)}. `,
-      looks,
-    ),
+    hint(`${heads > 1 ? `Mean of the ${heads} heads of ` : ""}${titleOfPath(path)}. `, looks),
     head === null
       ? h("p", "All its heads are off: they give 0.")
       : h(
@@ -215,12 +210,7 @@ function whatItDependsOn(e, t, id) {
       `After reading “${words[t]}”, the state holds the text so far. “${shownToken(e.wordOf(id))}” depends most on:`,
     ),
     shares(e, words, lengths, x => inTable(x, decimalsFor(largest)), largest),
-    h(
-      "p",
-      { class: "hint" },
-      "Lengths of the gradients of its loss at the input vectors. ",
-      stageLink(e, "pull", { step: t }),
-    ),
+    hint("Lengths of the gradients of its loss at the input vectors. ", stageLink(e, "pull", { step: t })),
   ];
 }
 
@@ -287,9 +277,7 @@ function howItWon(e, t, id, rank) {
           "p",
           `${name(first)} against ${name(second)}: ${inTable(logits[first], 3)} − ${inBrackets(inTable(logits[second], 3))} = ${inTable(shownLogit(first) - shownLogit(second), 3)}. So ${name(first)} is ${asTimes(Math.exp(logits[first] - logits[second]))} times as likely: e to the power of this difference.`,
         ),
-    isSampled
-      ? h("p", { class: "hint" }, "These probabilities are at temperature 1, without top-k and top-p.")
-      : null,
+    isSampled ? hint("These probabilities are at temperature 1, without top-k and top-p.") : null,
   ];
 }
 

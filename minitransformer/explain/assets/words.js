@@ -2,7 +2,7 @@
 
 import { h } from "../../../minigrad/graph/assets/dom.js";
 import { isThere, range } from "./derive.js";
-import { shownToken, unitOf } from "./elements.js";
+import { hint, scrolling, shownToken, unitOf } from "./elements.js";
 import { equation, heightForEquations } from "./equation.js";
 import { currentToken } from "./image.js";
 import { tips } from "./layers.js";
@@ -54,9 +54,8 @@ export function tokensScreen(e) {
     thought: `The text becomes ${source.length} tokens, and each token becomes its id: its row in the vocabulary of ${tokens.length.toLocaleString("en")} entries.`,
     body: [
       h("blockquote", { class: "text", dir: "auto" }, e.textRead),
-      h(
-        "div",
-        { class: "scroll", tabindex: 0, role: "region", "aria-label": "Tokens" },
+      scrolling(
+        "Tokens",
         h(
           "table",
           { class: "tokens" },
@@ -88,9 +87,7 @@ export function tokensScreen(e) {
           )
         : null,
       added.length
-        ? h(
-            "p",
-            { class: "hint" },
+        ? hint(
             `Added to the text: ${added.join(", ")}.${source.at(-1) === endId ? ` ${tokens[endId]} marks its end.` : ""}`,
           )
         : null,
@@ -188,9 +185,8 @@ export function embeddingsScreen(e) {
 function oneHot(e, id, count) {
   const from = Math.max(0, Math.min(id - 2, count - 5));
   const around = range(Math.min(5, count), i => from + i);
-  return h(
-    "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": "One-hot vector" },
+  return scrolling(
+    "One-hot vector",
     h(
       "table",
       { class: "onehot" },
@@ -248,9 +244,8 @@ export function shiftedScreen(e) {
   return {
     thought: `The decoder reads what has been written so far, behind a start token: the output, shifted right by one. At each place it predicts the next ${unitOf(e)}.`,
     body: [
-      h(
-        "div",
-        { class: "scroll", tabindex: 0, role: "region", "aria-label": "What is read and predicted" },
+      scrolling(
+        "What is read and predicted",
         h(
           "table",
           { class: "tokens" },
