@@ -44,7 +44,7 @@ def test_a_command_names_what_exists(command):
     assert program == "minitransformer"
     assert verb in VERBS
     if verb == "train":
-        assert rest[0] in {*names(), "gpt-translate", "bert-next-sentence"}
+        assert rest[0] in names()
     elif verb == "lesson":
         assert list((ROOT / "demos" / "lessons").glob(f"{int(rest[0]):02}_*.py"))
     elif verb == "claims":
