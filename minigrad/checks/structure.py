@@ -160,6 +160,14 @@ def _has_right_diagonal(d: Derivative) -> bool:
     return bool(d.same(np.diag(d.analytic.reshape(shape)), np.diag(d.numeric.reshape(shape))).all())
 
 
+def describe(d: Derivative) -> str:
+    """Describe a derivative that fits no known mistake, or return nothing."""
+    if d.x.shape != d.y.shape or d.same(d.analytic, d.numeric).all():
+        return ""
+    axes = _coupled_axes(d, d.analytic - d.numeric)
+    return f"the value couples elements along {_axes(axes)}, the gradient does so differently" if axes else ""
+
+
 def _off_diagonal_factor(d: Derivative, axes: list[int]) -> float:
     """Return k if the analytic entries between elements along `axes` are k times the numeric ones, else 0."""
     a, n = (

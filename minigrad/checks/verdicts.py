@@ -21,6 +21,10 @@ LOOK = (
     "rule of the first step alone, and add the others one by one; or write the steps with minigrad's ops, "
     "and compare x.grad with the rule's."
 )
+COUPLED = (
+    "Write one element's derivative with indices: d y[i] / d x[j], for i = j and for i != j. "
+    "The gradient of x[j] is the sum over i of g[i] times it."
+)
 BACK = "Move the gradient's axes back before returning it."
 
 
@@ -51,6 +55,9 @@ def verdict_of(c: Comparison, evidence: Evidence) -> Verdict:
     )
     if found or (found := _find_unused(c, evidence)):
         return found
+    coupled = next((text for d in derivatives if (text := structure.describe(d))), "")
+    if coupled:
+        return Verdict(coupled, COUPLED)
     return Verdict(f"no known pattern: {_describe_wrong(c)}{where_wrong(c)}", LOOK)
 
 

@@ -179,8 +179,9 @@ def inputs_of(run: Any) -> dict[str, Any]:
         after = [tokenizer.special_id("[SEP]")]
     else:
         before = tokenizer.prefix
-        is_pair = hasattr(task, "source_ids")
-        after = task.source_ids(tokenizer, "")[len(before) :] if is_pair else []
+        after = [tokenizer.end_id] if model.is_encoder_decoder else []
+        if hasattr(task, "source_ids"):  # a decoder alone reads more between source and target
+            after = task.source_ids(tokenizer, "")[len(before) :]
     strip = model.model_type == "bert" or bool(after)
     is_brackets = getattr(run.recipe.data, "dataset", "") == "brackets"
     reading = "words" if task.reads_words else "characters" if is_brackets else "text"

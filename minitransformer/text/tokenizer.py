@@ -260,40 +260,47 @@ class Tokenizer:
     def encode_marked(self, parts: Sequence[str]) -> list[int]:
         """The ids of a text in parts, in which every second part is a special token such as [MASK].
 
-        The text is split with a rare letter for each special token, so that words and punctuation marks
-        beside it, and the space before it, are read as in the training data.
+        The other parts are split as if each special token were a word: a punctuation mark after it has no
+        space before it, as in the training data.
         """
         if len(parts) == 1:
             return self.encode(parts[0])
-        marks = iter([self.special_id(part) for part in parts[1::2]])
         if self.kind == "char":
-            others = map(self.encode, parts[2::2])
-            return self.encode(parts[0]) + [i for ids in others for i in (next(marks), *ids)]
+            return [
+                i
+                for k, part in enumerate(parts)
+                for i in ([self.special_id(part)] if k % 2 else self._encode_characters(part))
+            ]
+        marks = iter([self.special_id(part) for part in parts[1::2]])
         letter = unused_letter("".join(parts[::2]))
-        text = letter.join(parts[::2])
+        inside = self._split(letter)[-1].strip(" ▁Ġ")  # as it appears in words: in byte pairs, its bytes
         ids: list[int] = []
-        done = -1  # the end of the last letter: it can have several tokens, its bytes
-        for i, (start, end) in self.encode_with_offsets(text):
-            before, *after = text[max(start, done, 0) : end].split(letter)
-            if not after:
-                ids += [i] if end > done else []
-                continue
-            if ids and self.id_to_token[ids[-1]] in SPACES:
-                ids.pop()
-            done = end
-            ids += self._tokens_beside(before, start == 0)
-            for part in after:
-                ids += [next(marks), *self._tokens_beside(part)]
+        for word in self._split(letter.join(parts[::2])):
+            first, *others = word.split(inside)
+            ids += self._tokens_beside(first) if others else self._ids_of(first)
+            for other in others:
+                ids += [next(marks), *self._tokens_beside(other)]
         return ids
 
-    def _tokens_beside(self, part: str, is_first: bool = False) -> list[int]:
-        """The ids of letters before or after a special token in a word; an apostrophe belongs to its word."""
-        if not part.strip(" '’"):
+    def _split(self, text: str) -> list[str]:
+        """The words of a text, each of which is tokenized on its own."""
+        if not text:
             return []
-        if self.layout != "spaced word":
-            return self.encode(part)
-        word = f" {part}" if is_first else part  # a word includes the space before it
-        return [token.id for token in self._backend.model.tokenize(word)]
+        normal = self._backend.normalizer.normalize_str(text)
+        return [word for word, _ in self._backend.pre_tokenizer.pre_tokenize_str(normal)]
+
+    def _tokens_beside(self, part: str) -> list[int]:
+        """The ids of the part of a word beside a special token: the space before the special token, and the
+        apostrophe after it if words end with one, belong to the word that it stands for."""
+        if part in ("", *SPACES) or (self.kind == "word" and part in ("'", "’")):
+            return []
+        if self.kind == "word":
+            words = self._backend.pre_tokenizer.pre_tokenize_str(part)
+            return [i for word, _ in words for i in self._ids_of(word)]
+        return self._ids_of(part)
+
+    def _ids_of(self, word: str) -> list[int]:
+        return self._as_text([token.id for token in self._backend.model.tokenize(word)])
 
     def encode_array(self, text: str) -> Int[np.ndarray, " n"]:
         """`encode` as an array."""
@@ -305,8 +312,7 @@ class Tokenizer:
         except TypeError:  # a lone surrogate, or bytes of another encoding
             raise TokenizerError(f"{text!r:.60} is not valid text.\nPass text in UTF-8.") from None
         except Exception:  # the library's: a word that is not in a vocabulary without <UNK>
-            words = self._backend.pre_tokenizer.pre_tokenize_str(self._backend.normalizer.normalize_str(text))
-            unknown = [word for word, _ in words if word not in self.token_to_id]
+            unknown = [word for word in self._split(text) if word not in self.token_to_id]
             raise TokenizerError(
                 f"{', '.join(map(repr, unknown[:5]))}: not in the vocabulary, which has no {UNK}.\n"
                 f"Use other words, or give the vocabulary a token {UNK}."
