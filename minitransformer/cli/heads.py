@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,8 @@ def run(argv: list[str]) -> None:
         trained = Run(run, checkpoint, device)
         if not hasattr(trained.task, "translate"):
             raise unsupported_error(trained, "align words")
-        tokenizer, splits = trained.tokenizer, trained.splits()
+        tokenizer: Any = trained.tokenizer
+        splits = trained.splits()
         pairs = (splits.get("test") or splits["validation"])[:500]
         references = [getattr(pair, "reference", None) for pair in pairs]
         if text is not None:
