@@ -34,7 +34,7 @@ def run(argv: list[str]) -> None:
             text: A sentence to translate; by default, the first 500 pairs of the test data.
         """
         trained = Run(run, checkpoint, device)
-        if not hasattr(trained.task, "translate"):
+        if not hasattr(trained.task, "translate") or not trained.model.is_encoder_decoder:
             raise unsupported_error(trained, "align words")
         tokenizer: Any = trained.tokenizer
         splits = trained.splits()
