@@ -65,7 +65,8 @@ export function pictureOf(e, isBack) {
     [],
   );
   const card = e.opened ? (answerCard(e) ?? blockCard(e, view, isDocked ? dock : width - 24)) : null;
-  if (card && isDocked) place(card, { left: room, top: 6, width: dock - 10, maxHeight: layout.height - 12 });
+  if (e.opened && !card) return pictureOf(Object.assign(e, { opened: null }), isBack); // there is no such block
+  if (isDocked) place(card, { left: room, top: 6, width: dock - 10, maxHeight: layout.height - 12 });
   card?.classList.toggle("docked", isDocked);
   const stage = h(
     "div",
