@@ -51,7 +51,8 @@ def moments(page: Path, count: int, width: int) -> list:
     from PIL import Image
 
     with chromium() as browser:
-        tab = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme="light")
+        size = {"width": 1280, "height": 720}
+        tab = browser.new_page(viewport=size, color_scheme="light", reduced_motion="reduce")
         tab.goto(page.as_uri())
         shots = []
         for i in range(count):

@@ -228,6 +228,17 @@ def test_the_page_opens_without_its_answer_and_plays_once(open_page):
     assert page.page.evaluate("page.play.running") is False
 
 
+def test_letter_keys_act_on_the_picture(open_page):
+    page = open_page(exposed(page_of(transformer(), target="the mat")), bypass_csp=True)
+    page.page.evaluate("document.activeElement.blur()")
+    heads = [page.press("h") or page.page.evaluate("page.pictureHead") for _ in range(3)]
+    assert heads == [0, 1, None]
+    said = [page.press("n") or page.text(".panel .thought") for _ in range(2)]
+    assert all(" it writes “" in text for text in said)
+    assert said[0].startswith("After “<START>”")
+    assert len({*said}) == 2
+
+
 def test_a_language_model_continues_its_text(open_page):
     model = scaled(GPT(GPTConfig(**sizes(n_positions=16, n_embd=12, n_layer=1, n_head=2))))
     page = open_page(exposed(page_of(model, "I love you", 16)), bypass_csp=True)

@@ -239,10 +239,10 @@ function drawWord(e, distribution) {
 
 export function nextWordScreen(e) {
   const labels = e.labels();
-  const { data, shape } = e.record.arrays.probabilities;
   const first = e.isPair ? 0 : e.prompt - 1;
   const rows = range(Math.max(0, e.step - first) + 1, i => first + i);
   const end = e.step >= labels.length - 1;
+  const now = e.model.distribution(e.logitsAt(stepRow(e)));
   const table = h(
     "table",
     { class: "steps" },
@@ -256,7 +256,7 @@ export function nextWordScreen(e) {
     h(
       "tbody",
       rows.map(t => {
-        const p = data.subarray(t * shape[1], (t + 1) * shape[1]);
+        const p = e.model.distribution(e.logitsAt(t));
         const read = e.tokensOf(e.isPair ? "target" : "source").slice(0, t + 1);
         return h(
           "tr",
@@ -329,10 +329,12 @@ export function nextWordScreen(e) {
     beside: [
       h("h3", `After reading up to “${e.rowLabel("logits", e.step)}”`),
       bars(
-        largestIndices(rowOf(e.record.arrays.probabilities, stepRow(e)), 8).map(v => {
-          const p = elementOf(e.record.arrays.probabilities, [stepRow(e), v]);
-          return [shownToken(e.tokenOf(v)), p, percent(p), { chosen: v === labels[e.step] }];
-        }),
+        largestIndices(now, 8).map(v => [
+          shownToken(e.tokenOf(v)),
+          now[v],
+          percent(now[v]),
+          { chosen: v === labels[e.step] },
+        ]),
         "The likeliest next",
       ),
     ],

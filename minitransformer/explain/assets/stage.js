@@ -41,7 +41,7 @@ import { opening } from "./words.js";
 
 const CONTROLS = 52; // height of the row of buttons
 const DOCKED = 1000; // from this width on, a card is at the side
-const ROOMY = 110e3; // square pixels: of a larger panel, the text is larger
+const ROOMY = 150e3; // square pixels: of a larger panel, the text is larger
 
 /** The overview: the model as it ran, and Play. */
 export function pictureScreen(e) {
@@ -65,7 +65,8 @@ export function pictureOf(e, isBack) {
     [],
   );
   const card = e.opened ? (answerCard(e) ?? blockCard(e, view, isDocked ? dock : width - 24)) : null;
-  if (card && isDocked) place(card, { left: room, top: 6, width: dock - 10, maxHeight: layout.height - 12 });
+  if (e.opened && !card) return pictureOf(Object.assign(e, { opened: null }), isBack); // there is no such block
+  if (isDocked) place(card, { left: room, top: 6, width: dock - 10, maxHeight: layout.height - 12 });
   card?.classList.toggle("docked", isDocked);
   const stage = h(
     "div",
@@ -105,7 +106,7 @@ function controlRow(e, view, isBack) {
   const steps = isBack ? view.steps.findIndex(step => step.isBack) : 0;
   const at = stepIndex(view, e.play);
   const most = view.steps.length - 1;
-  const hasRoom = view.layout.width >= WIDE;
+  const hasRoom = document.documentElement.clientWidth >= WIDE;
   const shown = by => (isBack ? journeyIndex(e, view) : (at ?? (by > 0 ? -1 : most + 1))); // the step one comes from
   const go_ = by => walkTo(e, Math.max(steps, Math.min(most, shown(by) + by)));
   const timeline = h("input", {

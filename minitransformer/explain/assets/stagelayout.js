@@ -58,7 +58,7 @@ export function layoutPicture(e, width, height) {
     fold,
   };
   layout.output = placeOutput(e, layout);
-  layout.panel = width < BESIDE ? null : panelOf(e, layout);
+  layout.panel = width < BESIDE ? null : panelOf(layout);
   return layout;
 }
 
@@ -98,7 +98,7 @@ function roomOf(e, width, height, isCompact) {
       ? 4
       : hasPanel
         ? isCompact
-          ? Math.min(width < 1000 ? 280 : 240, 0.47 * height)
+          ? Math.min(width < 1000 ? 280 : 260, 0.47 * height)
           : 190
         : output + 12;
   const top = stacks.map((_, i) => (i === stacks.length - 1 ? output + 8 : panel));
@@ -218,8 +218,9 @@ function placeOutput(e, { columns, room }) {
 }
 
 /** The free place: above the encoder, or at the left of a single stack. */
-function panelOf(e, { columns, room, height, output }) {
+function panelOf({ columns, room, height, output, isCompact }) {
   if (columns.length === 1) return { x: MARGIN, y: 6, width: room.side - 24, height: height - 14 };
   const top = Math.min(...columns[0].blocks.map(block => block.y));
-  return { x: MARGIN, y: 6, width: output.x - room.gutter - MARGIN + 20, height: top - 26 };
+  const rails = isCompact ? 14 + 4 * Math.min(room.counts[0], MOST_LINES) : 26; // lines above the encoder
+  return { x: MARGIN, y: 6, width: output.x - room.gutter - MARGIN + 20, height: top - rails };
 }

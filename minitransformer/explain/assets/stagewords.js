@@ -6,7 +6,7 @@ import { describe, isThere, range } from "./derive.js";
 import { answerUnit, hint, shownToken, unitOf, unitsOf, withRoles } from "./elements.js";
 import { equation } from "./equation.js";
 import { forwardFormula } from "./layers.js";
-import { brief, norm, rowOf } from "./numbers.js";
+import { brief, norm } from "./numbers.js";
 import { samplingSliders } from "./output.js";
 import { READ, WRITTEN, lightOf } from "./play.js";
 import { recurrentEquation, recurrentSentence } from "./recurrent.js";
@@ -63,7 +63,7 @@ export function captionOf(e, view, light) {
   const pointed = view.word;
   if (at === 0.5 && pointed && writesAfter(e, view.layout.columns[pointed.column].stack.name, pointed.t)) {
     const read = wordsOf(e, last.blocks[0].side)[pointed.t];
-    return `After reading “${read}”, it writes “${shownToken(e.wordOf(largestIndices(rowOf(e.record.arrays.logits, pointed.t), 1)[0]))}”: these lines belong to both. Click to see why.`;
+    return `After reading “${read}”, it writes “${shownToken(e.wordOf(largestIndices(e.logitsAt(pointed.t), 1)[0]))}”: these lines belong to both. Click to see why.`;
   }
   if (at === 0.5 && !e.play.running) return e.before ? whatChanged(e) : opening(e);
   if (light.loss > 0) {
@@ -89,7 +89,7 @@ export function captionOf(e, view, light) {
     return isReading || at < WRITTEN
       ? `The ${unitsOf(e)} go through the blocks, and take up what they need from each other.`
       : "The last state becomes the answer.";
-  const word = shownToken(e.wordOf(largestIndices(rowOf(e.record.arrays.logits, t), 1)[0]));
+  const word = shownToken(e.wordOf(largestIndices(e.logitsAt(t), 1)[0]));
   if (view.schedule.travelling(at)) return `“${words[t]}” was written: it becomes the next input.`;
   return light.output(t) > 0
     ? `After “${words[t]}” it writes “${word}”.`

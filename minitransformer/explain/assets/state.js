@@ -3,6 +3,7 @@
 import { range } from "./derive.js";
 import { shownToken } from "./elements.js";
 import { createModel } from "./model/model.js";
+import { rowOf } from "./numbers.js";
 import { pixelsOf } from "./pixels.js";
 import { makePlan } from "./plan.js";
 
@@ -158,6 +159,8 @@ export class Explanation {
         this.prompt = source.length;
       }
       this.record = model.run(reading, options);
+      const isWritten = !options.causal && !this.isForced && !this.target && !this.isLarge;
+      this.written = isWritten ? this.writtenLogits(reading) : null;
       this.compare(whole, this.target ? null : this.readingOf(source, whole));
     }
     this.textRead = this.text;
@@ -182,6 +185,23 @@ export class Explanation {
       return { source: [...source, ...ids.slice(0, -1)], target: null, labels: [...source.slice(1), ...ids] };
     const labels = stopped ? [...ids, this.data.tokenizer.end_id] : ids;
     return { source, target: [this.startId(), ...labels.slice(0, -1)], labels };
+  }
+
+  /** Without the mask, a pass over an answer sees what comes later: the logits of each word when it was written. */
+  writtenLogits({ source, target, labels }) {
+    const first = this.isPair ? 0 : this.prompt - 1;
+    return labels.map((_, t) => {
+      if (t < first) return null;
+      const read = this.isPair
+        ? { source, target: target.slice(0, t + 1) }
+        : { source: source.slice(0, t + 1), target };
+      const { logits } = this.model.run(read, this.options).arrays;
+      return rowOf(logits, logits.shape[0] - 1);
+    });
+  }
+
+  logitsAt(t) {
+    return this.written?.[t] ?? rowOf(this.record.arrays.logits, t);
   }
 
   /** The whole model and the changed one on the same right answer, whose losses compare: that of the whole one. */

@@ -95,7 +95,7 @@ export function whatChanged(e) {
   const isSame = isSameAnswer(e);
   const given = e.before.reading ? "the one before" : "the right one";
   const said = isSame
-    ? `Same answer${e.options.causal ? `, ${sureness(e)}` : ""}`
+    ? `Same answer${e.options.causal ? `, ${sureness(e)}` : moved.length ? "; but of a pass over all of it" : ""}`
     : `Another answer${moved.length ? `; of ${given}` : ""}`;
   return [
     h("span", { class: "taken-away" }, takenAway(e, order)),
@@ -173,7 +173,7 @@ function takenAway(e, order) {
       return `Without scaling the scores are √d = ${(1 / e.structure.stacks[0].scale).toPrecision(3)} times as large, so softmax gives more to the largest: on average ${unbroken(`${was} → ${is}`)} of the weight.`;
     }
     case "causal":
-      return `Without the causal mask each ${unit} that is ${e.isPair ? "written" : "read"} also sees those after it, which it should predict.${e.structure.output.head ? "" : ` The columns read an answer at once; on top is what it writes ${unit} by ${unit}.`}`;
+      return `Without the causal mask each ${unit} that is ${e.isPair ? "written" : "read"} also sees those after it, which it should predict.${e.structure.output.head ? "" : ` The strips are of a pass over the answer; the words on top were written one by one.`}`;
     case "memory":
       return `Without memory each step sees its own ${unit} only: all before it are lost.`;
     default:

@@ -30,7 +30,7 @@ export function likeliest(e, t, most) {
 
 export function distributionAt(e, t) {
   const { temperature, topK, topP } = e.sampling;
-  return e.model.distribution(rowOf(e.record.arrays.logits, t), { temperature, topK, topP });
+  return e.model.distribution(e.logitsAt(t), { temperature, topK, topP });
 }
 
 /** The attention from which a row of the logits is computed last: of a decoder, the one to the input. */
@@ -218,8 +218,8 @@ function whatItDependsOn(e, t, id) {
 
 /** The logits of the best three and of the one that is asked about, and what their difference makes. */
 function howItWon(e, t, id, rank) {
-  const logits = rowOf(e.record.arrays.logits, t);
-  const probabilities = rowOf(e.record.arrays.probabilities, t);
+  const logits = e.logitsAt(t);
+  const probabilities = e.model.distribution(logits);
   const best = largestIndices(logits, 3);
   const shown = best.includes(id) ? best : [...best, id];
   const name = v => `“${shownToken(e.wordOf(v))}”`;

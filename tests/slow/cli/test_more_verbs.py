@@ -70,6 +70,8 @@ def test_a_graph_without_a_text_is_of_the_validation_data(cli, run):
     code, out, _ = cli("graph", run, "--data", data, "-o", "graph.dot")
     assert code == 0
     text = out[: out.index("\ngraph.dot: ")].replace("↵", "\n")
+    text, _, smoothing = text.partition(", loss with label smoothing ")
+    assert smoothing == ("0.1" if run == "mine" else "")
     held = load_splits(Run(run).recipe, data, None)["validation"]
     assert tuple(text.split(" → ")) in held if run == "mine" else text in held
 

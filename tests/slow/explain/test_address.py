@@ -8,7 +8,7 @@ from tests.slow.explain.test_what_if import PATH
 VIEW = """
 () => {
   const computed = `data structure weights model plan screens start record before answer found texts
-    textRead gaps prompt backwardPass residual forward measures measuring ranForced`;
+    textRead gaps prompt backwardPass residual forward measures measuring ranForced written`;
   const passing = "followed addressTimer copied link notice problem drawn quiz question turn";
   const preferences = "letterKeys mapOpen mapOver speed";
   const left = `${computed} ${passing} ${preferences}`.split(/\\s+/);

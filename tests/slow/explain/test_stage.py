@@ -101,8 +101,12 @@ def test_a_long_text_folds_into_its_strips_and_stays_fast(open_page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_picture_is_usable_without_a_mouse_or_eyes(scheme, open_page):
-    page = open_inside(open_page, page_of(transformer()), color_scheme=scheme, reduced_motion="reduce")
+    text = page_of(transformer(), examples=["I love you", "the cat"])
+    page = open_inside(open_page, text, color_scheme=scheme)
     assert page.violations() == []
+    page.page.locator('[data-key="why-2-1"]').press("Enter")
+    assert page.violations() == []
+    page.page.locator('[data-key="detail"]').click()
     page.page.locator('[data-key="block:decoder.layers.0.cross_attention"]').press("Enter")
     assert page.violations() == []
     page.press("Escape")

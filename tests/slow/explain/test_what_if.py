@@ -137,6 +137,22 @@ def test_the_overview_says_what_is_taken_away_and_what_changed(open_page):
     assert page.page.evaluate("() => page.twin") is None
 
 
+def test_without_the_mask_the_words_on_top_are_those_it_wrote(open_page):
+    model = transformer()
+    page = open_page(exposed(page_of(model, "I love you")), bypass_csp=True)
+    page.page.evaluate(SWITCH_OFF, {"causal": False})
+    source, target = page.page.evaluate("() => [[...page.record.source], [...page.record.target]]")
+    shown = page.page.locator(".says .best title").all_text_contents()
+    off = Switches(causal=False)
+    for t, said in enumerate(shown):  # each from a pass over what was written before
+        p = record(model, source, target[: t + 1], off).arrays["probabilities"][-1]
+        word, share = said.rsplit(": ", 1)
+        assert word == page.page.evaluate("id => shownToken(page.wordOf(id))", int(p.argmax()))
+        all_agree([[share]], [[p.max()]])
+        if t + 1 < len(target):
+            assert p.argmax() == target[t + 1]
+
+
 @pytest.mark.parametrize(
     ("off", "says"),
     [
