@@ -64,7 +64,7 @@ def _angles(length: int, d_model: int, exponent: str, base: float, positions: st
         "2i, then 4i + 2": np.where(column % 2 == 1, 4 * i + 2, 2 * i) / d_model,
     }
     if exponent == "rounded":
-        return pos // base ** powers["2i / d"]
+        return np.floor(pos / base ** powers["2i / d"])
     return pos / base ** powers[exponent]
 
 
