@@ -5,7 +5,7 @@
 # 3.2.1)
 #
 # "The animal ate the food because it was hungry." To understand "it", you look back at "animal". In "...
-# because it was fresh", you look at "food". A Transformer looks back, too: with numbers.
+# because it was fresh", you look at "food". A Transformer looks back with numbers.
 #
 # ## Every word offers a key
 #
@@ -29,11 +29,11 @@ for word, key in zip(words, keys, strict=True):
 # A *query* says what a word looks for. What is hungry must be alive, so "it" asks with (2, 0): "alive"
 # counts twice, "edible" not at all. Three steps:
 #
-# 1. **Score** each word: multiply query and key number by number, and add. For "animal" that is 2 · 3 + 0 ·
-#    1 = 6. This sum is called a *dot product*.
+# 1. **Score** each word: multiply query and key number by number, and add. For "animal" that is
+#    2 · 3 + 0 · 1 = 6. This is a *dot product*.
 # 2. **Divide** by the square root of how many numbers a key has, √2 here (lesson 9 says why).
-# 3. **Softmax**: take e to the power of each number, and divide by the sum of all three. These are
-#    *shares*: positive, together 1.
+# 3. **Softmax**: take e to the power of each number, and divide by their sum. These are *shares*: positive,
+#    together 1.
 
 
 # %%
@@ -50,11 +50,12 @@ for word, score, scaled, share in zip(words, *hungry, strict=True):
     print(f"{word:6} {score:6.0f} {scaled:15.2f} {np.exp(scaled):11.2f} {share:7.2f}")
 
 # %% [markdown]
-# 69.59 / (69.59 + 1.00 + 4.11) = 0.93: "it" gives 93% of its attention to "animal".
+# 69.59 / (69.59 + 1.00 + 4.11) = 0.93: "it" gives 93% of its attention to "animal". Only differences of
+# scores count: a number added to all cancels.
 #
 # ## Turn the query
 #
-# What is fresh is edible, so in "... because it was fresh" the query is (0, 2). The keys stay.
+# What is fresh is edible, so in "... because it was fresh" the query is (0, 2).
 
 # %%
 guess = predict('which word does "it" look at now?', choices=words)
@@ -71,7 +72,7 @@ assert hungry[2].argmax() == 0
 assert fresh[2].argmax() == 1
 
 # %% [markdown]
-# In the picture, the longest bar moves from "animal" to "food": only the query has changed.
+# The longest bar moves from "animal" to "food": only the query has changed.
 #
 # ## What comes out
 #
@@ -85,7 +86,7 @@ print("fresh:  it becomes", (fresh[2] @ values).round(2))
 assert np.allclose(hungry[2].sum(), 1)
 
 # %% [markdown]
-# So "it" becomes mostly what it looks at. That is the paper's equation (1),
+# "It" becomes mostly what it looks at. That is the paper's equation (1),
 # `Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V`: the rows of Q, K and V are queries, keys and values, and
 # d_k is how many numbers a key has.
 #

@@ -47,8 +47,7 @@ print(f"the loss is {loss_of(W)}, and the gradient of W by hand:\n{by_hand}")
 #
 # `slope ≈ (loss(w + h) - loss(w - h)) / 2h`
 #
-# This knows nothing of formulas. It needs two losses for each number, so nobody trains with it. As a test
-# it is perfect.
+# This knows nothing of formulas. It needs two losses for each number, so nobody trains with it.
 
 
 # %%
@@ -116,10 +115,10 @@ assert min(lines["both sides"]) < 1e-8
 assert min(lines["a wrong formula"]) > 0.01
 
 # %% [markdown]
-# Read the picture from right to left: the error falls as the step shrinks, reaches its least, and rises
-# again. That V is how a *right* gradient looks. From one side, the fall is slower. With 7 digits, the least
+# Read the picture from right to left: the error falls as the step shrinks, then rises again. That V is how
+# a *right* gradient looks. From one side, the error falls with h, not with h². With 7 digits, the least
 # error is hundreds of thousands of times larger, so check in float64. (Below 1e-9 seven digits cannot even
-# tell w + h from w.) And the wrong formula has no V: no step helps it.
+# tell w + h from w.) The wrong formula has no V.
 #
 # ## A tutor
 #
@@ -129,7 +128,7 @@ assert min(lines["a wrong formula"]) > 0.01
 #
 # - The ReLU, `max(0, x)`, has slope 0 where x is negative. This one passes g everywhere.
 # - *Layer norm* subtracts the mean of a row and divides by its standard deviation s (lesson 10). This one
-#   forgets that mean and s depend on x, too.
+#   forgets that mean and s depend on x, too: each is a sum over the row, axis 1.
 
 
 # %%
@@ -173,7 +172,7 @@ assert passed
 # <details><summary>Answer</summary>
 #
 # No. It is off by about 1e-4, and the assertion fails, although the gradient is right. When a check fails,
-# look at the size of the error first: a wrong formula is off by as much as the gradient itself.
+# look at the size of the error first: a wrong formula is usually off by a good part of the gradient.
 #
 # </details>
 #

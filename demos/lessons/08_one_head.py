@@ -5,7 +5,7 @@
 # 3.2.1 and 3.2.3)
 #
 # In lesson 1 you chose the queries and keys. Here they are computed from the words' vectors, for all words
-# of a sentence at once. Then we forbid some looks, which is harder to get right than it seems.
+# of a sentence at once. Then we forbid some looks.
 #
 # ## Three matrices
 #
@@ -73,8 +73,7 @@ assert np.allclose(masked.sum(-1), 1)
 # In the middle, the column of `<PAD>` is empty. (What its own row computes is never used: the loss skips
 # it.) Read the right picture row by row. "the" can only look at itself, so its weight is 1.00, whatever its
 # score. Each further row has one more word to choose from. All rows still sum to 1: what was forbidden has
-# been shared out among the rest. With equal scores, each row would be the plain average of the words so
-# far.
+# been shared out among the rest.
 #
 # ## Three ways to leak
 #
@@ -109,12 +108,12 @@ guess.compare("yes" if moved["after softmax"] > 1e-9 else "no")
 assert moved["minus infinity"] == 0 < min(moved["no mask"], moved["0 as a score"], moved["after softmax"])
 
 # %% [markdown]
-# A score of 0 is not a weight of 0: e to the power of 0 is 1. And after softmax it is too late. Each weight
-# has already been divided by a sum that contains the future. A model with such a leak trains well, and
-# writes badly: in training it has read a little of the answer.
+# A score of 0 is not a weight of 0: e to the power of 0 is 1. And after softmax, each weight has already
+# been divided by a sum that contains the future. (Dividing each row by its new sum would repair that.) A
+# model with such a leak trains well, and writes badly: in training it has read a little of the answer.
 #
-# If a mask forbids a whole row, softmax divides 0 by 0, and the result is NaN. (The library's
-# `F.scaled_dot_product_attention` returns zeros for such a row.)
+# If a mask forbids a whole row, our softmax divides 0 by 0, and the result is NaN. (The library's
+# `F.scaled_dot_product_attention` returns zeros.)
 #
 # ## Why queries and keys have their own matrices
 #
@@ -146,9 +145,10 @@ assert two < 0.1 < math.log(3) < one
 
 # %% [markdown]
 # One matrix stays above log 3, the loss of a choice among three. Scores are symmetric: what a word gains
-# for its left neighbour, that one gains for its right neighbour, and the scores of words for themselves
-# grow along. Own matrices matter where the two sides of a look differ. In a translator one matrix does as
-# well (`minitransformer claims three-matrices`).
+# for its left neighbour, that one gains for its right neighbour. And q · k is at most the mean of |q|² and
+# |k|²: at best, the word itself and both neighbours share equally. Own matrices matter where a look has a
+# direction. A translator seems to need few such looks: one matrix does as well
+# (`minitransformer claims three-matrices`).
 #
 # ## Change one line
 #
@@ -156,8 +156,8 @@ assert two < 0.1 < math.log(3) < one
 #
 # <details><summary>Answer</summary>
 #
-# The first word may look at nothing, and its row is NaN. Every loss computed from it is NaN, too. Off by
-# one is the most common mistake in masks, and here at least it is loud.
+# The first word may look at nothing, and our `attention` makes its row NaN. Every loss computed from it is
+# NaN, too. Off by one is the most common mistake in masks, and here at least it is loud.
 #
 # </details>
 #

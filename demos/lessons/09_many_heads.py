@@ -38,16 +38,16 @@ x = mg.randn(T, d)
 q, k, v = (split(x @ w, h) for w in (W_Q, W_K, W_V))  # (h, T, d_k) each
 heads = F.softmax(q @ k.mT / math.sqrt(d // h), -1) @ v  # all heads at once
 output = heads.transpose(0, 1).reshape(T, d) @ library.out_proj.weight.T
-print("q", tuple(q.shape), " heads", tuple(heads.shape), " output", tuple(output.shape))
+print("x", tuple(x.shape), " q, heads", tuple(q.shape), " output", tuple(output.shape))
 assert np.allclose(output, library(x[None])[0], atol=1e-6)
 
 # %% [markdown]
-# The `transpose` in `split` matters. `x.reshape(h, T, d_k)` has the right shape at once, but then head 1
-# gets the first half of the *words* instead of the first half of each word's numbers. No error is raised.
+# The `transpose` in `split` matters. `x.reshape(h, T, d_k)` has the right shape, but then head 1
+# gets the first half of the *words* instead of the first half of each word's numbers.
 #
-# Heads cost no weights and no multiplications: for any h, the four matrices have 4 d² weights, and the
-# scores take h · T² · d_k = T² d multiplications. What grows is the number of softmaxes, and of attention
-# weights to store (lesson 15). The question is what heads buy.
+# Heads cost no weights or multiplications: for any h, the four matrices have 4 d² weights, and the scores
+# take h · T² · d_k = T² d multiplications. What grows is the number of softmaxes, and of attention weights
+# to store (lesson 15).
 #
 # ## A task with three relations
 #
@@ -77,8 +77,8 @@ guess.compare((right[1] > 0.9).sum())
 assert right[4].min() > 0.9 > 0.6 > right[1].min()
 
 # %% [markdown]
-# Guessing a colour is right in 12%. One head has as many weights as four and learns one relation, at times
-# two, but never three: it can look at one mixture of places only. (In translation four heads gain little:
+# Guessing a colour is right in 12%. With as many weights, one head learns one relation, at times two, never
+# three: it can look at one mixture of places only. (In translation four heads gain little:
 # `minitransformer claims many-heads`.)
 #
 # ## What each head has learned
@@ -99,16 +99,16 @@ print(f"without the heads of the previous token, right: {told(without)}")
 assert without[0] < 0.5 < without[1:].min()
 
 # %% [markdown]
-# Nobody assigned these jobs. Each relation got a head of its own because that lowers the loss; the fourth
-# head is a spare. In translation, where relations are less distinct, heads specialise far less
-# (`minitransformer claims heads-specialise`).
+# Nobody assigned these jobs. Each relation got a head of its own, which lowers the loss; head 2 is a spare
+# in our run. Shares sum past 100%, as the previous token can be the full stop. In translation heads
+# specialise far less (`minitransformer claims heads-specialise`).
 #
 # ## How large is a score?
 #
-# Now the division. Let all numbers of q and k be independent, with mean 0 and variance 1. (The *variance*
-# is the mean square of the distance from the mean.) A product of two of them has variance 1 again, and
-# variances of independent numbers add up. So q · k, a sum of d_k products, has variance **d_k**, and its
-# typical size is √d_k. Divided by √d_k, the variance is 1 for any d_k.
+# Let all numbers of q and k be independent, with mean 0 and variance 1. (The *variance* is the mean square
+# of the distance from the mean.) A product of two of them has variance 1 again, and variances of
+# independent numbers add up. So q · k, a sum of d_k products, has variance **d_k**, and its typical size is
+# √d_k. Divided by that, the variance is 1.
 
 # %%
 for d_k in (4, 64, 512):
@@ -123,10 +123,10 @@ for factor in (1, 8, 512**0.5):
 # %% [markdown]
 # ## What softmax makes of it
 #
-# With d_k = 512, two scores differ by some 30. Softmax turns a difference of 30 into a ratio of e^30, a 1
-# with 13 zeros: one word gets everything. And where softmax has decided, its gradient y (g - sum(g y))
-# (lesson 5) is almost 0, because each share is nearly 0 or 1. We measure the gradient that reaches 500
-# queries.
+# With d_k = 512, two scores differ by some 30 (variance 2 · 512). Softmax turns that into a ratio of e^30,
+# a 1 with 13 zeros: one word gets everything. And where softmax has decided, its gradient (lesson 5:
+# `y (g - sum(g y))`, where g arrives at y) is almost 0, because each share is nearly 0 or 1. We measure it
+# at 500 queries.
 
 
 # %%
@@ -155,9 +155,9 @@ panels = {"worst of three relations, % right": worst, "gradient of a typical que
 show(plots.bars(panels), "09-heads")
 
 # %% [markdown]
-# Left: one head fails at one relation at least, four learn all three. Right: divided, the typical gradient
-# hardly depends on d_k. Undivided, at d_k = 512 it is nearly gone. A few queries, in which two keys are
-# level, get gradients far *too large* instead. One learning rate cannot serve both.
+# Left: one head fails, four do not. Right: divided, the typical gradient hardly depends on d_k. Undivided,
+# it is larger at 4 and 64, for lack of the factor 1/√d_k, and nearly gone at 512. A few queries, in which
+# two keys are level, get gradients far *too large* instead. One learning rate cannot serve both.
 #
 # The same factor could be put into W_Q, so the division changes nothing that can be learned: only where
 # training starts, and how far each step goes. (How much it matters for a translator:
@@ -165,12 +165,12 @@ show(plots.bars(panels), "09-heads")
 #
 # ## Change one line
 #
-# Train with 48 heads of one number each: `for h in (1, 4, 48)`. Predict first: better or worse than four?
+# Train with 48 heads of one number each: `for h in (1, 4, 48)`. Better or worse than four?
 #
 # <details><summary>Answer</summary>
 #
 # Worse on the previous token: with d_k = 1 a score is a product of two numbers, so only the largest or the
-# smallest key can win. Too many heads hurt, as in the paper's table 3, rows (A).
+# smallest key can win, never one in between. Too many heads hurt, as in the paper's table 3, rows (A).
 #
 # </details>
 #
@@ -182,6 +182,6 @@ show(plots.bars(panels), "09-heads")
 #
 # - Heads split the width: several looks at once, with the weights of one.
 # - A dot product of d_k numbers has variance d_k.
-# - Undivided, softmax decides before it has learned, and its gradient vanishes.
+# - Undivided, with a large d_k, softmax decides before it has learned, and its gradient vanishes.
 #
 # Next, why deep stacks train at all: `minitransformer lesson 10`

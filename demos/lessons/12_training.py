@@ -5,8 +5,7 @@
 # Need"](https://arxiv.org/abs/1706.03762), sections 5.3 and 5.4)
 #
 # Training is a loop of four lines: the loss of a batch, its gradient, a step, and again. Most mistakes in
-# it raise no error. Four checks find them: the loss before the first step, the loss on one batch learned by
-# heart, the curves on the way, and what the model writes in the end.
+# it raise no error. Four checks find them.
 #
 # ## Data and loop
 #
@@ -89,12 +88,13 @@ print(f"with embeddings five times as large, it is {loss_of(model, learn).item()
 
 # %% [markdown]
 # Far above log V: sure of something before it has learned anything, so weights are too large. Far below: it
-# sees the answer.
+# reads the answer. (An unshifted target gives 4.3, as input and output share a table. A missing mask does
+# not show yet.)
 #
 # ## 2. One batch, by heart
 #
 # Any model can learn eight sentences by heart. If yours cannot, there is a mistake in the model or in the
-# loop, and more data will not help.
+# loop.
 
 # %%
 model = new_model()
@@ -128,14 +128,14 @@ show(plots.curves(panels, xlabel="step"), "12-training")
 assert ends["no warm-up"] > ends["warm-up"] + 0.5
 
 # %% [markdown]
-# Look at both lines in the first two panels. (A gradient's *size* is the root of the sum of its squares.)
-# Without warm-up the loss falls to about 4.6 and stays, and the gradient shrinks early. The first steps
-# have made all positions alike to the last layer. What is left to learn is how frequent each word is. With
+# (A gradient's *size* is the root of the sum of its squares.) Without warm-up the loss falls to about 4.6
+# and stays, and the gradient shrinks early. The first steps have made all positions alike: decoder outputs
+# differ by a millionth. What is left to learn is how frequent each word is, an entropy of 4.56. With
 # warm-up, both keep moving. (With more seeds: `minitransformer claims warm-up`.)
 #
 # ## 4. What it writes
 #
-# A low loss can lie. Here are two models, and one of them has no causal mask.
+# A low loss can lie. One of these two models has no causal mask. Words are scored by teacher forcing.
 
 # %%
 rise_and_fall = lambda step: optim.inverse_sqrt_schedule(step, 5e-3, 50)
@@ -146,7 +146,7 @@ for title, model in models.items():
     told[title] = 1 - token_error(model, test, data)
     written = translations(model, learn[:100], data)
     exact[title] = np.mean([text == right for text, (_, right) in zip(written, learn, strict=False)])
-    print(f"{title:13}: loss {losses[-20:].mean():.2f}; next words right in new sentences: {told[title]:.0%}")
+    print(f"{title:13}: training loss {losses[-20:].mean():.2f}; right in new sentences: {told[title]:.0%}")
 guess = predict("the one without looks better. How many of 100 learned sentences will it write?")
 guess.compare(100 * exact["without"])
 print(f"with the mask: {100 * exact['with the mask']:.0f} of 100")
@@ -154,9 +154,10 @@ assert told["without"] > told["with the mask"]
 assert exact["without"] < 0.1 < 0.5 < exact["with the mask"]
 
 # %% [markdown]
-# In training, the answer stands one place to the right. Without the mask, the model learns to copy it. When
-# it writes, there is nothing to the right yet. Loss and word accuracy praise the cheat, and only writing
-# shows it. So always look at what a model writes. (With more seeds: `minitransformer claims cheating`.)
+# In training, the answer stands one place to the right. Without the mask, the model learns to copy it, word
+# by word: in new sentences, 81% of words seen ten times or more, 13% of those seen once (our run). When it
+# writes, there is nothing to the right yet. Loss and word accuracy praise the cheat, and only writing shows
+# it. (With more seeds: `minitransformer claims cheating`.)
 #
 # ## Too sure: label smoothing
 #

@@ -80,9 +80,10 @@ def command(number: int, folder: Path, *options: str) -> str:
 
 def table(progress: Progress) -> Table:
     """The exercises with their lessons and what was done."""
-    shown = Table("", "exercise", "lesson", "", box=None, padding=(0, 2, 0, 0))
+    shown = Table("", "name", "exercise", "lesson", "", box=None, padding=(0, 2, 0, 0))
     for each in exercises():
-        shown.add_row(str(each.number), each.title, str(each.lesson), state_of(progress.of(each.name)))
+        state = state_of(progress.of(each.name))
+        shown.add_row(str(each.number), each.name, each.title, str(each.lesson), state)
     return shown
 
 

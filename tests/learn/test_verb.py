@@ -30,7 +30,7 @@ def test_the_exercises_are_listed_with_progress(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     code, shown = learn(capsys)
     assert code == 0
-    assert all(exercise.title in shown for exercise in exercises())
+    assert all(exercise.title in shown and exercise.name in shown for exercise in exercises())
     assert not Path("exercises").exists()
 
 

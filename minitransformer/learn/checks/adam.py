@@ -4,7 +4,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ..checking import compare, result_of
+from ..checking import check_cases, compare, result_of
 
 LESSON = 12
 REASONING = ""
@@ -46,9 +46,9 @@ def check(answer: ModuleType) -> None:
     step = lambda m, v, lr=LR: p - lr * m / (np.sqrt(v) + EPS)
     mc, vc = m1 / (1 - B1**3), v1 / (1 - B2**3)
     compare("the parameter", result[0], step(mc, vc), {
-        "the means are not corrected: divide by 1 - beta**t": step(m1, v1),
-        "v is not corrected": step(mc, v1),
-        "m is not corrected": step(m1, vc),
+        "the means are not corrected at t = 3: divide by 1 - beta**t": step(m1, v1),
+        "v is not corrected at t = 3": step(mc, v1),
+        "m is not corrected at t = 3": step(m1, vc),
         "the correction uses beta, not beta**t": step(m1 / (1 - B1), v1 / (1 - B2)),
         "the step goes uphill: the sign is wrong": step(mc, vc, -LR),
         "the square root of v is missing": p - LR * mc / (vc + EPS),
@@ -61,3 +61,19 @@ def check(answer: ModuleType) -> None:
         "the step uses the gradient, not its mean m": p - LR * g / (np.sqrt(vc) + EPS),
         "t counts from 1: the correction uses beta**(t - 1)": step(m1 / (1 - B1**2), v1 / (1 - B2**2)),
     })  # fmt: skip
+    check_cases(
+        answer.adam_step,
+        [(p, g, m, v, 30, LR, B1, B2, EPS), (p, 0 * g, m, v, 3, LR, B1, B2, EPS)],
+        _adam_step,
+        {},
+        lambda p, g, m, v, t, *_: f"(parameter, m, v) at t = {t} with gradient {g.tolist()}",
+        "Each t and each gradient takes the same steps: with a gradient of 0, m still moves the parameter.",
+        count=3,
+    )
+
+
+def _adam_step(
+    p: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, t: int, *_: float
+) -> tuple[np.ndarray, ...]:
+    m, v = B1 * m + (1 - B1) * g, B2 * v + (1 - B2) * g**2
+    return p - LR * m / (1 - B1**t) / (np.sqrt(v / (1 - B2**t)) + EPS), m, v

@@ -7,7 +7,7 @@ import numpy as np
 import minigrad as mg
 from minigrad.nn import functional as F
 
-from ..checking import check_gradient, compare
+from ..checking import check_gradient, compare, result_of
 
 LESSON = 5
 REASONING = "derivation"
@@ -28,7 +28,7 @@ def check(answer: ModuleType) -> None:
     chosen = np.take_along_axis(logits.numpy(), np.array(TARGETS)[:, None], 1)
     compare(
         "cross_entropy(logits, targets)",
-        fn(logits),
+        result_of(answer.cross_entropy, logits, np.array(TARGETS)),
         per_row.mean(),
         {
             "the loss is the sum over the rows, not their mean": per_row.sum(),
@@ -39,12 +39,13 @@ def check(answer: ModuleType) -> None:
             "the logarithm is to base 2": per_row.mean() / np.log(2),
         },
     )
-    large = logits.detach() * 1000
-    compare(
-        "cross_entropy(1000 * logits, targets)",
-        fn(large),
-        F.cross_entropy(large, mg.tensor(TARGETS)),
-        advice="exp overflows above 709: subtract the row's largest logit before exp, and do not take the "
-        "logarithm of a probability that has become 0.",
-    )
+    detached = logits.detach()
+    for name, x in {"1000 * logits": detached * 1000, "logits - 1000": detached - 1000}.items():
+        compare(
+            f"cross_entropy({name}, targets)",
+            fn(x),
+            F.cross_entropy(x, mg.tensor(TARGETS)),
+            advice="exp overflows above 709 and is 0 below -745: always subtract the row's largest logit "
+            "before exp, and do not take the logarithm of a probability that has become 0.",
+        )
     check_gradient("cross_entropy(logits, targets)", fn, [logits])

@@ -24,7 +24,7 @@ def check(answer: ModuleType) -> None:
     cases = [(5, 8), (3, 4), (4, 2), (1, 6), (12, 10), (0, 4), (200, 64)]
     call = lambda length, d_model: f"positional_encoding({length}, {d_model})"
     mistakes = with_pairs(_table, STEPS)
-    check_cases(answer.positional_encoding, cases, _table, mistakes, call, ADVICE)
+    check_cases(answer.positional_encoding, cases, _table, mistakes, call, ADVICE, by_luck=True)
 
 
 def _angles(length: int, d_model: int, exponent: str, base: float, positions: str) -> np.ndarray:
@@ -44,6 +44,8 @@ def _angles(length: int, d_model: int, exponent: str, base: float, positions: st
         return pos / (base ** (2.0 * i) / d_model)
     if exponent == "from the left":
         return pos / base ** (2.0 * i) / d_model
+    if exponent == "lost":
+        return pos * 0.0 * column
     if exponent == "product":
         return pos / (base * 2 * i / d_model)
     powers = {
@@ -61,6 +63,8 @@ def _angles(length: int, d_model: int, exponent: str, base: float, positions: st
         "2i, then 2i + 2": 2 * (i + column % 2) / d_model,
         "2i, then 4i + 2": np.where(column % 2 == 1, 4 * i + 2, 2 * i) / d_model,
     }
+    if exponent == "rounded":
+        return np.floor(pos / base ** powers["2i / d"])
     return pos / base ** powers[exponent]
 
 
@@ -144,6 +148,8 @@ STEPS: tuple[dict[str, dict[str, Any]], ...] = (
         "pos / 10000 ** 2i / d_model divides by d_model at the end: put the exponent into parentheses": {
             "exponent": "from the left"
         },
+        "all angles are almost 0: put the exponent, 2i / d_model, into parentheses": {"exponent": "lost"},
+        "the angles are rounded down, as by // or astype(int): divide with /": {"exponent": "rounded"},
         "10000 is multiplied by 2i / d_model: it is raised to that power": {"exponent": "product"},
         "the base is 1000: it is 10000": {"base": 1000},
         "the base is 100000: it is 10000": {"base": 100000},
