@@ -378,7 +378,7 @@ class _Check:
     # ------------------------------------------------------------ operation by operation
 
     def _trace(self, report: GradcheckReport) -> GradcheckReport:
-        """Return the report with a verdict on the single operation that is wrong, if one of several is."""
+        """Return the report, naming the first of several operations whose gradient is wrong."""
         steps = steps_of(self.function.outputs())
         kinks = len(report.kinks)
         for step in steps:

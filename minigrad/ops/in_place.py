@@ -64,7 +64,8 @@ def rebind(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     if down:
         new = _in_memory_as(new, old[base])
 
-    if new.node is not None and constants:  # nodes refer to constants themselves, and so would to the result
+    # an edge to a constant holds the tensor itself, which becomes the result: point it at the old value
+    if new.node is not None and constants:
         for node in nodes_behind([new.node]):
             node.edges = [old[e] if isinstance(e, Tensor) and e in old else e for e in node.edges]
     for t, value in old.items():
@@ -131,8 +132,8 @@ def _relatives(x: Tensor, name: str) -> tuple[Tensor, list[View], list[View]]:
             )
     if any(view.op is None for view in up):
         raise GraphError(
-            f"{name} in a graph cannot change a tensor of shape {x.shape} that was detached from a tensor "
-            f"whose memory it shares.\nChange a copy, x.clone()."
+            f"{name} cannot modify a detached tensor of shape {x.shape} in place: it shares memory with a "
+            f"tensor in the graph.\nModify a copy, x.clone()."
         )
     return base, up, down
 

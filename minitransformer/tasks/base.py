@@ -203,8 +203,8 @@ class Task:
     def encode(self, example: Any) -> dict[str, Any]:
         """The arrays of one example: lists of ids, which are padded; or arrays and numbers, which are not.
 
-        "target" is what is predicted: a class or a number, or several; IGNORE is no target. The model reads
-        "input", unless you define `logits`.
+        "target" is what is predicted: a class or a number, or several; positions equal to IGNORE are excluded
+        from the loss. The model reads "input", unless you define `logits`.
         """
         raise NotImplementedError
 

@@ -16,7 +16,7 @@ from minigrad import nn
 from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
 from minitransformer.data.digits import read_image, read_images
-from minitransformer.data.generated import space_characters
+from minitransformer.data.generated import insert_spaces
 from minitransformer.data.splits import Sources, Splits, checksums
 from minitransformer.errors import UserError
 from minitransformer.models.protocol import MODELS
@@ -278,7 +278,7 @@ def test_words_beside_a_mark_are_read_as_in_training(train, mark, capsys):
 
 
 def test_brackets_need_no_spaces():
-    assert space_characters("(()[])") == space_characters("( ( )[ ] )") == "( ( ) [ ] )"
+    assert insert_spaces("(()[])") == insert_spaces("( ( )[ ] )") == "( ( ) [ ] )"
 
 
 # ---------------------------------------------------------------- words

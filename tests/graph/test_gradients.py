@@ -197,7 +197,7 @@ def test_tracing_several_outputs_needs_a_gradient():
         trace(y, gradient=np.ones(3))
 
 
-def test_several_outputs_are_walked_together():
+def test_gradients_of_several_outputs_add_up():
     x = leaf(1, 2)
     a = (x * x).sum()
     b = x.exp().sum()

@@ -343,7 +343,7 @@ def test_a_picture_of_many_layers_names_some_of_them(tmp_path):
 # --- sweep ---
 
 
-def test_a_sweep_is_the_product_of_the_flags_with_several_values():
+def test_sweep_runs_every_combination():
     line = "reverse --lr 1e-3 3e-3 --betas 0.9 0.99 --seed=0 --d-model 8 16"
     plan = sweep.plan_runs([*line.split(), "--run-dir", "out"])
     assert [one.folder.name for one in plan] == [

@@ -90,7 +90,7 @@ def test_verbs_say_how_to_import_a_models_folder(gpt2, capsys):
     assert f"minitransformer import {gpt2} --run-dir runs/gpt2" in capsys.readouterr().err
 
 
-def test_a_weight_that_is_not_finite_is_named_as_in_the_file(gpt2, capsys):
+def test_import_names_the_nonfinite_weight(gpt2, capsys):
     name = "transformer.h.0.attn.c_attn.weight"
     weights = load_file(gpt2 / "model.safetensors")
     weights[name][3, 5] = np.nan

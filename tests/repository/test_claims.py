@@ -79,7 +79,7 @@ def test_other_measurements_give_another_answer(large, small, decided):
     assert decide(*run_of(small, large).compare(answer)) == decided
 
 
-def test_sides_that_are_no_rule_have_the_first_rules_smallest_effect():
+def test_non_rule_sides_use_the_first_rules_smallest_effect():
     sides = ("not divided: loss", "divided: loss")
     answer = Answer(CLAIM.name, 9, "", "", [("d_k = 8", *sides[::-1]), ("d_k = 64", *sides)])
     first, turned = run_of(CLEAR, CLEAR).compare(answer)

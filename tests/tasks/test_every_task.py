@@ -551,7 +551,7 @@ def test_a_decoder_alone_learns_only_the_target():
 
 
 @pytest.mark.parametrize("task", ["translation", "text-to-text", "denoising"])
-def test_one_tokenizer_allows_one_vocabulary(task):
+def test_target_vocab_size_needs_a_second_tokenizer(task):
     text = f'task = "{task}"\n[model]\nmodel_type = "transformer"\ntarget_vocab_size = 30'
     with pytest.raises(UserError, match=r"target_vocab_size = 30, but .* has one tokenizer"):
         parse_recipe(text, "mine", "mine.toml")

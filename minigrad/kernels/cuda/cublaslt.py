@@ -46,7 +46,8 @@ class Plan:
         m, n, k = sizes[:3]
         a_transposed, b_transposed = sizes.operations
         a_leading, b_leading = sizes.leading
-        self.description = bindings.matmul_desc_create(sizes.compute, 0)  # 0: factors in float32
+        # scale type 0 (CUDA_R_32F): alpha and beta are float32
+        self.description = bindings.matmul_desc_create(sizes.compute, 0)
         weakref.finalize(self, bindings.matmul_desc_destroy, self.description)
         _set(bindings, self.description, "TRANSA", a_transposed, np.int32)
         _set(bindings, self.description, "TRANSB", b_transposed, np.int32)

@@ -27,7 +27,7 @@ def check(answer: ModuleType) -> None:
 
 
 def _frequency(i: int, k: int, d_model: int, exponent: str) -> float:
-    """w of pair i."""
+    """Return the frequency of pair i, computed with `exponent`."""
     power = {
         "2i / d": 2 * i / d_model,
         "i / d": i / d_model,
