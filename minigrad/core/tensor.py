@@ -326,7 +326,7 @@ class Tensor(Methods):
         self._grad = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set whether a leaf requires a gradient; returns the tensor."""
+        """Set whether a leaf requires a gradient, and return the tensor."""
         if requires_grad and not is_floating(self.array.dtype):
             raise DtypeError(
                 f"only floating tensors have gradients, but this one is {self.dtype}.\nUse .to('float32')."

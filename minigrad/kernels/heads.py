@@ -73,7 +73,7 @@ def attend_to_views(
 
 
 def _copy_gradients(pull: Any, g: Any, needs: Any, into: Any) -> Any:
-    """The gradients of a user's kernel, copied; returns the mask's."""
+    """Copy the gradients of a user's kernel to `into`, and return the mask's."""
     needed = (True, True, True, needs[2])
     found = pull(g, needed) if callable(pull) else [f and f(g) for f in pull]
     *parts, d_mask = found

@@ -130,7 +130,7 @@ class Histogram(NamedTuple):
     | cases((real, 2, 3), bins=np.array([-9.0, 0.0, 9.0]), density=True)
 )
 def histogram(x, bins: object, *, range=None, weight=None, density=False):
-    """Count the elements, or add up their weights, in each bin; returns (hist, bin_edges).
+    """Count the elements, or add up their weights, in each bin. Return (hist, bin_edges).
 
     `bins` is a number of equal bins or their edges. With `density` the histogram integrates to 1.
     """

@@ -209,7 +209,7 @@ def _in_memory_as(new: Tensor, old: Tensor) -> Tensor:
 
 
 def _convert_to_fit(new: Tensor, x: Tensor, name: str) -> Tensor:
-    """`new` in the dtype of x and with its own memory; raises if it does not fit."""
+    """Return `new` in the dtype of x and with its own memory, or raise if it does not fit."""
     check_fits(new, x, name)
     if new.dtype != x.dtype:
         return new.to(x.dtype)

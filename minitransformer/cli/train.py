@@ -243,7 +243,7 @@ def check_no_tokenizer(options: Options, settings: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """Data, task and model of a training, built before its folder is changed."""
+    """Data, task and model of a training run, built before its folder is changed."""
 
     recipe: Recipe
     splits: Splits
@@ -560,7 +560,7 @@ def resume(trainer: Trainer, training: Training, resumed: StoredRun) -> None:
 
 
 def environment_changes(training: Training, folder: Path, record: Record) -> dict[str, list[Any]]:
-    """What differs from the run's former versions and machine, and changes rounding; prints a warning."""
+    """Return the differences from the run's versions and machine that change rounding, and warn of them."""
     device = training.device
     now = {**describe_versions(device), **describe_machine(device, training.ranks.size)}
     if changed := rounding_differences(record.environment, now):

@@ -66,7 +66,7 @@ class GenerationConfig(Config):
         None  # how translations begin: one for all, or one each
     )
     stopping_criteria: Callable[[list[int]], bool] | None = (
-        None  # called with a text's new ids; returns whether the text ends there
+        None  # takes a text's new ids, and returns whether the text ends there
     )
     seed: int | None = None  # of sampling; None: the streams of minigrad.random
     use_cache: bool = True

@@ -174,7 +174,7 @@ def save_word_vectors(path: str | Path, vectors: Any, tokens: Any, header: bool 
 
 @no_grad()
 def fill_embedding(embedding: nn.Module, tokenizer: Any, vectors: Any, tokens: Any) -> int:
-    """Set the rows of an embedding, or of a model's, for the words that the table has; returns their number.
+    """Set the rows of an embedding, or of a model's, for the words in the table. Return their number.
 
     The mark of a word's beginning in a token, such as "▁", is left out of the comparison. The rows of other
     tokens stay as they are. An embedding that multiplies by sqrt(d_model), as the paper's does, will multiply

@@ -144,7 +144,7 @@ def parse_targets(targets: str) -> list[str]:
 
 
 def add_lora(model: nn.Module, rank: int, alpha: float, targets: str = DEFAULT_TARGETS) -> list[str]:
-    """Give the matrices of each layer that `targets` names an adapter; returns the adapters' names.
+    """Add an adapter to the matrices of each layer that `targets` names. Return the adapters' names.
 
     All parameters except the adapters and a head (a module `head`) are frozen.
 
@@ -178,7 +178,7 @@ def add_lora(model: nn.Module, rank: int, alpha: float, targets: str = DEFAULT_T
 
 
 def merge_lora(model: Any) -> Any:
-    """Add the adapters to the weights, and remove them; returns the model."""
+    """Merge the adapters into the weights, and return the model."""
     for kind in (LoRALinear, LoRAAttention):  # first the layers inside
         replace_layers(model, lambda module: module.merged() if isinstance(module, kind) else None)  # noqa: B023
     for parameter in model.parameters():

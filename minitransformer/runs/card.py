@@ -1,4 +1,4 @@
-"""The card of a training: parameters, FLOPs, memory and time, estimated from a few of its steps.
+"""The card of a training run: parameters, FLOPs, memory and time, estimated from a few of its steps.
 
 Memory is the sum of what the process uses after a step on one row (code, data, weights, gradients, moments),
 the activations of the largest batch, which `minigrad.debug.memory` simulates, and copies for checkpoints. If
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Card:
-    """The estimated cost of a training; memory in bytes."""
+    """The estimated cost of a training run; memory in bytes."""
 
     recipe: str
     parts: tuple[Part, ...]
@@ -164,7 +164,7 @@ def train(
     seconds: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[float]:
-    """Train on one batch for `seconds`, at least one step; returns the seconds of each step."""
+    """Train on one batch for `seconds`, at least one step. Return the seconds of each step."""
     fixed = copy.copy(task)
     fixed.batch = lambda step: batch  # type: ignore[method-assign]
     config = replace(recipe.training, micro_batches=1, **NO_VALIDATION)

@@ -324,7 +324,7 @@ def test_a_text_that_is_too_long_is_cut_with_a_warning(tmp_path, capsys):
 
 
 def embed_lines(run, lines, monkeypatch):
-    """Run `embed` on lines of standard input; returns its exit code."""
+    """Run `embed` on lines of standard input, and return its exit code."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n".join(lines))))
     return main(["embed", str(run)])
 

@@ -1,4 +1,4 @@
-"""The progress of a training: a bar on a terminal, one line in a notebook, few lines in a file."""
+"""The progress of a training run: a bar on a terminal, one line in a notebook, few lines in a file."""
 
 import io
 import re

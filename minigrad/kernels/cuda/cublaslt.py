@@ -69,7 +69,7 @@ class Plan:
 def product_with_bias(
     cublas: Any, sizes: Sizes, addresses: tuple[int, int, int, int], one: int, zero: int
 ) -> bool:
-    """Write C = A B + bias; returns False, without writing, if cuBLASLt does not support it.
+    """Write C = A B + bias, or return False, without writing, if cuBLASLt does not support it.
 
     `addresses` are those of A, B, the bias and C. `cublas` is a `cublas.Handle`, whose stream and workspace
     are used. `one` and `zero` are the addresses of these numbers in the host's memory.
