@@ -103,7 +103,7 @@ class _Check:
         """Return the result; with `trace`, find the operation that is wrong, if the gradient is."""
         try:
             base = self.function.values()
-        except GradientShapeError as error:  # of the first order, while checking the second
+        except GradientShapeError as error:  # a first-order gradient, while checking the second order
             return self._fault(verdicts.verdict_of_shapes(error))
         except GradientFailure as failure:
             return self._fault(verdicts.verdict_of_failure(failure.error))

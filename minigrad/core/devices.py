@@ -53,7 +53,7 @@ class ArrayBackend:
     imported when its device is first used; until then `library` and `arrays` are empty.
     """
 
-    kind = ""  # of its devices: "cuda" of "cuda:0"
+    kind = ""  # the kind of its devices: "cuda" in "cuda:0"
     package = ""  # the package that defines its arrays
     library: Any = None
     arrays: Any = ()  # the class of its arrays

@@ -394,7 +394,7 @@ def from_other_library(x: Any) -> Any:
     if isinstance(x, Tensor | np.generic | type) or is_array(x):
         return x
     try:
-        if str(getattr(x, "dtype", "")) == "torch.bfloat16":  # which NumPy cannot read
+        if str(getattr(x, "dtype", "")) == "torch.bfloat16":  # NumPy cannot read it
             return np.asarray(x.float()).astype(bfloat16)
         return np.asarray(x) if by_array else np.from_dlpack(x)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:

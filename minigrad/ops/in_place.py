@@ -248,7 +248,7 @@ def _retake_view(view: View) -> None:
         again = view.op.call(base, **view.settings)
         _move_into(x, again if view.result is None else again[view.result])
     share_version(base, x, view.op, view.settings, view.result)
-    if own is not None and own.is_data:  # whose changes the base's counter does not see
+    if own is not None and own.is_data:  # the base's counter does not see its changes
         x.version = own
 
 

@@ -23,7 +23,7 @@ class Sample(NamedTuple):
     symmetric: bool = False  # matrices are inputs by their symmetric part, see `of_symmetric`
 
 
-Sampler = Callable[..., Sequence[Sample]]  # of a np.random.Generator, which is slow to import
+Sampler = Callable[..., Sequence[Sample]]  # takes a np.random.Generator, which is slow to import
 
 
 # ---------------------------------------------------------------- domains

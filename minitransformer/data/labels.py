@@ -57,9 +57,9 @@ class Question(NamedTuple):
 
     question: str
     context: str
-    answer: str  # which is learned
-    start: int | None = None  # of the answer in the context, in characters, if it is known
-    others: tuple[str, ...] = ()  # which are right too
+    answer: str  # the answer that is learned
+    start: int | None = None  # where the answer starts in the context, in characters, if known
+    others: tuple[str, ...] = ()  # other correct answers
 
     @property
     def answers(self) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ BEAMS = (
     "length_penalty_form",
     "early_stopping",
     "output_beams",
-)  # without effect elsewhere
+)  # no effect in greedy search and sampling
 OUTPUTS = ("output_probabilities", "output_beams")  # parts of a GenerationResult
 
 
@@ -243,7 +243,7 @@ def _ids_of(row: Any, name: str, vocab_size: int) -> list[int]:
     """The ids of one text: a list, an array or a tensor."""
     try:
         ids = np.asarray(row)
-    except ValueError:  # of lists of different lengths
+    except ValueError:  # the row has lists of different lengths
         ids = np.empty(())
     if ids.ndim == 1 and not ids.size:
         raise UserError(f"{name} is empty.\nGive each text at least one token.")

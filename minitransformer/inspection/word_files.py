@@ -31,7 +31,7 @@ from ..files import check_is_text, read_bytes
 from .words import vectors_and_tokens, weight_of
 
 WORD_STARTS = " ▁Ġ"  # how tokenizers mark that a token begins a word
-MOST_DIGITS = 12  # of a number in the first line of word2vec's files
+MOST_DIGITS = 12  # the most digits of a number in the first line of word2vec's files
 LIMIT = 2**33  # bytes: the largest files of GloVe have 6 GB
 
 

@@ -30,7 +30,7 @@ from ..training.config import TrainConfig
 from ..training.storage import lock
 from .folder import RunError, begin, check_folder, new_record
 
-TASKS = {  # of each type of model; of a BERT, by its head
+TASKS = {  # for each type of model; for BERT, the head decides
     "gpt2": "language-modelling",
     "llama": "language-modelling",
     "t5": "translation",

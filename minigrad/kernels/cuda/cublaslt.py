@@ -39,7 +39,7 @@ class Plan:
     """A cuBLASLt plan. Its descriptors are destroyed with it; graphs captured with it do not need them."""
 
     description: int
-    layouts: tuple[int, int, int]  # of A, B and C
+    layouts: tuple[int, int, int]  # for A, B and C
     found: np.ndarray  # a RESULT, which begins with the algorithm
 
     def __init__(self, bindings: Any, sizes: Sizes) -> None:

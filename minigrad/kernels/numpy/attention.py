@@ -163,7 +163,7 @@ class _Tiled(NamedTuple):
     scale: float
     bias: np.ndarray | None  # added to the scores
     keep: np.ndarray | None  # False where dropout zeroes a weight
-    dropout_scale: float  # of the weights that are kept
+    dropout_scale: float  # multiplies the weights that are kept
     tiles: tuple[_Tile, ...]
 
     def forward(self, y: np.ndarray) -> np.ndarray:

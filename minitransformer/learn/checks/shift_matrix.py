@@ -55,7 +55,7 @@ def _angle(w: float, k: int, by: str) -> float:
     }[by]
 
 
-SQUARES: dict[str, Callable[[float, float], list[list[float]]]] = {  # of cos(w k) and sin(w k)
+SQUARES: dict[str, Callable[[float, float], list[list[float]]]] = {  # functions of cos(w k) and sin(w k)
     "c s -s c": lambda c, s: [[c, s], [-s, c]],
     "c -s s c": lambda c, s: [[c, -s], [s, c]],
     "c s s c": lambda c, s: [[c, s], [s, c]],
