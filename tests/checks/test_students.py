@@ -690,7 +690,7 @@ def test_a_wrong_mask_is_not_taken_for_a_missing_term():
     def relu(x, /):
         return np.maximum(x, 0), (lambda g: g * (x < 0),)
 
-    signs = np.array([[1.5, -0.5, 2.0], [-1.0, 0.5, -2.5]])  # of two rows, which differ in sign
+    signs = np.array([[1.5, -0.5, 2.0], [-1.0, 0.5, -2.5]])  # two rows, which differ in sign
     assert "its mask differs from the value's" in verdict_of(relu, signs)
 
 

@@ -284,7 +284,7 @@ def test_a_users_kernel_is_run_for_the_librarys_op(which, own_kernels):
     if which == "numba":
         with kernels.use("numpy"):
             F.softmax(x, -1)
-        assert called == [(2, 4), (2,)]  # which does not fall back to it
+        assert called == [(2, 4), (2,)]  # this call does not fall back to it
 
 
 def test_a_kernel_registers_on_rules_and_on_users_ops(own_kernels):

@@ -320,7 +320,7 @@ def test_all_right_answers_of_a_question_are_read(tmp_path, answers):
     (tmp_path / "qa.jsonl").write_text(objects(QA | answers))
     (example,) = read_answered(tmp_path / "qa.jsonl")
     assert example.answers == ("cat", "the cat")
-    assert (example.answer, example.start) == ("cat", 4)  # which is learned
+    assert (example.answer, example.start) == ("cat", 4)  # the answer that is learned
 
 
 @pytest.mark.slow

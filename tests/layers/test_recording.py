@@ -163,7 +163,7 @@ def test_maps_are_named_by_the_path_of_their_module():
         assert not maps
     with record_attention(transformer().eval()) as maps, record_attention(gpt()()) as others:
         transformer()(SOURCE, TARGET)
-    assert not maps  # of another model
+    assert not maps  # the model that ran is another one
     assert not others
     model = transformer()
     with record_attention(model) as maps:

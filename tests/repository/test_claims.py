@@ -32,7 +32,7 @@ def test_each_claim_has_two_runs_of_five_or_ten_seeds():
 def test_an_answer_follows_from_its_interval(answer):
     """Computed here once more, from the file: yes, no or neither by the first comparison."""
     lines = map(json.loads, STORED.read_text(encoding="utf-8").splitlines())
-    arms = next(line["arms"] for line in lines if line["claim"] == answer.claim)  # of the first run
+    arms = next(line["arms"] for line in lines if line["claim"] == answer.claim)  # the first run's arms
     case, *sides = answer.comparisons[0]
     low, high = (
         np.array([seed[measure] for each in arms if (each["arm"], each["case"]) == (arm, case)

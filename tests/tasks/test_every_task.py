@@ -281,7 +281,7 @@ def learned(tokenizer, context, answer, start=None):
     [
         (NUMBERS, "8", ("8", 33)),  # not of 1984, nor of 8-year-old
         (NUMBERS, "9", ("9", 62)),
-        (NUMBERS, "had", ("had", 29)),  # of two places the first
+        (NUMBERS, "had", ("had", 29)),  # the first of two places
         (NUMBERS, "cats", ("cats", 40)),
         (NUMBERS, "In 1984", ("In 1984", 0)),
         (NUMBERS, "8 CAFÉ  cats", ("8 café cats", 33)),  # capitals, spaces

@@ -101,7 +101,7 @@ def test_muon_takes_the_hidden_matrices_and_adamw_the_rest(tmp_path):
         optim.AdamW(group, 0.01, (0.9, 0.98), 1e-9, decay) for group, decay in ((vectors, 0.0), (outer, 0.1))
     ]
     for step in range(3):
-        if step == 2:  # as after a resume
+        if step == 2:  # as it would be after a resume
             mg.save_file(trainer.optimizer.state_dict(), tmp_path / "optimizer.safetensors")
             state = mg.load_file(tmp_path / "optimizer.safetensors")
             trainer.optimizer = build_optimizer(trainer.model, trainer.config)
@@ -184,7 +184,7 @@ def test_validate_every_does_not_change_the_weights(tmp_path):
 
 @pytest.mark.slow
 def test_samples_and_generated_texts_change_no_draw(tmp_path, monkeypatch):
-    drawn = lambda run, splits: [f"{mg.manual_seed(0)} {mg.rand(1).item()}"]  # as those of a long text
+    drawn = lambda run, splits: [f"{mg.manual_seed(0)} {mg.rand(1).item()}"]  # like a long text's samples
     monkeypatch.setattr(LanguageModelling, "samples", drawn)
     for begin, texts in ((translation, 1), (language, 0)):
         plain = begin(tmp_path / f"plain-{texts}", steps=2, validate_every=100)

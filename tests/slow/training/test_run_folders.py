@@ -265,7 +265,7 @@ SLEEPER = """
 import signal, sys, time
 from minitransformer.cli import main
 if hasattr(signal, "SIGHUP"):
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which a test run under nohup ignores
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a test run under nohup ignores it
 from minitransformer.tasks import Translation
 batch = Translation.batch
 def slow(task, step):
@@ -487,7 +487,7 @@ def test_any_file_can_be_scored(cli, here):
     assert code == 0
     assert (json.loads(out)["n"], json.loads(out)["split"]) == (8, "other.tsv")
     assert "of 8 pairs are in the training data" in err
-    assert (here / "mine" / "metrics.json").read_bytes() == metrics  # of the run's own test split
+    assert (here / "mine" / "metrics.json").read_bytes() == metrics  # the metrics of the run's own test split
 
 
 def test_targets_that_the_tokenizer_loses_are_said(cli, here):

@@ -93,7 +93,7 @@ def test_each_decoding_and_checkpoint_has_its_own_evaluation(cli, here):
         saved = here / "mine" / "evaluations" / name
         assert json.loads((saved / "metrics.json").read_text()) == json.loads(out)
         assert len((saved / "predictions.hyp").read_text(encoding="utf-8").splitlines()) == 6
-    assert files() == before | {"README.md": files()["README.md"]}  # which has the new scores
+    assert files() == before | {"README.md": files()["README.md"]}  # README.md has the new scores
     (here / "mine" / "evaluations" / name / "notes.txt").write_text("mine")
     assert (
         cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--overwrite", *TINY)[0] == 0
