@@ -213,7 +213,7 @@ def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
 
 
 def target_vocab_size(model: Any) -> int:
-    """The size of the vocabulary of new tokens; an encoder-decoder may have one for its targets alone."""
+    """The size of the vocabulary of new tokens; an encoder-decoder may have another for its targets."""
     return getattr(model.config, "target_vocab_size", None) or model.config.vocab_size
 
 

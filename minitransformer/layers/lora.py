@@ -1,7 +1,7 @@
 """LoRA: low-rank adaptation of a trained model (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language
 Models", section 4).
 
-The weights stay as they are. A matrix W gets an adapter of two small matrices, which alone are trained:
+The weights stay as they are. A matrix W gets an adapter of two small matrices; only these are trained:
 
     h = W x + alpha / r * B A x        A (r, in), B (out, r)
 
