@@ -88,7 +88,7 @@ class Comparison:
         self.peaks = self.ask(self.workers, Worker.peak)
 
     def ask(self, names: Iterable[str], question: Callable[[Worker], Any]) -> dict[str, Any]:
-        """Ask the processes concurrently; returns the answers."""
+        """Ask the processes concurrently, and return the answers."""
         workers = {name: self.workers[name] for name in names}
         with ThreadPoolExecutor(max(len(workers), 1)) as pool:
             answers = {name: pool.submit(question, worker) for name, worker in workers.items()}

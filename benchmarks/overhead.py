@@ -17,7 +17,7 @@ OPS = 2000
 START = [[1 + 1e-4 * (i + j) for j in range(4)] for i in range(4)]  # powers of it stay in range
 CONSTANT = [[1e-4] * 4] * 4
 
-Chain = Callable[[Any, Any, Callable[[Any], Any]], Any]  # of w, which needs a gradient, a constant c, tanh
+Chain = Callable[[Any, Any, Callable[[Any], Any]], Any]  # called with w (needs a gradient), c, tanh
 
 
 def mixed(w: Any, c: Any, tanh: Callable[[Any], Any]) -> Any:

@@ -32,7 +32,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 RECIPES = ("phrasebook", "shakespeare-char-cpu", "bert-mlm", "digits-vit", "lstm-char")
 TIMES = 10  # keystrokes of a figure
 WRITTEN = 8  # tokens that the page lets a language model write
-MOMENTS = 60  # of Play
+MOMENTS = 60  # moments of Play to measure
 READY = "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"
 CHANGED = """async ([selector, value, isFrame]) => {
   const frame = () => new Promise(resolve => requestAnimationFrame(resolve));

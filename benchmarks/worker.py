@@ -100,7 +100,7 @@ class Worker:
             timer.cancel()
 
     def prepare(self, key: str, device: str = "cpu") -> str | None:
-        """Build the model and optimizer of a work; returns the reason if the library cannot."""
+        """Build the model and optimizer of a work, or return the reason why the library cannot."""
         return self.call("prepare", key, device)
 
     def round(self) -> int:

@@ -36,7 +36,7 @@ def draw(states, texts, path):
     """A heat map for each layer: how alike the states of "bank" are in each pair of sentences."""
     figure = Figure(figsize=(3.8 * len(states) + 1, 4.2), layout="constrained")
     panels = figure.subplots(1, len(states), squeeze=False, sharey=True)[0]
-    words = [text.split()[2] for text in texts]  # of the sentence, the word that tells the meaning
+    words = [text.split()[2] for text in texts]  # the word that tells the meaning
     for i, (panel, vectors) in enumerate(zip(panels, states, strict=True), 1):
         c = cosines(vectors)
         panel.imshow(c, cmap=colour_map("signed"), vmin=-1, vmax=1)

@@ -98,7 +98,7 @@ def words(text: str) -> int:
 
 @dataclass(frozen=True)
 class Budget:
-    minutes: float = 2.0  # of processor time
+    minutes: float = 2.0  # processor time
     lr: float = 2e-3
     max_tokens: int = 1024
 

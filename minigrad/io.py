@@ -168,7 +168,7 @@ HEADER_LIMIT = 2**25  # bytes of a header: names, dtypes and shapes
 
 
 def check_size(path: str | Path) -> None:
-    """Raise a FileError if a safetensors file does not have the size in its header, which alone is read."""
+    """Read a safetensors file's header, and raise a FileError if the file has another size than it says."""
     if not os.path.isfile(path):  # opening a pipe would wait
         return
     with open(path, "rb") as file:

@@ -24,7 +24,7 @@ AVX512 = {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}  # needed b
 
 
 def main() -> int:
-    """Import the verb's module, and run it; returns the exit code."""
+    """Import the verb's module, run it, and return the exit code."""
     let_openblas_use_avx512()
     redirect_messages()
     before = signal.signal(signal.SIGINT, _stop)

@@ -175,9 +175,7 @@ def _type_problem(value: Any, kind: type | tuple[type, ...], name: str) -> str:
 def to_json(content: Any, indent: int | None = None) -> str:
     """Serialize to valid JSON: NumPy numbers become Python numbers, infinity and NaN become null."""
     text = json.dumps(_finite(content), indent=indent, ensure_ascii=False, allow_nan=False)
-    return re.sub(
-        "[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text
-    )  # of paths that are not UTF-8
+    return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)  # paths may not be UTF-8
 
 
 def json_bytes(content: Any) -> bytes:

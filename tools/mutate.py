@@ -163,7 +163,7 @@ def run(job):
     stages = [tests] if tests else [nearest[folder].split(), *([NEXT[package]] if name in BOOK else [])]
     killer = mutant.get("killer", "").split("[")[0]
     if killer.startswith("tests/") and (ROOT / killer.split("::")[0]).exists() and not tests:
-        stages.insert(0, ["-m", "", killer])  # which may be marked as slow
+        stages.insert(0, ["-m", "", killer])  # the killer may be marked as slow
     if "kernels/numba" in mutant["path"]:
         stages = [[*stage, "--kernels", "jit"] for stage in stages]
     for stage in stages:

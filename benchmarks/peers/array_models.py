@@ -24,9 +24,9 @@ class Library:
 
     relu: Callable[[Any], Any]
     gelu: Callable[[Any], Any]  # the tanh form
-    thirds: Callable[[Any], Sequence[Any]]  # of the last axis
-    layer_norm: Callable[[Any, Any, Any], Any]  # of x, weight, bias
-    attention: Callable[..., Any]  # of (B, T, H, D / H): causal, or with a mask if a work needs one
+    thirds: Callable[[Any], Sequence[Any]]  # splits the last axis
+    layer_norm: Callable[[Any, Any, Any], Any]  # called with x, weight, bias
+    attention: Callable[..., Any]  # takes (B, T, H, D / H); causal, or with a mask if a work needs one
     cross_entropy: Callable[[Any, Any], Any]  # the mean, of logits (N, V) and classes (N,)
 
 

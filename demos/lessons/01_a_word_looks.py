@@ -80,7 +80,7 @@ assert fresh[2].argmax() == 1
 # average of all values, weighted by the shares.
 
 # %%
-values = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])  # of animal, food, it
+values = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])  # the rows are animal, food, it
 print("hungry: it becomes", (hungry[2] @ values).round(2))
 print("fresh:  it becomes", (fresh[2] @ values).round(2))
 assert np.allclose(hungry[2].sum(), 1)

@@ -94,7 +94,7 @@ for _ in range(200):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-turn = np.array([[np.cos(K), np.sin(K)], [-np.sin(K), np.cos(K)]])  # of the first clock
+turn = np.array([[np.cos(K), np.sin(K)], [-np.sin(K), np.cos(K)]])  # the first clock
 print("learned, first clock:", layer.weight[:2, :2].detach().numpy().round(3).tolist())
 print("a turn by 3 radians: ", turn.round(3).tolist())
 far = abs(layer(table[15_000:15_100]) - table[15_003:15_103]).max().item()

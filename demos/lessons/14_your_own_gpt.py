@@ -2,7 +2,7 @@
 # # 14. Your own GPT
 #
 # **Does it work on my text?** (["Attention Is All You Need"](https://arxiv.org/abs/1706.03762), section
-# 3.1: a GPT is the paper's decoder alone, without cross-attention.)
+# 3.1: a GPT is the paper's decoder without cross-attention.)
 #
 # `demos/gpt.py` is a whole program of 172 lines: it reads a text, learns to predict each next character,
 # and then writes. It is yours: copy it, open it beside this lesson, change it. Its settings stand at the
@@ -133,7 +133,7 @@ assert near > far + 0.1
 #
 # ## Summary
 #
-# - A GPT is a decoder alone: embedding, masked layers, scores for the next token.
+# - A GPT is a decoder-only model: embedding, masked layers, scores for the next token.
 # - The first loss is log V; then letters, words and sentences come, in this order.
 # - A prediction before each run makes an experiment of a change.
 #

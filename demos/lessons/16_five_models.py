@@ -11,7 +11,7 @@
 # | model | layers | question |
 # |---|---|---|
 # | BERT | encoder | which words were hidden? |
-# | GPT | decoder alone | which word comes next? |
+# | GPT | decoder | which word comes next? |
 # | T5 | encoder and decoder | what was in the gaps? |
 # | BART | encoder and decoder | what was the whole text? |
 # | ViT | encoder | what is in the image? |

@@ -103,7 +103,7 @@ class _Check:
         """Return the result; with `trace`, find the operation that is wrong, if the gradient is."""
         try:
             base = self.function.values()
-        except GradientShapeError as error:  # of the first order, while checking the second
+        except GradientShapeError as error:  # a first-order gradient, while checking the second order
             return self._fault(verdicts.verdict_of_shapes(error))
         except GradientFailure as failure:
             return self._fault(verdicts.verdict_of_failure(failure.error))
@@ -378,7 +378,7 @@ class _Check:
     # ------------------------------------------------------------ operation by operation
 
     def _trace(self, report: GradcheckReport) -> GradcheckReport:
-        """Return the report with a verdict on the single operation that is wrong, if one of several is."""
+        """Return the report, naming the first of several operations whose gradient is wrong."""
         steps = steps_of(self.function.outputs())
         kinks = len(report.kinks)
         for step in steps:

@@ -19,7 +19,7 @@ from .evidence import Derivative, Evidence, subsets
 ROUNDING = 1e-5  # relative, of entries by finite differences
 EPS = 2e-4  # relative: what an eps of 1e-5 beside a variance changes
 ERF = np.vectorize(math.erf, otypes=[float])
-MOST_POINTS = 60  # of a search for products
+MOST_POINTS = 60  # the most points that a search for products uses
 
 
 class Quantity(NamedTuple):

@@ -30,7 +30,7 @@ from .expressions import (
     simple_number,
 )
 
-MOST_ENTRIES = 1500  # of a search
+MOST_ENTRIES = 1500  # the most entries that a search uses
 CHAIN = "Write out the derivative by the chain rule and the product rule, factor by factor."
 INNER = "Multiply by the derivative of the inner function: f(u(x)) has the derivative f'(u(x)) u'(x)."
 

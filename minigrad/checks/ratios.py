@@ -70,7 +70,7 @@ def _relation_to_output(k: float, evidence: Evidence) -> str:
 
 
 def _is_elementwise(evidence: Evidence) -> bool:
-    """Return whether each output depends on the input at its index alone, as far as is known."""
+    """Return whether each output depends only on the input at its index, as far as is known."""
     used = [
         d.numeric.reshape(d.y.size, d.x.size) * ~np.eye(d.y.size, d.x.size, dtype=bool)
         for d in evidence.derivatives()

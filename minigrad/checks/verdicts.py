@@ -204,7 +204,8 @@ def _find_missing_mask(c: Comparison, evidence: Evidence) -> Verdict | None:
         return Verdict(f"{some}: the gradient lacks a mask{region(c, flat)}", advice)
     if c.matches(np.zeros_like(c.numeric), rest):
         return Verdict(
-            f"{some}, and none where it is not, in {int(rest.sum())}: not the value's mask",
+            f"the gradient is nonzero at {int(flat.sum())} elements where the slope is zero, and zero at "
+            f"{int(rest.sum())} where it is not: its mask differs from the value's",
             "Draw or compute the mask once, and use the same one for both.",
         )
     found = ratios.constant_factor(c, evidence, rest)

@@ -78,7 +78,7 @@ NUMBER = Kind(
 FLAG = Kind("True or False", "Pass one of them.", frozenset([bool]), lambda x: _one_number(x, "b"))
 SETTING = FLAG._replace(
     plain=frozenset([bool, type(None)]), fits=lambda x: type(x) is int and x in (0, 1)
-)  # of a constructor
+)  # an argument of a constructor
 TEXT = Kind(
     "a string", "Pass one of the values listed by help(...).", frozenset([str]), lambda x: isinstance(x, str)
 )  # a device is a kind of string

@@ -56,7 +56,7 @@ from .versions import VersionCounter, bump_version, check_versions, modification
 if TYPE_CHECKING:
     from .higher_order import Recorded
 
-FAILURES = (ValueError, TypeError, IndexError, AttributeError)  # of a gradient function
+FAILURES = (ValueError, TypeError, IndexError, AttributeError)  # what a wrong gradient function raises
 Seeds = list[tuple[Any, Any]]  # (edge, the gradient that the walk starts with there)
 
 # Nodes are numbered in the order in which they are made: a node's inputs have lower numbers.
@@ -342,7 +342,7 @@ class GradientSums:
         self.are_arrays = not create_graph  # otherwise the gradients are Tensors
         self.keep_grad = keep_grad
         self.waiting: list[tuple[int, Node]] = []
-        self.arrived: dict[Node, list[ResultEdge]] = {}  # of nodes with several results
+        self.arrived: dict[Node, list[ResultEdge]] = {}  # for nodes with several results
         for edge, g in seeds:
             self.add(edge, g, g)
 

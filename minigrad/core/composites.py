@@ -28,15 +28,15 @@ from .observers import unobserved
 from .op import About, Op, make_callable, with_gradients
 from .registry import ops
 from .tensor import Tensor
-from .user_rules import apart, check_rule_signature, is_users
+from .user_rules import apart, check_rule_signature, is_user_defined
 
 
 class Composite(Op):
     """An op that has a definition instead of a rule."""
 
     def __init__(self, name: str, definition: Callable, kernel: Callable | None = None, **about: Any) -> None:
-        self.is_users = is_users(definition)
-        if self.is_users:
+        self.is_user_defined = is_user_defined(definition)
+        if self.is_user_defined:
             check_rule_signature(definition)
         super().__init__(name, self.run_definition, definition, floating=True, **about)
         self.definition: Callable = definition
@@ -53,10 +53,10 @@ class Composite(Op):
         with Switch(modes, "autocast_dtype", None), unobserved():
             value = self.definition(*inputs, **settings)
         values = tuple(value) if isinstance(value, tuple) else (value,)
-        if self.is_users:
+        if self.is_user_defined:
             self.check_definition(values, inputs, first)
         results = tuple([x.array for x in values])
-        if self.is_users:
+        if self.is_user_defined:
             results = apart(results, arrays)
 
         # a default argument, so that `closures.holds` finds these arrays: they must not be changed in place

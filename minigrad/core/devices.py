@@ -53,7 +53,7 @@ class ArrayBackend:
     imported when its device is first used; until then `library` and `arrays` are empty.
     """
 
-    kind = ""  # of its devices: "cuda" of "cuda:0"
+    kind = ""  # the kind of its devices: "cuda" in "cuda:0"
     package = ""  # the package that defines its arrays
     library: Any = None
     arrays: Any = ()  # the class of its arrays
@@ -76,7 +76,7 @@ class ArrayBackend:
         return {}
 
     def device_count(self) -> int:
-        """The number of devices; raises a DeviceError, or load's DependencyError, if none can be used."""
+        """Return the number of devices, or raise a DeviceError or load's DependencyError if there is none."""
         raise NotImplementedError
 
     def device_in_use(self) -> int:
@@ -153,7 +153,7 @@ def register(backend: ArrayBackend) -> None:
 
 
 def find_backend(kind: str) -> ArrayBackend:
-    """The backend for a kind of device; raises a DependencyError if none is registered."""
+    """Return the backend for a kind of device, or raise a DependencyError if none is registered."""
     if kind not in backends:
         raise DependencyError(
             f"no array backend for device {kind!r} is registered.\n"
@@ -190,7 +190,7 @@ def is_available(kind: str = "cuda") -> bool:
 
 
 def check_device(device: str | None, index: int | None = None) -> Device:
-    """The device's full name, "cpu" or "cuda:0"; raises an error if there is no such device.
+    """Return the device's full name, "cpu" or "cuda:0", or raise an error if there is no such device.
 
     "cuda" is the current GPU, initially number 0; "auto" is that GPU if there is one, else the CPU.
     """

@@ -76,7 +76,7 @@ def check_convertible(array: Any, dtype: np.dtype, wraps: bool = True) -> None:
         lowest = limits.min or -limits.max  # -1 is 255 in uint8, as in PyTorch
         wrong = (array < lowest) | (array > limits.max)
     else:
-        array = array.astype(float32) if array.dtype in HALF else array  # whose range is smaller than int64's
+        array = array.astype(float32) if array.dtype in HALF else array  # their range is smaller than int64's
         wrong = ~((array > float(limits.min) - 1) & (array < float(limits.max) + 1))
         if dtype == int64:
             wrong &= array != float(limits.min)  # float64 has no number just below the minimum

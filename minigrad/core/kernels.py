@@ -19,7 +19,7 @@ from typing import Any
 
 from .devices import kind_of
 from .errors import OptionError
-from .user_rules import is_users
+from .user_rules import is_user_defined
 
 sets: dict[str, KernelSet] = {}  # by name
 defaults: dict[str, KernelSet] = {}  # by kind of device: the set used by default
@@ -127,7 +127,7 @@ def kernel(target: Any, of: str | None = None) -> Callable[[Callable], Callable]
 
     def register(function: Callable) -> Callable:
         own = record.kernels.setdefault(of, [])
-        own.insert(0 if is_users(function) else len(own), record.checked(function))
+        own.insert(0 if is_user_defined(function) else len(own), record.checked(function))
         record.in_order.clear()
         return function
 

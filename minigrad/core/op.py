@@ -285,7 +285,7 @@ def derived(function: Callable | None = None, **about: Unpack[About]) -> Any:
 
 
 def with_gradients(function: Callable, op: OpInfo) -> Callable:
-    """The function, with the op's gradients (`latex`) at the end of its docstring, for `help`."""
+    """Append the op's gradient formulas to the function's docstring, and return the function."""
     if op.latex:
         gradients = [
             f"    {p.name}: {formula}"

@@ -326,7 +326,7 @@ class Tensor(Methods):
         self._grad = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set whether a leaf requires a gradient; returns the tensor."""
+        """Set whether a leaf requires a gradient, and return the tensor."""
         if requires_grad and not is_floating(self.array.dtype):
             raise DtypeError(
                 f"only floating tensors have gradients, but this one is {self.dtype}.\nUse .to('float32')."
@@ -394,7 +394,7 @@ def from_other_library(x: Any) -> Any:
     if isinstance(x, Tensor | np.generic | type) or is_array(x):
         return x
     try:
-        if str(getattr(x, "dtype", "")) == "torch.bfloat16":  # which NumPy cannot read
+        if str(getattr(x, "dtype", "")) == "torch.bfloat16":  # NumPy cannot read it
             return np.asarray(x.float()).astype(bfloat16)
         return np.asarray(x) if by_array else np.from_dlpack(x)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:

@@ -36,7 +36,7 @@ def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
     `source` is the rule itself, or the definition whose kernel it is: a kernel may return None. A rule's
     value gets its own memory, except for a `view`.
     """
-    if rule is None or not is_users(rule):
+    if rule is None or not is_user_defined(rule):
         return rule
     check_rule_signature(source)
     name = source.__name__
@@ -69,8 +69,8 @@ def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
     return call
 
 
-def is_users(rule: Any) -> bool:
-    """Whether a rule, or the definition of a composite op, is not one of the library's."""
+def is_user_defined(rule: Any) -> bool:
+    """Return whether a rule, or the definition of a composite op, is not one of the library's."""
     return not (getattr(rule, "__module__", None) or "").startswith(TESTED)
 
 

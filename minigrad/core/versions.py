@@ -43,7 +43,7 @@ class VersionCounter:
     modified_at = 0  # the number of the last change
     changes: Sequence[Change] = ()  # the last one for each memory (a reshape may have copied)
     views: list[Any] | None = None  # the five values of a View for each, in order of creation
-    is_data = False  # of `x.data`, whose changes x's counter does not see, and which no graph records
+    is_data = False  # for `x.data`: x's counter does not see its changes, and no graph records it
     views_kept = 64  # if there are more, dead ones are removed (`existing_views`)
 
 

@@ -210,7 +210,7 @@ class _Search:
         vertices = self.graph.vertices
         walked = any(e.pulled is not None for v in vertices for e in v.inputs)
         bad = [v.index for v in vertices if v.kind != "op" and _any_bad(v.gradients)]
-        if not bad or not walked:  # without backward, these are older `.grad`s
+        if not bad or not walked:  # if backward did not run, these are older `.grad`s
             return None
         reached = set(bad)
         stack = list(bad)

@@ -28,7 +28,7 @@ TOLERANCES = {
     "float32": 1e-4,
     "float16": 4e-3,
     "bfloat16": 3e-2,
-}  # of the largest
+}  # relative to the largest
 
 
 @dataclass

@@ -12,6 +12,6 @@ INSTRUMENTS = ("Ledger", "NanReport", "memory", "why_nan")
 
 
 def __getattr__(name: str) -> Any:
-    if name in INSTRUMENTS:  # of debug, which imports this package
+    if name in INSTRUMENTS:  # loaded late: debug imports this package
         return getattr(import_module(__name__.replace("graph", "debug")), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

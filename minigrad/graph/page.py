@@ -192,7 +192,7 @@ class _Table:
 
 
 class _Data:
-    """The script's data: rows that refer to one another by number, and the names of their `columns`."""
+    """The page's tables: rows refer to one another by index; `columns` names each table's fields."""
 
     def __init__(self, folding: Folding, color: str) -> None:
         self.graph = graph = folding.graph

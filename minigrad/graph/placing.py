@@ -229,7 +229,7 @@ class Placing:
         return self.sizes[cell[0], cell[1]]
 
     def _outlet(self, frame: Frame, cell: Cell, tensor: Tensor) -> float:
-        """Return where a tensor leaves a cell, from its left side."""
+        """Return the x offset, from the cell's left edge, at which the tensor's line leaves it."""
         width = self._size(frame, cell)[0]
         if cell[0] == "vertex":
             return width * (tensor[1] + 1) / (len(self.graph.vertices[cell[1]].values) + 1)

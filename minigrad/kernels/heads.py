@@ -14,7 +14,7 @@ from ..core.costs import Flops
 from ..core.devices import array_module, kind_of
 from ..core.kernels import kernels_for
 from ..core.random import Key
-from ..core.user_rules import is_users
+from ..core.user_rules import is_user_defined
 from ..ops.attention import scaled_dot_product_attention
 from ..ops.samplers import each, mask, real
 
@@ -60,7 +60,7 @@ def attend_to_views(
         d_kv = None if kv is None else empty(kv.shape, kv.dtype)
         d_q, d_k, d_v = split_views(d_x, d_kv, num_heads, num_kv_heads)  # views, to be filled
         into = (d_q, d_k, d_v) if groups == 1 else (d_q, empty(k.shape, k.dtype), empty(v.shape, v.dtype))
-        if is_users(attend):
+        if is_user_defined(attend):
             d_mask = _copy_gradients(pull, g, needs, into)
         else:
             d_mask = pull(g, (True, True, True, needs[2]), into)[3]
@@ -73,7 +73,7 @@ def attend_to_views(
 
 
 def _copy_gradients(pull: Any, g: Any, needs: Any, into: Any) -> Any:
-    """The gradients of a user's kernel, copied; returns the mask's."""
+    """Copy the gradients of a user's kernel to `into`, and return the mask's."""
     needed = (True, True, True, needs[2])
     found = pull(g, needed) if callable(pull) else [f and f(g) for f in pull]
     *parts, d_mask = found

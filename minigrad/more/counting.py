@@ -109,7 +109,7 @@ def histc(x, bins=100, min=0, max=0):
         min, max = (min, max) if min != max else (min - 1, max + 1)
     if not min < max:
         raise OptionError(f"min must not exceed max, got {min} and {max}.\nPass finite numbers, min first.")
-    hist, _ = through_cpu(np.histogram, _not_half(data[data == data]), bins, (min, max))  # without NaN
+    hist, _ = through_cpu(np.histogram, _not_half(data[data == data]), bins, (min, max))  # NaN is not counted
     return as_tensor(hist.astype(data.dtype))
 
 
@@ -130,7 +130,7 @@ class Histogram(NamedTuple):
     | cases((real, 2, 3), bins=np.array([-9.0, 0.0, 9.0]), density=True)
 )
 def histogram(x, bins: object, *, range=None, weight=None, density=False):
-    """Count the elements, or add up their weights, in each bin; returns (hist, bin_edges).
+    """Count the elements, or add up their weights, in each bin. Return (hist, bin_edges).
 
     `bins` is a number of equal bins or their edges. With `density` the histogram integrates to 1.
     """

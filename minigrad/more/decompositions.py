@@ -65,7 +65,7 @@ def cholesky_factor(x, /):
     latex=r"\operatorname{sym}\left(L^{-\top}\,\operatorname{lower}(L^\top g)\,L^{-1}\right)",
 )
 def cholesky(x, upper=False):
-    """Factor a positive definite X = L Lᵀ; returns the lower triangular L, or Lᵀ with upper=True.
+    """Factor a positive definite X = L Lᵀ. Return the lower triangular L, or Lᵀ with upper=True.
 
     Only the lower (with upper=True, the upper) triangle of X is read. The gradient assumes a symmetric X.
     """

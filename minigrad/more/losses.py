@@ -120,7 +120,7 @@ def product(weight, losses):
 
 
 def of_one_shape(name, input, target):
-    """Convert both to tensors; raises a ShapeError if their shapes differ."""
+    """Convert both to tensors, or raise a ShapeError if their shapes differ."""
     input, target = as_tensor(input), as_tensor(target)
     if input.shape != target.shape:
         raise ShapeError(

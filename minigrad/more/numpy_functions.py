@@ -89,7 +89,7 @@ def _parameters(function: Callable) -> tuple[tuple[str, ...], frozenset[str], fl
 
 
 def _by_numpy(name: str, function: Callable, args: tuple, settings: dict[str, Any], written: Any) -> Any:
-    """Call the NumPy function on the arrays; raises if it would lose a gradient or write into a Tensor."""
+    """Call the NumPy function on the arrays, or raise if it would lose a gradient or write into a Tensor."""
     out = settings.get("out")
     if isinstance(written, Tensor) or _tensors(out):
         raise DtypeError(f"np.{name} cannot write into a Tensor.\nUse the Tensor's own methods.")

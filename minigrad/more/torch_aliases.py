@@ -142,7 +142,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def type_as(x: Tensor, other: Tensor) -> Tensor:
-    """Convert x to the other tensor's dtype and device; returns x itself if nothing changes."""
+    """Convert x to the other tensor's dtype and device, or return x itself if nothing changes."""
     return x.to(other)
 
 
@@ -163,12 +163,12 @@ def get_device(x: Tensor) -> int:
 
 
 def cpu(x: Tensor) -> Tensor:
-    """Copy x to the CPU; returns x itself if it is there already."""
+    """Copy x to the CPU, or return x itself if it is there already."""
     return x.to("cpu")
 
 
 def cuda(x: Tensor) -> Tensor:
-    """Copy x to the current GPU; returns x itself if it is there already."""
+    """Copy x to the current GPU, or return x itself if it is there already."""
     return x.to("cuda")
 
 

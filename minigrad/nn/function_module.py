@@ -20,7 +20,7 @@ class FunctionModule(Module):
     are fewer or in another order. `shown` lists those that are printed, by default all.
     """
 
-    __signature__: Any  # of the constructor, for help() and inspect
+    __signature__: Any  # the constructor's, for help() and inspect
     _function: Callable[..., Any]
     _inputs: tuple[str, ...]
     _settings: inspect.Signature

@@ -97,7 +97,7 @@ class RNNBase(Module):
         self.dropout = float(dropout)
         self.bidirectional = bool(bidirectional)
         self.proj_size = 0
-        self._names: list[list[str]] = []  # of the weights of each layer and direction
+        self._names: list[list[str]] = []  # the names of each layer's and direction's weights
         rows = GATES[mode] * hidden_size
         for layer in range(num_layers):
             inputs = hidden_size * (1 + self.bidirectional) if layer else input_size

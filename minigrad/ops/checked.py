@@ -33,7 +33,7 @@ def checked(function: F, flag: Kind = FLAG) -> F:
             raise
         try:
             return function(*args, **settings)
-        except MinigradError as error:  # which has context already
+        except MinigradError as error:  # it has context already
             checks.check_rest(name, args, error)
             raise
         except FOREIGN_ERRORS as error:

@@ -64,7 +64,8 @@ def rebind(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     if down:
         new = _in_memory_as(new, old[base])
 
-    if new.node is not None and constants:  # nodes refer to constants themselves, and so would to the result
+    # an edge to a constant holds the tensor itself, which becomes the result: point it at the old value
+    if new.node is not None and constants:
         for node in nodes_behind([new.node]):
             node.edges = [old[e] if isinstance(e, Tensor) and e in old else e for e in node.edges]
     for t, value in old.items():
@@ -131,8 +132,8 @@ def _relatives(x: Tensor, name: str) -> tuple[Tensor, list[View], list[View]]:
             )
     if any(view.op is None for view in up):
         raise GraphError(
-            f"{name} in a graph cannot change a tensor of shape {x.shape} that was detached from a tensor "
-            f"whose memory it shares.\nChange a copy, x.clone()."
+            f"{name} cannot modify a detached tensor of shape {x.shape} in place: it shares memory with a "
+            f"tensor in the graph.\nModify a copy, x.clone()."
         )
     return base, up, down
 
@@ -208,7 +209,7 @@ def _in_memory_as(new: Tensor, old: Tensor) -> Tensor:
 
 
 def _convert_to_fit(new: Tensor, x: Tensor, name: str) -> Tensor:
-    """`new` in the dtype of x and with its own memory; raises if it does not fit."""
+    """Return `new` in the dtype of x and with its own memory, or raise if it does not fit."""
     check_fits(new, x, name)
     if new.dtype != x.dtype:
         return new.to(x.dtype)
@@ -247,7 +248,7 @@ def _retake_view(view: View) -> None:
         again = view.op.call(base, **view.settings)
         _move_into(x, again if view.result is None else again[view.result])
     share_version(base, x, view.op, view.settings, view.result)
-    if own is not None and own.is_data:  # whose changes the base's counter does not see
+    if own is not None and own.is_data:  # the base's counter does not see its changes
         x.version = own
 
 

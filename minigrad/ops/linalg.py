@@ -23,7 +23,7 @@ matmul_flops = Flops(
 @differentiable(
     autocast="lower",
     sign="@",
-    exact_in_half="gpu",  # which accumulates in float32
+    exact_in_half="gpu",  # it accumulates in float32
     advice=TOO_LARGE,
     samples=cases((real, 2, 3), (real, 3, 4))
     | cases((real, 3), (real, 3))

@@ -53,7 +53,7 @@ def _arithmetic(name: str, function: Callable, ufunc: str) -> Callable:
     def change(x: Tensor, other: Any, **settings: Any) -> Tensor:
         alpha = settings.get("alpha", 1)
         plain = not settings or (settings.keys() == {"alpha"} and name in ("add_", "sub_"))
-        half = x.array.dtype in HALF  # which a number, or a multiple, must not be rounded to first
+        half = x.array.dtype in HALF  # a number, or a multiple, must not be rounded to it first
         if half or not plain or is_recorded(x, other):
             return by_function(x, other, **settings)
         y = on_device_of(other, x.array)

@@ -37,7 +37,7 @@ def quantize_rows(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.broadcast_to(weight, array.shape), np.broadcast_to(scale, len(array))
     weight = np.empty(array.shape, np.int8)
     scale = np.empty(len(array), np.float32)
-    for start in range(0, len(array), 256):  # of float32, only a block at a time
+    for start in range(0, len(array), 256):  # only one block at a time is in float32
         rows = np.asarray(array[start : start + 256], np.float32)
         largest = np.abs(rows).max(1, initial=0)
         scale[start : start + 256] = np.where(largest > 0, largest / 127, 1)

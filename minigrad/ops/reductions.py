@@ -185,7 +185,7 @@ def any(x, /, dim=None, keepdim=False):
 
 def _truth(test, x, dim, keepdim):
     value = test(x, axis=axes_of(dim, x.ndim), keepdims=keepdim)
-    return value.astype(x.dtype) if x.dtype == np.uint8 else value  # as PyTorch
+    return value.astype(x.dtype) if x.dtype == np.uint8 else value  # as in PyTorch
 
 
 # ---------------------------------------------------------------- the logarithm of a sum of exponentials

@@ -278,7 +278,7 @@ divide = div
 fix = trunc
 sgn = sign
 
-real = conj = conj_physical = positive  # of real numbers
+real = conj = conj_physical = positive  # the same for real numbers
 
 
 @differentiable(autocast="float32", sign="x²", advice=TOO_LARGE, samples=unary(reals), latex=r"2\,g\,x")

@@ -23,7 +23,7 @@ class Sample(NamedTuple):
     symmetric: bool = False  # matrices are inputs by their symmetric part, see `of_symmetric`
 
 
-Sampler = Callable[..., Sequence[Sample]]  # of a np.random.Generator, which is slow to import
+Sampler = Callable[..., Sequence[Sample]]  # takes a np.random.Generator, which is slow to import
 
 
 # ---------------------------------------------------------------- domains
@@ -144,7 +144,7 @@ def binary(domain: Domain, second: Domain | None = None, **settings: Any) -> cas
 
 
 def along_axis(domain: Domain, **settings: Any) -> cases:
-    """A function along one axis, `dim`."""
+    """Return sample cases for a function that takes `dim`."""
     return (
         cases((domain, 2, 3), dim=0, **settings)
         | cases((domain, 2, 3), dim=-1, **settings)

@@ -180,7 +180,7 @@ def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
 
 @round_once
 def _reduce_at(x, src, at, reduce, include_self):
-    if x.dtype == bool:  # as numbers: True is 1
+    if x.dtype == bool:  # they count as numbers: True is 1
         if reduce == "mean":
             raise DtypeError("reduce=\"mean\" does not take booleans.\nConvert them: .to('float32').")
         return _reduce_at(x.to(uint8), src.to(uint8), at, reduce, include_self).to(bool)

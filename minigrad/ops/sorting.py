@@ -55,7 +55,7 @@ def argsort(x, /, dim=-1, descending=False, stable=False):
 
 @derived(exact_in_half=True, samples=_lines)
 def sort(x, dim=-1, descending=False, stable=False):
-    """Sort along an axis; returns (values, indices). The sort is always stable, whatever `stable` says."""
+    """Sort along an axis. Return (values, indices). The sort is always stable, whatever `stable` says."""
     x = as_tensor(x)
     places = argsort(x, dim, descending)
     return Ordered(x.gather(dim, places), places)

@@ -53,7 +53,7 @@ def zero_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
 
 class _Stepping(threading.local):
     def __init__(self) -> None:
-        self.ids = set[int]()  # of the optimizers whose step, with its hooks, this thread runs
+        self.ids = set[int]()  # the optimizers whose step or hooks this thread runs
 
 
 stepping = _Stepping()
@@ -177,7 +177,7 @@ class Optimizer:
 
     def _is_misspelt(self, name: str) -> bool:
         """Return whether a key of a group is probably an option, and not a key of the user's own."""
-        if name in _options_of_all():  # of this optimizer, or of another
+        if name in _options_of_all():  # an option of this optimizer, or of another
             return True
         longer = any(name.startswith(option) for option in self.defaults)  # weight_decay_factor
         close = difflib.get_close_matches(name, self.defaults, 1, 0.85)
@@ -293,7 +293,7 @@ class Optimizer:
         ]
         state: dict[Any, Any] = {}
         for key, own in self.state.items():
-            if not isinstance(key, Tensor):  # of all parameters together, in an optimizer of one's own
+            if not isinstance(key, Tensor):  # a user's optimizer may keep state for all parameters together
                 state[key] = own
             elif own and id(key) in numbers:
                 state[numbers[id(key)]] = {name: Tensor(x) if is_array(x) else x for name, x in own.items()}

@@ -43,7 +43,7 @@ def label(result: Result, rule: dict[str, Any]) -> str:
 
 
 def draw_measures(axes: Any, result: Result, finding: dict[str, Any]) -> None:
-    """A dot for each seed, of the two quantities that a rule compares."""
+    """Plot each seed's values of the two compared quantities."""
     quantities = finding["rule"]["lower"], finding["rule"]["higher"]
     for y, (quantity, colour) in enumerate(zip(quantities, (BLUE, ORANGE), strict=True)):
         measured = list(values(result, finding["case"], quantity).values())

@@ -1,7 +1,7 @@
 """Run a claim: choose each arm's learning rate, measure it with five seeds or ten, and write what was found.
 
 Each measurement is written to `NAME.jsonl` as soon as it is made, so a run that was stopped continues from
-there. The result is computed from these lines alone.
+there. The result is computed only from these lines.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def draw(data: Sentences, random: np.random.Generator, rows: int = 32) -> Batch:
 def minimize(
     loss: Callable[[], mg.Tensor], model: nn.Module, rate: float, steps: int, warmup: int | None = None
 ) -> list[float]:
-    """Train with Adam; returns the loss of each step, up to one that is not finite.
+    """Train with Adam. Return the loss of each step, up to one that is not finite.
 
     `loss` draws the batch of a step, and returns its loss. The rate rises over the first tenth of the steps
     (or `warmup` steps), and falls linearly to 0.

@@ -36,7 +36,7 @@ FIRST_VERBS = {  # verb -> what it does, with an example
     "learn": "exercises of the course, with a tutor: learn 1",
 }
 EXPERT_VERBS = {
-    "card": "estimate parameters, memory and time of a training: card phrasebook",
+    "card": "estimate parameters, memory and time of a training run: card phrasebook",
     "sweep": "train with several settings: sweep reverse --lr 1e-3 3e-3 --run-dir lr",
     "graph": "draw the computation graph of a loss: graph runs/phrasebook",
     "heads": 'rank a translator\'s heads: heads runs/phrasebook "I love you"',
@@ -50,7 +50,7 @@ VERBS = {**FIRST_VERBS, **EXPERT_VERBS}
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a verb; returns the exit code."""
+    """Run a verb, and return the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
     if args == sys.argv[1:]:
         COMMAND[:] = starting_command()
@@ -116,7 +116,7 @@ def check_verb(verb: str) -> None:
 
 
 def _report_error(error: BaseException, debug: bool) -> int | None:
-    """Print the error; returns the exit code, or None for a bug in a single process."""
+    """Print the error. Return the exit code, or None for a bug in a single process."""
     ranks = current_ranks()
     ranks.wait_turn(error)
     match error:

@@ -1,4 +1,4 @@
-"""`minitransformer card RECIPE`: the parameters, FLOPs, memory and time of a training."""
+"""`minitransformer card RECIPE`: the parameters, FLOPs, memory and time of a training run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .recipe_flags import (
 )
 
 USAGE = "usage: minitransformer card RECIPE|file.toml [options]   (card RECIPE --help lists them)"
-ABOUT = "Estimate the parameters, FLOPs, memory and time of a training from a few of its steps."
+ABOUT = "Estimate the parameters, FLOPs, memory and time of a training run from a few of its steps."
 
 
 @dataclass(frozen=True)

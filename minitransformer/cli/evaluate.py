@@ -139,7 +139,7 @@ def _is_own(run: Run, data: Path) -> bool:
 def evaluate(
     run: Run, splits: Mapping[str, Any], save: bool = True, checkpoint: str = "best", **decoding: Any
 ) -> dict[str, Any]:
-    """Score the test split, or the validation split if there is none; returns the content of metrics.json.
+    """Score the test split, or the validation split if there is none. Return the content of metrics.json.
 
     With `save`, scores and predictions are written to the run folder (see runs/evaluations.py).
     `checkpoint` is the one that the run was loaded from, `decoding` are arguments of `generate`.
@@ -175,7 +175,7 @@ def score(run: Run, splits: Mapping[str, Any], file: Path | None = None, **decod
 
 
 def write(run: Run, folder: Path, evaluation: Evaluation) -> None:
-    """Write the files of an evaluation; prints a warning if that fails."""
+    """Write the files of an evaluation, or print a warning if that fails."""
     try:
         evaluations.write(run.folder, folder, evaluation, run.record.id)
     except OSError as error:

@@ -27,7 +27,7 @@ def run(argv: list[str]) -> None:
 
         Args:
             folder: The folder to write.
-            adapter: Of a run trained with --lora-rank, write the adapters alone, in the format of peft.
+            adapter: Of a run trained with --lora-rank, write only the adapters, in the format of peft.
         """
         if adapter:
             trained = Run(run, checkpoint, merge=False)

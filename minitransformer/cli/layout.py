@@ -58,7 +58,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def wrap_list(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Lines of names and texts, in two columns."""
+    """Yield the lines of names and texts, in two columns."""
     rows = list(rows)
     longest = max(len(name) for name, _ in rows)
     for name, text in rows:
@@ -66,7 +66,7 @@ def wrap_list(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Lines of a table, whose first row has the titles.
+    """Yield the lines of a table; the first row is the header.
 
     Columns that are too wide are narrowed, with cells of several lines; if that does not suffice, each row
     becomes a title, its first cell, and a list of its other cells.

@@ -28,7 +28,7 @@ def read_lines(what: str) -> Iterator[list[bytes]]:
     block = stream.read1(BLOCK)
     if not block:
         raise UserError(f"there is nothing to {what}.\nPass a text in quotes, or lines on standard input.")
-    parts: list[bytes] = []  # of a line whose end has not come
+    parts: list[bytes] = []  # the parts of a line whose end has not come
     while block:
         first, *others = block.split(b"\n")
         parts.append(first)

@@ -31,7 +31,7 @@ from ..files import one_line
 
 T = TypeVar("T")
 
-HELP = {  # of arguments that several verbs have
+HELP = {  # for arguments that several verbs have
     "run": "The run folder.",
     "data": "Your own file: the run's data, if it has moved, or other data.",
     "data_dir": "A folder with the public data set; by default, it is downloaded.",
@@ -234,7 +234,7 @@ def _help_of(target: Any) -> dict[str, str]:
         return {name: " ".join(text.split()) for name, text in found.items()}
     texts = {}
     for cls in reversed((target if isinstance(target, type) else type(target)).__mro__):
-        with suppress(OSError, TypeError):  # of a class without source code
+        with suppress(OSError, TypeError):  # a class may have no source code
             for field in FIELD.finditer(inspect.getsource(cls)):
                 text = field["behind"] or field["below"] or field["before"] or ""
                 texts[field["name"]] = " ".join(text.split())

@@ -15,7 +15,7 @@ def run_python(
     environment: Mapping[str, str] = os.environ,
     stdout: int | None = None,
 ) -> int:
-    """Run `python` with these arguments and the import path of this process; returns the exit code.
+    """Run `python` with these arguments and this process's import path, and return the exit code.
 
     Ctrl-C reaches both processes, other signals are passed on. KeyboardInterrupt is raised here once the
     other process has stopped.

@@ -137,7 +137,7 @@ def check(one: SweepRun) -> type[Task]:
 
 
 def train(one: SweepRun, title: str) -> int:
-    """Train a run, or resume it, unless it is finished; returns the exit code."""
+    """Train a run, or resume it, unless it is finished. Return the exit code."""
     if is_finished(one.folder):
         print(f"{title}: {one.folder} is already finished, skipped", file=sys.stderr)
         return 0

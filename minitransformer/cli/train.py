@@ -114,9 +114,9 @@ class StoredRun:
 class Training:
     """A parsed command line, and what `--resume` continues."""
 
-    name: str  # of a recipe, or the path of a recipe file or a run
+    name: str  # a recipe's name, or the path of a recipe file or a run
     command: str
-    named: Recipe  # of that name, without flags
+    named: Recipe  # the recipe with that name, before flags change it
     original: Original | None  # the run to repeat, if `name` is a run
     options: Options
     folder: Path
@@ -243,7 +243,7 @@ def check_no_tokenizer(options: Options, settings: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """Data, task and model of a training, built before its folder is changed."""
+    """Data, task and model of a training run, built before its folder is changed."""
 
     recipe: Recipe
     splits: Splits
@@ -252,7 +252,7 @@ class TrainingSetup:
     task: Task
     model: nn.Module
     record: Record
-    data_sha256: dict[str, str]  # of each split
+    data_sha256: dict[str, str]  # one checksum for each split
     lines: list[str]  # about the data, and the weights that the run starts from
 
 
@@ -290,7 +290,7 @@ def prepare(training: Training) -> TrainingSetup:
     check_adapters(recipe.training)
 
     # the tokenizer, and examples that can be used
-    source = initial_run(training)  # of --init-from
+    source = initial_run(training)  # the run named by --init-from
     recipe, tokenizer = choose_tokenizer(training, splits, source)
     labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
     check_memory(recipe, tokenizer, labels, training.device)
@@ -560,7 +560,7 @@ def resume(trainer: Trainer, training: Training, resumed: StoredRun) -> None:
 
 
 def environment_changes(training: Training, folder: Path, record: Record) -> dict[str, list[Any]]:
-    """What differs from the run's former versions and machine, and changes rounding; prints a warning."""
+    """Return the differences from the run's versions and machine that change rounding, and warn of them."""
     device = training.device
     now = {**describe_versions(device), **describe_machine(device, training.ranks.size)}
     if changed := rounding_differences(record.environment, now):

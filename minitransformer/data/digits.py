@@ -19,7 +19,7 @@ from .rows import LIMIT, DataError
 
 T = TypeVar("T")
 LEVELS = 16  # the largest pixel of the digits; white in a picture is brighter
-PIXELS = 2**24  # of an image; as floats of four channels they are 2**28 bytes
+PIXELS = 2**24  # the most in an image: 2**28 bytes as floats of four channels
 IMAGES, WARPS = 9, 10  # random streams
 PICTURES = {b"\x89PNG": "Png", b"\xff\xd8\xff": "Jpeg"}  # first bytes of a file: Pillow's name of the format
 NPY = b"\x93NUMPY"
@@ -81,7 +81,7 @@ class Images(NamedTuple):
 
     images: Float[np.ndarray, "N C H W"]
     labels: Int[np.ndarray, " N"]
-    pixels: PixelRange | None = None  # of the file
+    pixels: PixelRange | None = None  # the pixel range of the file
 
 
 DIGITS = PixelRange(True, 16.0, 0.0)

@@ -66,8 +66,8 @@ def brackets(count: int = 20_000, low: int = 4, high: int = 16) -> Splits:
     return _distinct(draw, count, stream=2)
 
 
-def space_characters(text: str) -> str:
-    """The text with a space between any two characters, as in the examples of brackets."""
+def insert_spaces(text: str) -> str:
+    """Return the text with a space between adjacent characters, as in the brackets data."""
     return " ".join("".join(text.split()))
 
 

@@ -57,9 +57,9 @@ class Question(NamedTuple):
 
     question: str
     context: str
-    answer: str  # which is learned
-    start: int | None = None  # of the answer in the context, in characters, if it is known
-    others: tuple[str, ...] = ()  # which are right too
+    answer: str  # the answer that is learned
+    start: int | None = None  # where the answer starts in the context, in characters, if known
+    others: tuple[str, ...] = ()  # other correct answers
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def describe_labels(file: str, noun: str, found: Sequence[str]) -> list[str]:
         listed = ", ".join(f"{label!r:.40} ({counts[label]:,})" for label in several[:5])
         lines.append(
             f"warning: {file}: {noun} that look like several {noun}: {listed}; each is learned as one class "
-            f"of its own: if that is not meant, write one of them alone"
+            f"of its own: if that is not meant, write only one of them"
         )
     return lines
 

@@ -53,7 +53,7 @@ class Sense(NamedTuple):
     word: str
     meaning: str
     place: tuple[int, int]  # in English and in French, as `tokens_of` counts
-    clue: tuple[int, int] | None = None  # of the word that decides, if it is another
+    clue: tuple[int, int] | None = None  # where the word that decides is, if it is another
 
 
 class Sentence(tuple[str, str]):
@@ -64,12 +64,12 @@ class Sentence(tuple[str, str]):
     verb: tuple[str, str, str] = ("", "", "")  # does, see (as in "does she see"), sees
     object: str = ""  # the type of its direct object: person, animal, food, place, thing or topic
     tags: str = ""  # BIO tags of its words; none for "There is", "This is"
-    negation: str = ""  # of a statement: I do not see the cat
-    question: str = ""  # of a statement: Do I see the cat?
-    asked: tuple[Pair, ...] | None = None  # of a statement, but with "be": questions, each with its answer
-    short: str = ""  # of those about he, she or it: what the subject does, in a few words
-    reference: Reference | None = None  # of the pronoun in a reason
-    sense: Sense | None = None  # of a word that has two
+    negation: str = ""  # a statement's negation: I do not see the cat
+    question: str = ""  # a statement's question: Do I see the cat?
+    asked: tuple[Pair, ...] | None = None  # a statement's questions with answers; none with "be"
+    short: str = ""  # what he, she or it does, in a few words
+    reference: Reference | None = None  # what the pronoun in a reason refers to
+    sense: Sense | None = None  # the sense of a word that has two
 
     def __new__(cls, english: str, french: str, **columns: Any) -> Sentence:
         self = super().__new__(cls, (english, french))

@@ -61,7 +61,7 @@ CODES = """af ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl 
     polish czech chinese japanese korean arabic turkish swedish finnish danish norwegian greek hebrew hindi
     hungarian romanian ukrainian latin français deutsch español italiano"""
 LANGUAGES = {*CODES.split()}
-LABEL_FIRST = {  # of formats: a pattern, and the names of its groups
+LABEL_FIRST = {  # for each format: a pattern, and the names of its groups
     "trec": (r"(([A-Z]{2,}):\w+) +(.+)", ["fine", "label", "text"]),
     "fasttext": (r"__label__(\S+)\s+((?!.*__label__).+)", ["label", "text"]),
 }
@@ -128,7 +128,7 @@ class Table:
 
     path: Path
     how: FileFormat
-    roles: Sequence[str]  # of the columns that are read, such as "text" and "label"
+    roles: Sequence[str]  # what each column is read as, such as "text" or "label"
     kind: str
     rows: list[Row] = field(default_factory=list)
     names: list[str] | None = None

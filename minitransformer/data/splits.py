@@ -197,6 +197,6 @@ def example_line(example: Any) -> str:
     """An example as text: the sides of a pair with a tab between, the checksum of an array."""
     if isinstance(example, np.ndarray):
         return f"{example.dtype} {example.shape} {sha256(example.tobytes())}"
-    if isinstance(example, tuple | list):  # without fields at the end that a question leaves out
+    if isinstance(example, tuple | list):  # a question may leave out its last fields
         return "\t".join(example_line(part) for part in example if part is not None).rstrip("\t")
     return str(example)

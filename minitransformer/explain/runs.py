@@ -180,7 +180,7 @@ def inputs_of(run: Any) -> dict[str, Any]:
     else:
         before = tokenizer.prefix
         after = [tokenizer.end_id] if model.is_encoder_decoder else []
-        if hasattr(task, "source_ids"):  # a decoder alone reads more between source and target
+        if hasattr(task, "source_ids"):  # a decoder-only model reads more between source and target
             after = task.source_ids(tokenizer, "")[len(before) :]
     strip = model.model_type == "bert" or bool(after)
     is_brackets = getattr(run.recipe.data, "dataset", "") == "brackets"

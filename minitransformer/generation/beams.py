@@ -35,10 +35,10 @@ def beam_search(
     """The best texts of each input, at most `num_beams`, the best first. Steps are appended to `steps`."""
     process = processors(config, state.start, state.limit, ends)
     beams = config.num_beams
-    width = max(2, 1 + len(ends)) * beams  # of this many candidates, at least `beams` do not end
+    width = max(2, 1 + len(ends)) * beams  # enough candidates for at least `beams` that do not end
     finished: list[list[Hypothesis]] = [[] for _ in state.ids]
     inputs = np.arange(len(finished))  # the number of each sentence of the batch
-    scores = np.zeros((len(finished), 1), np.float32)  # of each sentence's beams: one at first
+    scores = np.zeros((len(finished), 1), np.float32)  # one beam for each sentence at first
     if not state.limit:
         return [[Hypothesis([], 0.0, "length", (-1, 0))] * beams for _ in finished]
     for step in range(state.limit):
@@ -137,7 +137,7 @@ def best_candidates(
     B, beams = scores.shape
     V = x.shape[1]
     k = min(k, beams * V)
-    parts = min(V, 2 * k // beams + 1)  # of a row
+    parts = min(V, 2 * k // beams + 1)  # the number of parts that a row is split into
     maxima = x[:, : V // parts * parts].reshape(B, beams, parts, -1).max(-1) + scores[..., None]
     bound = np.partition(maxima.reshape(B, -1), -k, 1)[:, -k, None]
     rounding = 4 * np.finfo(x.dtype).eps * (abs(bound) + abs(scores))

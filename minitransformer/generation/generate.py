@@ -132,7 +132,7 @@ def stream(
     for name in OUTPUTS:
         if getattr(config, name):
             raise UserError(
-                f"{name} has no effect in stream, which yields tokens alone.\n"
+                f"{name} has no effect in stream, which yields only tokens.\n"
                 f"Call generate(..., return_dict=True, {name}=True)."
             )
     inputs = check_inputs(model, input_ids)

@@ -33,7 +33,7 @@ BEAMS = (
     "length_penalty_form",
     "early_stopping",
     "output_beams",
-)  # without effect elsewhere
+)  # no effect in greedy search and sampling
 OUTPUTS = ("output_probabilities", "output_beams")  # parts of a GenerationResult
 
 
@@ -66,7 +66,7 @@ class GenerationConfig(Config):
         None  # how translations begin: one for all, or one each
     )
     stopping_criteria: Callable[[list[int]], bool] | None = (
-        None  # called with a text's new ids; returns whether the text ends there
+        None  # takes a text's new ids, and returns whether the text ends there
     )
     seed: int | None = None  # of sampling; None: the streams of minigrad.random
     use_cache: bool = True
@@ -213,7 +213,7 @@ def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
 
 
 def target_vocab_size(model: Any) -> int:
-    """The size of the vocabulary of new tokens; an encoder-decoder may have one for its targets alone."""
+    """The size of the vocabulary of new tokens; an encoder-decoder may have another for its targets."""
     return getattr(model.config, "target_vocab_size", None) or model.config.vocab_size
 
 
@@ -243,7 +243,7 @@ def _ids_of(row: Any, name: str, vocab_size: int) -> list[int]:
     """The ids of one text: a list, an array or a tensor."""
     try:
         ids = np.asarray(row)
-    except ValueError:  # of lists of different lengths
+    except ValueError:  # the row has lists of different lengths
         ids = np.empty(())
     if ids.ndim == 1 and not ids.size:
         raise UserError(f"{name} is empty.\nGive each text at least one token.")

@@ -38,7 +38,7 @@ class BeamStep:
 
     parents: Int[np.ndarray, " n"]  # which node of the depth before each continues; 0 at the first
     tokens: Int[np.ndarray, " n"]
-    scores: Float[np.ndarray, " n"]  # of the text up to the token, without the length penalty
+    scores: Float[np.ndarray, " n"]  # the score of the text up to the token, without the length penalty
     ended: Bool[np.ndarray, " n"]  # whether the text ends with it
 
 
@@ -53,7 +53,7 @@ class GenerationResult:
     logprobs: list[list[float]]  # the model's log-probability of each token, the end token included
     finish_reasons: list[str]  # "eos", "stop" (stopping_criteria) or "length"
     probabilities: list[Float[np.ndarray, "_ V"]] | None = None  # the model's, before options change them
-    beams: list[list[BeamStep]] | None = None  # of each input
+    beams: list[list[BeamStep]] | None = None  # the steps of each input
 
 
 def make_result(
@@ -94,7 +94,7 @@ def trace_back(steps: list[Step], last: tuple[int, int]) -> list[tuple[Step, int
 def beam_tree(steps: list[Step], number: int) -> list[BeamStep]:
     """The tree of an input's beams: its tokens in each step."""
     tree = []
-    node_of = {number: 0}  # of each row of the batch
+    node_of = {number: 0}  # the node of each row of the batch
     for step in steps:
         nodes = (step.inputs == number).nonzero()[0]
         nodes = nodes[np.argsort(-step.scores[nodes], kind="stable")]

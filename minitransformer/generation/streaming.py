@@ -27,7 +27,7 @@ class TextStreamer:
         return self.decode([*self.context, *self.ids]).removeprefix(self.before)
 
     def put(self, token: int) -> str:
-        """Add a token; returns the text that has become certain."""
+        """Add a token, and return the text that has become certain."""
         self.ids.append(token)
         text = self._text()
         certain = text.rstrip("\ufffd ")

@@ -29,7 +29,7 @@ from ..errors import UserError, counted
 from ..module_names import readable_name
 from .printing import table_text
 
-STEPS = 100  # of L-BFGS, which needs fewer
+STEPS = 100  # the most steps of L-BFGS, which needs fewer
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from minigrad import Tensor, nn, no_grad
 from minigrad.core.tensor import constant
 
-from ..errors import UserError, check_integer, counted, counted_units, did_you_mean, truncated_repr
+from ..errors import UserError, check_integer, did_you_mean, truncated_repr
 from ..layers.attention import MultiHeadAttention
 from ..layers.encoder_decoder import Decoder, Encoder
 
@@ -132,9 +132,8 @@ def _mean_over_queries(values: Float[np.ndarray, "B H T"], weights: Any, mask: A
         batch, queries = values.shape[0], values.shape[2]
         if mask.shape != (batch, queries):
             raise UserError(
-                f"a mask of shape {mask.shape} for {counted(batch, 'row')} of "
-                f"{counted_units(queries, 'queries')}.\n"
-                f"Pass True for each real query, {(batch, queries)}."
+                f"mask must have shape {(batch, queries)}, got {mask.shape}.\n"
+                f"Pass True for each query that is not padding."
             )
         real = real & mask.astype(bool)[:, None]
     return (values * real).sum((0, 2)) / np.maximum(real.sum((0, 2)), 1)

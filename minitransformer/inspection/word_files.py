@@ -31,7 +31,7 @@ from ..files import check_is_text, read_bytes
 from .words import vectors_and_tokens, weight_of
 
 WORD_STARTS = " ▁Ġ"  # how tokenizers mark that a token begins a word
-MOST_DIGITS = 12  # of a number in the first line of word2vec's files
+MOST_DIGITS = 12  # the most digits of a number in the first line of word2vec's files
 LIMIT = 2**33  # bytes: the largest files of GloVe have 6 GB
 
 
@@ -174,7 +174,7 @@ def save_word_vectors(path: str | Path, vectors: Any, tokens: Any, header: bool 
 
 @no_grad()
 def fill_embedding(embedding: nn.Module, tokenizer: Any, vectors: Any, tokens: Any) -> int:
-    """Set the rows of an embedding, or of a model's, for the words that the table has; returns their number.
+    """Set the rows of an embedding, or of a model's, for the words in the table. Return their number.
 
     The mark of a word's beginning in a token, such as "▁", is left out of the comparison. The rows of other
     tokens stay as they are. An embedding that multiplies by sqrt(d_model), as the paper's does, will multiply

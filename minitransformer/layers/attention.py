@@ -74,7 +74,7 @@ def split_heads(
 ) -> tuple[Float[Tensor, "B H T d"], Float[Tensor, "B H S d"], Float[Tensor, "B H S d"]]:
     """The queries, keys and values of each head."""
     if kv is None:
-        width = x.shape[-1] // (num_heads + 2 * num_kv_heads) * num_heads  # of the queries
+        width = x.shape[-1] // (num_heads + 2 * num_kv_heads) * num_heads  # the queries' width
         x, kv = x.split([width, x.shape[-1] - width], -1)
     q = x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
     k, v = (
@@ -174,7 +174,7 @@ class MultiHeadAttention(nn.Module):
 
         Self-attention without a cache returns all three packed, and None: one matmul, no copies.
         """
-        width, both = self.widths  # of queries; of keys and values
+        width, both = self.widths  # the widths of queries, and of keys and values
         if memory is None:
             x = self.in_projection(query, slice(0, width + both))
             if self.rope_theta is not None:

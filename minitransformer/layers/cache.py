@@ -45,7 +45,7 @@ class KeyValueCache:
         return stored[:, :, half].swapaxes(1, 2)
 
     def append(self, kv: Float[Tensor, "B T 2*D"], num_heads: int) -> Float[Tensor, "B S 2*D"]:
-        """Store the keys and values of T more tokens; returns those of all tokens, without a copy."""
+        """Store the keys and values of T more tokens. Return those of all tokens, without a copy."""
         if is_grad_enabled():
             raise UserError(
                 "a key/value cache does not support gradients.\n"

@@ -43,8 +43,8 @@ class LayerConfig(Config):
     norm_first: bool = False
     layer_norm_eps: float = 1e-5
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm" (Zhang and Sennrich 2019)
-    bias: bool = True  # of all linear layers
-    qkv_bias: bool = True  # of the projections to queries, keys and values
+    bias: bool = True  # whether all linear layers have biases
+    qkv_bias: bool = True  # whether the projections to queries, keys and values have biases
     num_kv_heads: int | None = None  # fewer than num_heads: grouped queries; None: as many
     head_dim: int | None = None  # None: d_model / num_heads
     scale_scores: bool = True  # by 1 / sqrt(head_dim)
@@ -53,7 +53,7 @@ class LayerConfig(Config):
     positions: Any = "none"
     rope_theta: float = 10000.0  # base of rotary positions
     rope_scaling: RotaryScaling | None = None  # lower frequencies
-    num_buckets: int = 32  # of T5's relative positions
+    num_buckets: int = 32  # the number of T5's relative positions
     max_distance: int = 128  # likewise
     attention: Any = MultiHeadAttention  # a class with its arguments
 

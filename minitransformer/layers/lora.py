@@ -1,7 +1,7 @@
 """LoRA: low-rank adaptation of a trained model (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language
 Models", section 4).
 
-The weights stay as they are. A matrix W gets an adapter of two small matrices, which alone are trained:
+The weights stay as they are. A matrix W gets an adapter of two small matrices; only these are trained:
 
     h = W x + alpha / r * B A x        A (r, in), B (out, r)
 
@@ -144,7 +144,7 @@ def parse_targets(targets: str) -> list[str]:
 
 
 def add_lora(model: nn.Module, rank: int, alpha: float, targets: str = DEFAULT_TARGETS) -> list[str]:
-    """Give the matrices of each layer that `targets` names an adapter; returns the adapters' names.
+    """Add an adapter to the matrices of each layer that `targets` names. Return the adapters' names.
 
     All parameters except the adapters and a head (a module `head`) are frozen.
 
@@ -178,7 +178,7 @@ def add_lora(model: nn.Module, rank: int, alpha: float, targets: str = DEFAULT_T
 
 
 def merge_lora(model: Any) -> Any:
-    """Add the adapters to the weights, and remove them; returns the model."""
+    """Merge the adapters into the weights, and return the model."""
     for kind in (LoRALinear, LoRAAttention):  # first the layers inside
         replace_layers(model, lambda module: module.merged() if isinstance(module, kind) else None)  # noqa: B023
     for parameter in model.parameters():

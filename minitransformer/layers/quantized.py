@@ -106,7 +106,7 @@ def replace_layers(model: nn.Module, replacement: Callable[[nn.Module], nn.Modul
 
 
 def quantize(model: Any) -> Any:
-    """Replace the matrices of a model by 8-bit integers; returns the model, in evaluation mode.
+    """Replace the matrices of a model by 8-bit integers. Return the model, in evaluation mode.
 
         model = quantize(load_pretrained("gpt2"))
 

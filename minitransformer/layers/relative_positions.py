@@ -134,7 +134,7 @@ class ALiBi(nn.Module):
         lower = 2 ** int(math.log2(num_heads))
         slopes = lambda n: 2.0 ** (-8 / n * np.arange(1, n + 1))
         self.slopes = np.concatenate([slopes(lower), slopes(2 * lower)[::2]])[:num_heads].astype(np.float32)
-        self.row = np.empty((1, num_heads, 1, 0), np.float32)  # of a query and the keys before it
+        self.row = np.empty((1, num_heads, 1, 0), np.float32)  # the bias of a query for the keys before it
 
     def extra_repr(self) -> str:
         return f"num_heads={len(self.slopes)}"

@@ -36,7 +36,7 @@ class Exercise:
     name: str
     source: str  # our solution, with its blanks marked
     lesson: int
-    reasoning: str  # of REASONING, or ""
+    reasoning: str  # a key of REASONING, or ""
     hints: tuple[str, str, str]
     check: Callable[[ModuleType], None]  # raises Wrong
 

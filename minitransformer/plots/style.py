@@ -84,7 +84,7 @@ def _figure_class() -> Any:
 
 
 def save(figure: Figure, path: str | Path | None) -> Figure:
-    """Write the figure to the path, if there is one; returns the figure."""
+    """Write the figure to the path, if there is one, and return the figure."""
     if path is not None:
         path = Path(path)
         kind = path.suffix[1:].lower()

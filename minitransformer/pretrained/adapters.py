@@ -55,7 +55,7 @@ def save_adapter(model: Any, folder: str | Path, base: str = "") -> None:
 
 @no_grad()
 def load_adapter(model: Any, folder: str | Path) -> Any:
-    """Give a model the adapters in a folder of peft; returns the model."""
+    """Add the adapters in a folder of peft to a model, and return the model."""
     folder = Path(folder)
     content = read_object(folder / CONFIG)
     rank, alpha = content.get("r"), content.get("lora_alpha")

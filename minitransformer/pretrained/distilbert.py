@@ -38,7 +38,7 @@ ARCHITECTURES = {  # the class of transformers -> our head
 }
 HEADS = {head: architecture for architecture, head in ARCHITECTURES.items()}
 
-SETTINGS = {  # of BERT -> of DistilBERT
+SETTINGS = {  # BERT's name -> DistilBERT's
     "vocab_size": "vocab_size",
     "hidden_size": "dim",
     "num_hidden_layers": "n_layers",

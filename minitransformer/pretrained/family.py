@@ -66,11 +66,11 @@ class Family:
     )  # settings of which only this value (the default) is supported
     renamed: Mapping[str, str] = field(
         default_factory=dict
-    )  # of older versions: a pattern, and its replacement
+    )  # names in older versions: a pattern, and its replacement
     prepare: Callable[[Any], Any] = lambda model: model  # a model of ours to one that this family can express
     implied: Callable[[Any], Settings] = lambda config: {}  # what None stands for, in fields of ours
-    aliases: Mapping[str, str] = field(default_factory=dict)  # of transformers: another name of a setting
-    copies: Mapping[str, str] = field(default_factory=dict)  # of the embedding; first the output layer
+    aliases: Mapping[str, str] = field(default_factory=dict)  # another name of a setting in transformers
+    copies: Mapping[str, str] = field(default_factory=dict)  # copies of the embedding; first the output layer
     ignored: Sequence[str] = ()  # patterns of tensors that are no weights, such as stored masks
 
     def with_usual_names(self, content: Settings) -> Settings:

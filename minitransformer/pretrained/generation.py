@@ -120,7 +120,7 @@ def _tokens(left: dict[str, Any], model: Any) -> dict[str, Any]:
 def _fits(value: Any, default: Any) -> bool:
     """Whether a value has the type of the default."""
     if isinstance(default, bool):
-        return isinstance(value, bool) or value == "never"  # of early_stopping
+        return isinstance(value, bool) or value == "never"  # early_stopping may be "never"
     return type(value) is int or (type(value) is float and isinstance(default, float))
 
 

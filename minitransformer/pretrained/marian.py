@@ -28,7 +28,7 @@ TWO_VOCABULARIES: Table = {
     "target_embedding.output_bias": reshaped("final_logits_bias", "1", "target_vocab_size"),
     **LAYERS,
 }
-SETTINGS = {  # of the Transformer -> of Marian; of numbers of encoder and decoder, the encoder's
+SETTINGS = {  # the Transformer's name -> Marian's; the encoder's if the decoder has another
     "vocab_size": "vocab_size",
     "d_model": "d_model",
     "num_heads": "encoder_attention_heads",

@@ -43,7 +43,7 @@ PLAIN: Table = {
     "encoder.layers.*.feed_forward.linear1.weight": "encoder.block.*.layer.1.DenseReluDense.wi.weight",
     "decoder.layers.*.feed_forward.linear1.weight": "decoder.block.*.layer.2.DenseReluDense.wi.weight",
 }
-GATED: Table = {  # of version 1.1: activation(x wi_0) * x wi_1
+GATED: Table = {  # version 1.1 computes activation(x wi_0) * x wi_1
     **NAMES,
     "encoder.layers.*.feed_forward.linear1.weight": "encoder.block.*.layer.1.DenseReluDense.wi_0.weight",
     "encoder.layers.*.feed_forward.linear3.weight": "encoder.block.*.layer.1.DenseReluDense.wi_1.weight",

@@ -18,7 +18,7 @@ LAYOUTS = {  # the files of a tokenizer -> the classes that read them, the usual
     ("vocab.json", "merges.txt"): "GPT2Tokenizer RobertaTokenizer BartTokenizer",
     ("vocab.txt",): "BertTokenizer DistilBertTokenizer ElectraTokenizer",
 }
-USUAL_CLASS = {  # of each model_type
+USUAL_CLASS = {  # the usual tokenizer of each model_type
     "bart": "RobertaTokenizer", "bert": "BertTokenizer", "distilbert": "BertTokenizer",
     "gpt2": "GPT2Tokenizer", "llama": "LlamaTokenizer", "marian": "MarianTokenizer", "t5": "T5Tokenizer",
 }  # fmt: skip

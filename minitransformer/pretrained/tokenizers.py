@@ -141,7 +141,7 @@ def _roles(
     for role, name in NAMES.items():
         token = content_of(settings.get(name))
         number = config.get(f"{name}_id")
-        if isinstance(number, list) and number:  # of several end tokens, the first
+        if isinstance(number, list) and number:  # take the first of several end tokens
             number = number[0]
         if token is None and type(number) is int:
             token = tokens.get(number)
@@ -218,7 +218,7 @@ MARKS = [(f" {mark}", mark) for mark in ".,?!:;)…"] + [
     (" \u00a0", " "),
     ("\u00a0", " "),
 ]
-DECODERS = {  # of layouts whose texts `Tokenizer.decode` makes itself
+DECODERS = {  # for layouts whose texts `Tokenizer.decode` makes itself
     "word": decoders.Sequence(
         [decoders.WordPiece("\0", False), decoders.Fuse(), *(decoders.Replace(*each) for each in MARKS)]
     ),

@@ -132,7 +132,7 @@ def load_recipe(name: str) -> Recipe:
 def with_own_data(recipe: Recipe, name: str) -> Recipe:
     """The recipe for the user's file, without what is specific to its own data set."""
     task = task_class(recipe.task)
-    description = f"{recipe.name}, on {printable(name)}"  # which may not be UTF-8
+    description = f"{recipe.name}, on {printable(name)}"  # a path may not be UTF-8
     data = task.own_data(recipe.data)
     if data == recipe.data:
         return dataclasses.replace(recipe, description=description)
@@ -165,7 +165,7 @@ def with_model(recipe: Recipe, model_type: str | None, preset_name: str | None) 
     config_class = model_class(model_type).config_class
     if not preset_name:
         settings |= sizes_of(recipe.model, config_class)
-    for name in ("head", "num_labels"):  # which the task needs
+    for name in ("head", "num_labels"):  # the task needs them
         if hasattr(recipe.model, name) and name in config_class.__dataclass_fields__:
             settings[name] = getattr(recipe.model, name)
     is_own = recipe.description.startswith(f"{recipe.name}, on ")  # by `with_own_data`

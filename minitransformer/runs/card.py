@@ -1,4 +1,4 @@
-"""The card of a training: parameters, FLOPs, memory and time, estimated from a few of its steps.
+"""The card of a training run: parameters, FLOPs, memory and time, estimated from a few of its steps.
 
 Memory is the sum of what the process uses after a step on one row (code, data, weights, gradients, moments),
 the activations of the largest batch, which `minigrad.debug.memory` simulates, and copies for checkpoints. If
@@ -35,7 +35,7 @@ from .run import build_model
 
 BACKWARD = 2  # a backward pass costs twice the forward pass (Kaplan et al. 2020, section 2.1)
 SAMPLE = 100  # batches from which the average size is known
-MAX_FLOPS = 5e10  # of a forward pass that is computed without extrapolation
+MAX_FLOPS = 5e10  # the most FLOPs of a forward pass that is not extrapolated
 SECONDS = 5.0  # for which steps are timed
 
 
@@ -49,16 +49,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Card:
-    """The estimated cost of a training; memory in bytes."""
+    """The estimated cost of a training run; memory in bytes."""
 
     recipe: str
     parts: tuple[Part, ...]
     steps: int
     tokens_per_step: float  # targets, on average
-    flops_per_step: float  # of the average batch: forward and backward
+    flops_per_step: float  # forward and backward, for the average batch
     process: int  # code and data
     state: int  # weights, gradients, moments, moving average
-    activations: int  # of the largest (micro-)batch
+    activations: int  # for the largest (micro-)batch
     copies: int  # for saving and loading, beyond the activations
     seconds_per_step: float
     measured_rows: float  # the fraction of the average batch that was measured
@@ -97,7 +97,7 @@ def make_card(
     batches = [task.batch(step) for step in range(min(SAMPLE, steps))]
     largest = max(batches, key=positions)
     micro = recipe.training.micro_batches
-    whole = next(part for _, part in task.split(largest, micro))  # whose activations are in memory together
+    whole = next(part for _, part in task.split(largest, micro))  # the activations in memory at one time
     small = first_rows(task, whole, 1)
     train(recipe, model, task, small)  # compiles kernels, and allocates gradients and moments
     load()
@@ -164,7 +164,7 @@ def train(
     seconds: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[float]:
-    """Train on one batch for `seconds`, at least one step; returns the seconds of each step."""
+    """Train on one batch for `seconds`, at least one step. Return the seconds of each step."""
     fixed = copy.copy(task)
     fixed.batch = lambda step: batch  # type: ignore[method-assign]
     config = replace(recipe.training, micro_batches=1, **NO_VALIDATION)
@@ -198,7 +198,7 @@ def parts_of(model: nn.Module) -> Iterable[Part]:
     for path, parameter in model.named_parameters():
         owner, _, _ = path.rpartition(".")
         words = (owner or path).split(".")
-        number = max((place for place, word in enumerate(words) if word.isdigit()), default=0)  # of a layer
+        number = max((place for place, word in enumerate(words) if word.isdigit()), default=0)  # a layer's
         own = words[number + 1 : number + 2] if number else words[:2]
         if "norm" in type(model.get_submodule(owner)).__name__.lower():
             own = [*own[:-1], "norms"]

@@ -32,7 +32,7 @@ NO_VALIDATION: dict[str, Any] = {
     "monitor": "loss",
 }  # single steps have none
 LENGTH = 12  # tokens per row of test inputs
-ROWS = 4  # of test inputs
+ROWS = 4  # rows of test inputs
 FLOAT32 = 1e-4  # limit of relative differences in float32
 MIN_STRETCH = 100  # characters in a stretch of a long text
 TEXTS = 200  # on which the tokenizer is checked

@@ -58,8 +58,8 @@ class About:
     decoding: str
     weights_sha256: str
     tokenizer_sha256: str
-    data_sha256: str  # of the split, or of the file
-    inputs_sha256: str = ""  # of the scored examples with their correct answers
+    data_sha256: str  # the checksum of the split, or of the file
+    inputs_sha256: str = ""  # the checksum of the scored examples with their correct answers
 
 
 @dataclass(frozen=True, repr=False)

@@ -208,7 +208,7 @@ def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
 
 
 def _is_new(folder: Path) -> bool:
-    """Whether the folder is empty, except for leftovers of a training killed before its first file."""
+    """Whether the folder is empty, except for leftovers of a training run killed before its first file."""
     return folder.is_dir() and all(path.name in LOCKS or is_leftover(path.name) for path in folder.iterdir())
 
 
@@ -308,14 +308,14 @@ def continue_run(
     step: int,
     environment: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Write the settings that --resume changes to the folder; returns a line for each change.
+    """Write the settings that --resume changes to the folder. Return a line for each change.
 
     `environment` has changes of versions and machine (`rounding_differences`).
     """
     changes = {name: list(pair) for name, pair in _differences(before, recipe, "training").items()}
     used = sha256(read_bytes(folder / "config.toml"))
     last = max((i for i, entry in enumerate(record.history) if entry["config_sha256"] == used), default=-1)
-    history = record.history[: last + 1]  # without changes of a training killed before it wrote config.toml
+    history = record.history[: last + 1]  # no changes of a process killed before it wrote config.toml
     went_back = bool(history) and step < history[-1]["step"]  # because later checkpoints were damaged
     if changes or environment or went_back:
         entry = {"step": step, "config_sha256": sha256(_config(recipe)), "changes": changes, "time": now()}

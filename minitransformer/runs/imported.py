@@ -30,7 +30,7 @@ from ..training.config import TrainConfig
 from ..training.storage import lock
 from .folder import RunError, begin, check_folder, new_record
 
-TASKS = {  # of each type of model; of a BERT, by its head
+TASKS = {  # for each type of model; for BERT, the head decides
     "gpt2": "language-modelling",
     "llama": "language-modelling",
     "t5": "translation",
@@ -53,7 +53,7 @@ OTHER_HEADS = (
 def import_run(
     source: Path, folder: Path, command: str = "", overwrite: bool = False, bits: int = 32
 ) -> Recipe:
-    """Write a run folder with the model and the tokenizer of `source`; returns its recipe.
+    """Write a run folder with the model and the tokenizer of `source`, and return its recipe.
 
     Its only checkpoint, step-00000000, has the weights as float32, or with `bits` = 8 quantized.
     """

@@ -32,7 +32,7 @@ class Source:
 
     @classmethod
     def read(cls, folder: Path) -> Source:
-        """Read a run folder; raises an error if it is not one, or has no checkpoint."""
+        """Read a run folder, or raise an error if it is not one or has no checkpoint."""
         record = record_of(folder)
         if record.imported.get("bits") == 8:
             raise UserError(
@@ -59,7 +59,7 @@ class Source:
 
 
 def initialize(model: nn.Module, source: Source) -> list[str]:
-    """Load the weights that match by name and shape into the model; returns lines that describe them.
+    """Load the weights that match by name and shape into the model. Return lines that describe them.
 
     Raises a UserError if no weight matches, or if the run has another type of model.
     """

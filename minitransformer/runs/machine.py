@@ -1,4 +1,4 @@
-"""Versions and machine of a training, which with settings, data and seed determine the weights exactly."""
+"""Versions and machine of a run, which with settings, data and seed determine the weights exactly."""
 
 from __future__ import annotations
 

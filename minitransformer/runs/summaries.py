@@ -69,7 +69,7 @@ def length_of(folder: Path, settings: TrainConfig) -> str:
 
 
 def progress_of(folder: Path, settings: TrainConfig) -> str:
-    """The progress of a training: `300 of 1,200 steps in 25 s; checkpoints: last step-..., best ...`."""
+    """The progress of a training run: `300 of 1,200 steps in 25 s; checkpoints: last step-..., best ...`."""
     state = last_state(folder)
     length = length_of(folder, settings)
     if not state:

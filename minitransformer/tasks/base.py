@@ -33,7 +33,7 @@ from .scores import Score
 from .settings import text_tokenizer
 
 Trained = Any  # a run that is loaded from its folder (runs.run.Run), or in training (runs.live.LiveRun)
-Rows = list[tuple[str, ...]]  # of predictions.txt, with a header row
+Rows = list[tuple[str, ...]]  # the rows of predictions.txt, with a header row
 VALIDATION = 2**40  # the first step number of validation batches, which training never reaches
 T = TypeVar("T", bound="type[Task]")
 
@@ -56,7 +56,7 @@ class Task:
     Data: ClassVar[Any]  # the [data] section, a frozen dataclass
     unit: ClassVar[str] = "examples"  # what examples are called
     own_training: ClassVar[Mapping[str, Any]] = {}  # settings for the user's own file
-    special_tokens: ClassVar[Sequence[str]] = ()  # of the tokenizer, in addition to the usual ones
+    special_tokens: ClassVar[Sequence[str]] = ()  # the tokenizer's, in addition to the usual ones
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
@@ -197,14 +197,14 @@ class Task:
 
     # ------------------------------------------------------------ the arrays
 
-    stream: ClassVar[int] = 0  # of the random numbers of `vary`
+    stream: ClassVar[int] = 0  # the random stream of `vary`
     splits_rows: ClassVar[bool] = True  # whether the loss of a batch is the sum of its rows' losses
 
     def encode(self, example: Any) -> dict[str, Any]:
         """The arrays of one example: lists of ids, which are padded; or arrays and numbers, which are not.
 
-        "target" is what is predicted: a class or a number, or several; IGNORE is no target. The model reads
-        "input", unless you define `logits`.
+        "target" is what is predicted: a class or a number, or several; positions equal to IGNORE are excluded
+        from the loss. The model reads "input", unless you define `logits`.
         """
         raise NotImplementedError
 
@@ -338,7 +338,7 @@ class Task:
     # ------------------------------------------------------------ the scores
 
     metrics: ClassVar[tuple[Callable[..., Any], ...]] = ()  # see `compute_metrics`
-    descriptions: ClassVar[Mapping[str, Metric | str]] = {}  # of scores, in addition to METRICS; or labels
+    descriptions: ClassVar[Mapping[str, Metric | str]] = {}  # for scores that METRICS lacks; or labels
     accuracy: ClassVar[str] = "accuracy"  # the name of the fraction of correct targets
     live: Trained | None = None  # the run in training, to generate texts in validations
 
@@ -422,7 +422,7 @@ class Task:
         has_own = type(task).score is not Task.score
         found = task.score(run.model, examples) if has_own else task.scores_of(statistics, examples)
         scores: dict[str, Any] = {**found, "n": len(examples)}
-        if statistics.shape[1] == 2 and "loss" in scores:  # of numbers, not in nats
+        if statistics.shape[1] == 2 and "loss" in scores:  # the targets are numbers: not in nats
             scores["mse"] = scores.pop("loss")
         rows = task.answers(logits, examples)
         if rows and cls.metrics:
@@ -461,7 +461,7 @@ class Task:
         if not (self.label_names or self.metrics):
             return []
         if logits[0].ndim > 1 and type(self).decode is Task.decode:
-            return []  # of several targets, unless the task decodes them
+            return []  # several targets, which the task does not decode
         return [
             (self.title(example, n), self.expected(example), self.decode(logits[n], example))
             for n, example in enumerate(examples)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..data.generated import brackets, space_characters
+from ..data.generated import brackets, insert_spaces
 from ..data.labels import LabelledText, label_sentences, of_sentences, read_labelled
 from ..data.splits import Splits
 from .base import Trained, register_task
@@ -69,7 +69,7 @@ class Classification(EncoderTask):
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:
-        return space_characters(text) if run.recipe.data.dataset == "brackets" else text
+        return insert_spaces(text) if run.recipe.data.dataset == "brackets" else text
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> LabelledText:

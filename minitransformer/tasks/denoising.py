@@ -204,7 +204,7 @@ def check_gaps(text: str, objective: str) -> None:
 
 
 def fill_gaps(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> list[str]:
-    """Let the model fill the gaps of source ids; returns the whole texts, `num_return_sequences` for each."""
+    """Let the model fill the gaps of source ids. Return the whole texts, `num_return_sequences` for each."""
     tokenizer = run.tokenizer
     data = run.recipe.data
     rows = [[*tokenizer.prefix, *source, tokenizer.end_id] for source in sources]

@@ -91,7 +91,7 @@ class EncoderTask(Task):
 
     model_types = ("bert",)
     is_encoder_decoder = False
-    head: ClassVar[str]  # of BERT
+    head: ClassVar[str]  # BERT's head
     segments: ClassVar[int] = 1  # texts in a row
 
     @classmethod

@@ -32,7 +32,7 @@ class EncoderDecoderTask(Task):
     # ------------------------------------------------------------ scores and predictions
 
     accuracy = "token_accuracy"
-    column_names: ClassVar[tuple[str, ...]] = ("source", "reference", "prediction")  # of predictions.txt
+    column_names: ClassVar[tuple[str, ...]] = ("source", "reference", "prediction")  # in predictions.txt
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:

@@ -172,7 +172,7 @@ class ImageClassification(Task):
         """An image with its class, IGNORE if that is unknown; `test:3` is image 3 of the run's test split."""
         check_texts(run, texts, cls.inputs)
         name = texts[0].strip()
-        processor = own_processor(run.reading)  # of an imported run
+        processor = own_processor(run.reading)  # only an imported run has one
         if held_out := re.fullmatch(r"test:(\d{1,18})", name):
             if processor:
                 raise UserError(

@@ -225,7 +225,7 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def read(cls, run: Trained, texts: Sequence[str], names: Sequence[str] = ()) -> Document:
-        """A text; or if the run was trained on pairs, maybe two."""
+        """Return one text, or a pair if the run was trained on pairs and there are two."""
         is_pair = run.recipe.data.next_sentence and len(texts) > 1
         return super().read(run, texts, NEXT_SENTENCE_INPUTS if is_pair else cls.inputs)
 

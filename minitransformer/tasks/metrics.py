@@ -38,7 +38,7 @@ class Metric:
         """A difference of two scores as text; percentages are in percentage points."""
         if self.unit:
             return f"{100 * value if self.unit == '%' else value:+.2f}"
-        return f"{value:+.4f}" if abs(value) < 10 else f"{value:+.1f}"  # of perplexities
+        return f"{value:+.4f}" if abs(value) < 10 else f"{value:+.1f}"  # such as a perplexity
 
 
 METRICS = {  # common ones; a task's `descriptions` add to these, or override them

@@ -119,7 +119,7 @@ class QuestionAnswering(EncoderTask):
         question = self.tokenizer.encode(example.question)
         context = [token.id for token in context_tokens(self.tokenizer, example.context)]
         span = answer_span(self.tokenizer, example)
-        offset = len(question) + 2  # of [CLS], and of the [SEP] after the question
+        offset = len(question) + 2  # [CLS], and the [SEP] after the question
         target = (IGNORE, IGNORE) if span is None else (span[0] + offset, span[1] + offset)
         return self.join_texts(question, context) | {"target": target}
 

@@ -142,7 +142,7 @@ class SentencePieceTokenizer(PretrainedTokenizer):
                 "target.spm": self._content.get("target", self._content["source"]),
                 "vocab.json": vocab,
             }
-        has_sentinels = "<extra_id_0>" in self.token_to_id  # as T5
+        has_sentinels = "<extra_id_0>" in self.token_to_id  # T5 has them
         return {"spiece.model" if has_sentinels else "tokenizer.model": self._content["source"]}
 
     @classmethod

@@ -19,7 +19,7 @@ import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 PAD, UNK, START, END = SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<START>", "<END>")
-BYTE_PIECES = [f"<0x{byte:02X}>" for byte in range(256)]  # of "unigram"
+BYTE_PIECES = [f"<0x{byte:02X}>" for byte in range(256)]  # the byte pieces of "unigram"
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 CLS, SEP, MASK = BERT_TOKENS = ("[CLS]", "[SEP]", "[MASK]")  # Devlin et al. 2018, 3.1
 LOSSLESS = ("spaced word", "byte bpe")

@@ -39,7 +39,7 @@ class CapturedStep:
         self._metrics = {"loss": math.nan, "grad_norm": math.nan, "tokens_per_second": 0.0}
 
     def _step(self, parts: list[tuple[int, dict[str, Any]]], n_tokens: Any) -> tuple[list[Any], Tensor]:
-        """The step as a function of arrays; returns the losses and the gradient norm."""
+        """Run the step as a function of arrays. Return the losses and the gradient norm."""
         trainer = self.trainer
         trainer.optimizer.zero_grad()
         losses = [trainer.forward_backward(Batch(arrays), first_row, n_tokens) for first_row, arrays in parts]
@@ -48,7 +48,7 @@ class CapturedStep:
         return losses, norm
 
     def run(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
-        """Run one step, which began at `start`; returns the metrics that were read last."""
+        """Run one step, which began at `start`. Return the metrics that were read last."""
         trainer = self.trainer
         losses, norm = self.run_step(parts, np.array(max(batch.n_tokens, 1), np.float32))
         trainer.step += 1

@@ -284,7 +284,7 @@ class Checkpoints:
     def restore(
         self, model: nn.Module, optimizer: optim.Optimizer, average: MovingAverage | None = None
     ) -> dict[str, Any]:
-        """Load the last checkpoint into model, optimizer and average; returns the trainer's state."""
+        """Load the last checkpoint into model, optimizer and average. Return the trainer's state."""
         path = self.path("last")
         state, averaged = self._restore(path, model, optimizer)
         if average is not None:  # if the run has none yet, it starts from the weights
@@ -357,7 +357,7 @@ class Checkpoints:
         write_atomically(path / SUMS, after.encode())
 
     def _state(self, path: Path) -> dict[str, Any]:
-        """The content of state.json; raises an error if it is damaged, or another run's."""
+        """Return the content of state.json, or raise an error if it is damaged, or another run's."""
         self._read(path, STATE)
         try:
             state = read_json(path / STATE, STATE_TYPES)

@@ -16,7 +16,7 @@ PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class TrainConfig(Config):
-    """Settings of a training. Batch sizes belong to the task's data.
+    """Settings of a training run. Batch sizes belong to the task's data.
 
     >>> from minitransformer import TrainConfig
     >>> config = TrainConfig(steps=1000, lr=1e-3, warmup_steps=100, schedule="cosine")

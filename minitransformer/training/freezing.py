@@ -10,7 +10,7 @@ from ..errors import UserError, counted, did_you_mean
 
 
 def freeze(model: nn.Module, patterns: str) -> list[str]:
-    """Freeze the parameters whose names match one of the comma-separated patterns; returns their names.
+    """Freeze the parameters whose names match one of the comma-separated patterns. Return their names.
 
     They get no gradient and no optimizer state. Patterns are those of a shell, such as "embedding.*" or
     "encoder.layers.[0-3].*". Raises a UserError for a pattern that matches nothing.

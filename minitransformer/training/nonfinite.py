@@ -20,7 +20,7 @@ def nonfinite_step(
 
 def nonfinite_error(trainer: Any, step: int, problem: str, forward: Callable[[], Any]) -> NonFiniteError:
     """The error for a failed step; runs `forward` again to find the first module that is not finite."""
-    from minigrad.debug import first_nonfinite  # which takes time to load
+    from minigrad.debug import first_nonfinite  # slow to import
 
     random.set_step(step)
     with trainer.matmul_precision():

@@ -46,7 +46,7 @@ class Ranks:
         return islice(parts, self.rank, None, self.size)
 
     def sum_gradients(self, parameters: Iterable[Tensor], losses: Sequence[float]) -> Sequence[float]:
-        """All-reduce the gradients of the parameters; returns the sums of both losses over ranks."""
+        """All-reduce the gradients of the parameters. Return the sums of both losses over ranks."""
         return losses
 
     def any(self, flag: bool) -> bool:

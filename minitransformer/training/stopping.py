@@ -22,7 +22,7 @@ class BestScore:
         self.waited = 0
 
     def update(self, scores: Mapping[str, float]) -> bool:
-        """Update with the scores of a validation; returns whether it is the best so far."""
+        """Update with the scores of a validation. Return whether it is the best so far."""
         self.check(scores)
         value = scores[self.monitor]
         better = self.sign * value > self.sign * self.value

@@ -182,7 +182,7 @@ class Trainer:
         return {} if math.isnan(nll) else {"nll_loss": nll}
 
     def clip(self) -> Tensor:
-        """Clip the gradients to a global norm of `config.clip_norm`; returns the norm before clipping."""
+        """Clip the gradients to a global norm of `config.clip_norm`. Return the norm before clipping."""
         self.scaler.unscale_(self.optimizer)
         return optim.clip_grad_norm_(self.trained_parameters, self.config.clip_norm or math.inf)
 
@@ -346,7 +346,7 @@ class Trainer:
         return self.ranks.broadcast(lambda: self._write(best))
 
     def _write(self, best: bool) -> bool:
-        """Write the checkpoint, on rank 0; returns False if the disk is full."""
+        """Write the checkpoint, on rank 0. Return False if the disk is full."""
         if self._unsaved_step == self.step:
             return False
         check_owner(self.folder)

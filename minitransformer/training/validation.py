@@ -51,7 +51,7 @@ class Validation:
             return {}, live.task.samples(live, {"validation": examples, "test": examples})[: self.samples]
         scores, rows = live.task.evaluate(live, examples[:count])
         numbers = {name: value for name, value in scores.items() if isinstance(value, float)}
-        numbers.pop("perplexity", None)  # of these few examples only
+        numbers.pop("perplexity", None)  # the perplexity of a few examples says little
         return numbers if texts else {}, [format_sample(*row) for row in rows[1 : 1 + self.samples]]
 
 

@@ -414,7 +414,7 @@ def test_a_report_draws_itself_as_a_table():
     assert "gradient missing" in text
 
 
-def test_nothing_to_check_is_said():
+def test_empty_input_reports_nothing_to_check():
     report = checked(mg.exp, np.zeros((2, 0)))
     assert report.passed
     assert str(report) == "the gradient has no elements to check"

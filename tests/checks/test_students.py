@@ -492,7 +492,7 @@ def relu(x, /):
     return y, (lambda g: g * (y >= 0),)
 
 
-@mistake("relu: x < 0", "not the value's mask", X)
+@mistake("relu: x < 0", "its mask differs from the value's", X)
 def relu(x, /):
     return np.maximum(x, 0), (lambda g: g * (x < 0),)
 
@@ -690,8 +690,8 @@ def test_a_wrong_mask_is_not_taken_for_a_missing_term():
     def relu(x, /):
         return np.maximum(x, 0), (lambda g: g * (x < 0),)
 
-    signs = np.array([[1.5, -0.5, 2.0], [-1.0, 0.5, -2.5]])  # of two rows, which differ in sign
-    assert "not the value's mask" in verdict_of(relu, signs)
+    signs = np.array([[1.5, -0.5, 2.0], [-1.0, 0.5, -2.5]])  # two rows, which differ in sign
+    assert "its mask differs from the value's" in verdict_of(relu, signs)
 
 
 def test_no_pattern_has_advice_on_what_to_do():

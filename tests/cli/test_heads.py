@@ -20,7 +20,7 @@ def test_heads_are_ranked_by_the_words_that_they_align(cli):
     assert (code, err) == (0, "")
     shares = [float(line.split()[0]) for line in out.splitlines()[2:]]
     assert shares == sorted(shares, reverse=True)
-    assert len(shares) == 2  # of the cross-attention
+    assert len(shares) == 2  # only cross-attention has an alignment to rank
     english, _ = PAIRS[0]
     assert cli("heads", "mine", english)[1].startswith(english + "\n")
 

@@ -16,7 +16,7 @@ from minigrad import nn
 from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
 from minitransformer.data.digits import read_image, read_images
-from minitransformer.data.generated import space_characters
+from minitransformer.data.generated import insert_spaces
 from minitransformer.data.splits import Sources, Splits, checksums
 from minitransformer.errors import UserError
 from minitransformer.models.protocol import MODELS
@@ -278,7 +278,7 @@ def test_words_beside_a_mark_are_read_as_in_training(train, mark, capsys):
 
 
 def test_brackets_need_no_spaces():
-    assert space_characters("(()[])") == space_characters("( ( )[ ] )") == "( ( ) [ ] )"
+    assert insert_spaces("(()[])") == insert_spaces("( ( )[ ] )") == "( ( ) [ ] )"
 
 
 # ---------------------------------------------------------------- words
@@ -308,7 +308,7 @@ TAGGED = [
         ("Tom's friend in the U.S. (3.14)", "Tom 's friend in the U.S. ( 3.14 )"),
         ("Tom’s well-known U.S.-friend...", "Tom ’s well-known U.S. - friend ..."),
         ("I don't (see fig.)", "I do n't ( see fig . )"),
-        ("ill-fed, 2.71 yes/no", "ill-fed , 2.71 yes / no"),  # as well-known and 3.14 are
+        ("ill-fed, 2.71 yes/no", "ill-fed , 2.71 yes / no"),  # "well-known" and 3.14 stay one word
         ("L'eau, aujourd'hui", "L' eau , aujourd'hui"),
         ("cafe\u0301.", "cafe\u0301 ."),
         ('"U.S."', '" U.S. "'),
@@ -414,7 +414,7 @@ def test_an_image_is_read_as_in_training_wherever_it_comes_from(tmp_path, dtype,
     integers = np.dtype(dtype).kind in "ui"
     read = images.astype(np.float32)[:, None] / np.float32(largest if integers else 1)
     splits = run.splits()
-    training = [0, 1, 2, 3, 10, 11]  # without those that are held out
+    training = [0, 1, 2, 3, 10, 11]  # the examples that are not held out
     for name, rows in (("train", training), ("validation", range(4, 8)), ("test", range(8, 10))):
         np.testing.assert_array_equal([image for image, _ in splits[name]], read[list(rows)])
     other, _ = splits_of(run, save_images(tmp_path / "other.npz", images[3:7]), None)

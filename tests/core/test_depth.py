@@ -107,7 +107,7 @@ def test_after_backward_memory_is_back_where_it_was():
     x = mg.randn(64, 64, requires_grad=True)
     w = mg.randn(64, 64, requires_grad=True)
     a_step(x, w)
-    gc.collect()  # of what compiling a kernel for the first time leaves
+    gc.collect()  # compiling a kernel for the first time leaves garbage
     tracemalloc.start()
     try:
         for _ in range(20):  # Python keeps some of the tuples and dicts that are let go, up to a limit

@@ -239,7 +239,7 @@ def test_grad_warns_only_of_results_without_one():
     assert y.grad.tolist() == first.grad.tolist() == [1.0]
     with pytest.warns(UserWarning, match="not a leaf"):
         second.grad  # noqa: B018
-    second.grad = mg.ones(1)  # as in PyTorch, it may be assigned
+    second.grad = mg.ones(1)  # it may be assigned, as in PyTorch
     assert second.grad.tolist() == [1.0]
 
 

@@ -138,7 +138,7 @@ def gradient_for(g):
     return x.grad
 
 
-READERS = {  # of float32 numbers (2, 3), positions (2,), a mask (2, 3), and one number
+READERS = {  # each reads float32 numbers (2, 3), positions (2,), a mask (2, 3), and one number
     "tensor": lambda a, i, m, n: mg.tensor(a),
     "as_tensor": lambda a, i, m, n: mg.as_tensor(a),
     "Tensor": lambda a, i, m, n: mg.Tensor(a),

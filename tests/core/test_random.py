@@ -118,7 +118,7 @@ def test_a_mask_keeps_the_fraction_it_should():
     key = random.Key(seed=0, stream=0, step=0, call=0)
     for p in (0.0, 0.1, 0.5, 1.0):
         assert draws.keep_mask(key, (100, 1000), p).mean() == pytest.approx(1 - p, abs=0.005)
-    for p in (5e-6, 2.2e-5, 3.59e-4):  # which 16 bits would round by more than 1%
+    for p in (5e-6, 2.2e-5, 3.59e-4):  # 16 bits would round these by more than 1%
         for rare in (~draws.keep_mask(key, (4_000_000,), p), draws.keep_mask(key, (4_000_000,), 1 - p)):
             assert abs(rare.sum() - 4e6 * p) < 5 * (4e6 * p) ** 0.5
 

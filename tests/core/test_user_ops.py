@@ -139,7 +139,7 @@ def test_a_drawing_shows_its_sign_name_family_and_formula(make):
     assert "math xmlns" in graph.to_html()
 
 
-def test_the_family_of_an_op_is_its_modules_or_other(monkeypatch):
+def test_op_family_defaults_to_other(monkeypatch):
     x = mg.ones(2, requires_grad=True)
     family = lambda: next(v.family for v in mg.graph.trace(rule_of("swell")(x)).vertices if v.name == "swell")
     assert family() == "other"
@@ -284,7 +284,7 @@ def test_a_users_kernel_is_run_for_the_librarys_op(which, own_kernels):
     if which == "numba":
         with kernels.use("numpy"):
             F.softmax(x, -1)
-        assert called == [(2, 4), (2,)]  # which does not fall back to it
+        assert called == [(2, 4), (2,)]  # this call does not fall back to it
 
 
 def test_a_kernel_registers_on_rules_and_on_users_ops(own_kernels):

@@ -84,7 +84,7 @@ def test_a_file_without_pairs_is_refused(tsv, content):
 
 
 @pytest.mark.parametrize("character", "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
-def test_only_a_line_end_ends_a_line(tsv, character):
+def test_unicode_separators_do_not_split_lines(tsv, character):
     assert read_pairs(tsv(f"a{character}b\tc\n".encode())) == [(f"a{character}b", "c")]
 
 

@@ -178,7 +178,7 @@ READ = {  # name: how it is read, file, content, flags, examples, and how the no
         [("a", "b"), ("d", "e")],
         "2 rows are left out; x.tsv, line 2: expected source<TAB>target, found no tab: 'c'"),
     "labels that may be several": (read_labelled, "x.tsv", "a\t0\nb\t3\nc\t0,3\n", {},
-        [("a", "0"), ("b", "3"), ("c", "0,3")], "if that is not meant, write one of them alone"),
+        [("a", "0"), ("b", "3"), ("c", "0,3")], "if that is not meant, write only one of them"),
 }  # fmt: skip
 
 
@@ -320,7 +320,7 @@ def test_all_right_answers_of_a_question_are_read(tmp_path, answers):
     (tmp_path / "qa.jsonl").write_text(objects(QA | answers))
     (example,) = read_answered(tmp_path / "qa.jsonl")
     assert example.answers == ("cat", "the cat")
-    assert (example.answer, example.start) == ("cat", 4)  # which is learned
+    assert (example.answer, example.start) == ("cat", 4)  # the answer that is learned
 
 
 @pytest.mark.slow

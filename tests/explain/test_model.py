@@ -202,7 +202,7 @@ SPACED = [
     "नमस्ते दुनिया",
     "a\tb\nc",
     "a▁b",
-]  # which a word tokenizer would lose
+]  # a word tokenizer would lose these
 TOKENIZERS = {
     "word": lambda: Tokenizer.train_word(SENTENCES),
     "spaced word": lambda: Tokenizer.train_word(SPACED),

@@ -322,7 +322,7 @@ def test_the_place_of_the_right_word_is_chosen(open_page):
     page = open_page(exposed(page_of(transformer(), target="love the mat")), "#backward", bypass_csp=True)
     page.page.locator('[data-key="choice:Right after"]').select_option("1")
     assert page.page.input_value('[data-key="right"]') == "␣the"
-    page.page.fill('[data-key="right"]', "cat")  # without its space
+    page.page.fill('[data-key="right"]', "cat")  # typed without its space
     labels = page.page.evaluate("() => page.labels().map(id => page.tokenOf(id))")
     assert labels == [" love", " cat", " mat", "<END>"]
     assert page.violations("#screen") == []

@@ -284,7 +284,7 @@ def test_as_many_beams_as_texts_are_an_exhaustive_search(seed, form, alpha):
         model, [[2]], limit, end, num_beams=len(texts), num_return_sequences=5, return_dict=True,
         length_penalty=alpha, **({"length_penalty_form": form} if form == "gnmt" else {}),
     )  # fmt: skip
-    np.testing.assert_allclose(found.scores, best, rtol=1e-5)  # of bigrams, several texts may be as likely
+    np.testing.assert_allclose(found.scores, best, rtol=1e-5)  # several texts may be equally likely
     for ids, score, reason in zip(found.ids, found.scores, found.finish_reasons, strict=True):
         assert scores[(*ids, end) if reason == "eos" else tuple(ids)] == pytest.approx(score, rel=1e-5)
 

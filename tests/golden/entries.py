@@ -95,7 +95,7 @@ def trained(library, name, settings, groups, needs_closure):
         def closure(step=step):
             optimizer.zero_grad()
             a, b, c = parameters
-            out = x @ a @ b @ c if step != 2 else x @ a @ b @ c.detach()  # which then has no gradient
+            out = x @ a @ b @ c if step != 2 else x @ a @ b @ c.detach()  # c then has no gradient
             loss = ((out - y) ** 2).mean() + bias
             (-loss if settings.get("maximize") else loss).backward()
             return loss

@@ -325,7 +325,7 @@ def test_a_nan_gradient_that_goes_nowhere_is_ignored():
     y = mg.where(x > 0, (x * 1).sqrt() * w, 0.0)
     z = mg.where(w > 5, y, w)
     report = why_nan(z.sum(), {"w": w})
-    assert report.kind == "gradient"  # of x, through sqrt
+    assert report.kind == "gradient"  # the gradient of x, through sqrt
     assert why_nan((w * w).sum() + x.detach().sqrt().sum(), {"w": w}).finite
 
 

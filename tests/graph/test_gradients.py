@@ -147,7 +147,7 @@ def test_keeping_changes_no_gradient_and_ends_with_its_block():
     with mg.graph.keep():
         loss = (x * x).sum()
         loss.backward()
-        loss.backward()  # as with retain_graph=True
+        loss.backward()  # works again, as with retain_graph=True
     assert_equal(x.grad, [4, 8])
     other = (x * x).sum()
     other.backward()
@@ -157,7 +157,7 @@ def test_keeping_changes_no_gradient_and_ends_with_its_block():
 
 def test_what_is_kept_goes_with_the_loss():
     x = leaf(1, 2)
-    before = len(kept_graphs._parameters)  # of losses of other tests
+    before = len(kept_graphs._parameters)  # from losses of other tests
     with mg.graph.keep():
         for _ in range(2):
             loss = (x * x).sum()
@@ -197,7 +197,7 @@ def test_tracing_several_outputs_needs_a_gradient():
         trace(y, gradient=np.ones(3))
 
 
-def test_several_outputs_are_walked_together():
+def test_gradients_of_several_outputs_add_up():
     x = leaf(1, 2)
     a = (x * x).sum()
     b = x.exp().sum()

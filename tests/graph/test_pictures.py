@@ -430,7 +430,7 @@ def test_an_svg_is_as_large_as_what_is_in_it(graph):
 def test_a_heat_map_has_a_cell_for_each_number_but_0():
     svg = own(small("(x * x).sum()", x=[[4.0, -2.0], [0.0, 1.0]]))
     paths = re.findall(r'<path d="((?:M[\d.]+ [\d.]+h[^z]*z)+)" fill="(.*?)"/>', svg)
-    assert sum(path.count("M") for path, _ in paths) == 13  # of x and its square, with their gradients
+    assert sum(path.count("M") for path, _ in paths) == 13  # x and its square, with their gradients
     assert BROKEN.stroke not in [fill for _, fill in paths]
 
 

@@ -142,7 +142,7 @@ def test_a_planted_defect_gives_a_cross_and_exit_code_1(cli, monkeypatch, defect
     defect(monkeypatch.setattr)
     code, out, err = cli("check", "mine")
     assert (code, marks(out), err) == (1, {name: "✗"}, "1 of 1 check failed\n")
-    words = " ".join(out.split())  # without its line breaks
+    words = " ".join(out.split())  # the text without its line breaks
     assert f"violated: {checks.CHECKS[name][1]}" in words
     assert words.endswith(f"; {checks.CHECKS[name][2]}")
 
@@ -210,7 +210,7 @@ def test_a_card_of_epochs_has_their_steps_and_validates_nothing(card, cli, monke
 @pytest.mark.slow
 def test_activations_are_extrapolated_from_a_few_rows(card, cli, monkeypatch):
     monkeypatch.setattr(card, "SECONDS", 0.0)
-    sizes = ["--n-embd", "128", "--batch-size", "64"]  # of a few rows, gradients of the weights are the peak
+    sizes = ["--n-embd", "128", "--batch-size", "64"]  # with a few rows, the weights' gradients are the peak
     command = "card", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, *sizes, "--json"
     whole = json.loads(cli(*command)[1])
     monkeypatch.setattr(card, "MAX_FLOPS", whole["flops_per_step"] / 3 / 15)
@@ -305,7 +305,7 @@ def test_entropy_and_dead_units_of_known_layers():
         attention(x)
         assert diagnostics.mean_entropy(maps[""]) == pytest.approx(4)  # bits: 16 tokens alike
         attention(x[:, :4])
-    assert diagnostics.mean_entropy(maps[""]) == pytest.approx(3)  # of both calls
+    assert diagnostics.mean_entropy(maps[""]) == pytest.approx(3)  # the mean of both calls
     assert 2 / 8 <= dead["n"] < 1
 
 
@@ -343,7 +343,7 @@ def test_a_picture_of_many_layers_names_some_of_them(tmp_path):
 # --- sweep ---
 
 
-def test_a_sweep_is_the_product_of_the_flags_with_several_values():
+def test_sweep_runs_every_combination():
     line = "reverse --lr 1e-3 3e-3 --betas 0.9 0.99 --seed=0 --d-model 8 16"
     plan = sweep.plan_runs([*line.split(), "--run-dir", "out"])
     assert [one.folder.name for one in plan] == [

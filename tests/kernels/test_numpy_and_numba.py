@@ -585,7 +585,7 @@ def test_what_a_mask_has_for_later_keys_is_not_seen(number, column):
 @needs_numba
 def test_short_sequences_write_gradients_in_place():
     """Rows beside the heads that are written keep their numbers, and so does what is not theirs."""
-    packed = np.full((2, 21, 5, 3, 20), 7, np.float32)  # of each token three heads' q, k, v and two others
+    packed = np.full((2, 21, 5, 3, 20), 7, np.float32)  # each token has three heads' q, k, v, and two more
     q, k, v, g = (draw(2, 3, 19, 20, seed=seed) for seed in range(4))
     into = [packed[:, 1:20, i].swapaxes(1, 2) for i in range(1, 4)]
     _, gradient = jit.scaled_dot_product_attention(q, k, v, None, **PLAIN | {"is_causal": True, "scale": 0.2})
@@ -671,7 +671,7 @@ def test_heads_in_tiles_are_heads(which, keys):
 def test_a_single_query_reads_heads_that_lie_apart():
     q = draw(2, 3, 1, 4)
     mask = SEEN
-    apart = [draw(2, 9, 3, 4, seed=seed)[:, :7].swapaxes(1, 2) for seed in (1, 2)]  # as in a cache
+    apart = [draw(2, 9, 3, 4, seed=seed)[:, :7].swapaxes(1, 2) for seed in (1, 2)]  # as views of a cache are
     settings = PLAIN | {"scale": 0.5}
     found = run(jit, "scaled_dot_product_attention", (q, *apart, mask), settings)
     expected = run(cpu, "scaled_dot_product_attention", (q, *map(np.copy, apart), mask), settings)

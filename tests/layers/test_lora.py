@@ -63,7 +63,7 @@ def test_a_model_starts_as_it_was_and_merged_computes_the_same(name, targets):
 
 
 @pytest.mark.parametrize("targets", TARGETS)
-def test_gradients_of_adapters_are_those_of_the_product(targets):
+def test_lora_gradients_match_the_merged_weight(targets):
     """dA = alpha/r Bᵀ dW and dB = alpha/r dW Aᵀ, with the gradient dW of the merged weight."""
     model = moved(MODELS["gpt2"]())
     add_lora(model, 2, 4.0, targets)

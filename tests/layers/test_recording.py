@@ -163,7 +163,7 @@ def test_maps_are_named_by_the_path_of_their_module():
         assert not maps
     with record_attention(transformer().eval()) as maps, record_attention(gpt()()) as others:
         transformer()(SOURCE, TARGET)
-    assert not maps  # of another model
+    assert not maps  # the model that ran is another one
     assert not others
     model = transformer()
     with record_attention(model) as maps:
@@ -313,7 +313,7 @@ def test_padded_queries_are_left_out():
         np.testing.assert_allclose(statistic(mg.tensor(weights), mask), expected)
         weights[1, :, 2:] = 0  # they attend to nothing
         np.testing.assert_allclose(statistic(weights), expected)
-    with pytest.raises(UserError, match=r"a mask of shape \(4,\) for 2 rows of 4 queries"):
+    with pytest.raises(UserError, match=r"mask must have shape \(2, 4\), got \(4,\)"):
         attention_entropy(weights, mask[0])
     with pytest.raises(UserError, match="got a list of 2"):
         attention_entropy([weights, weights])

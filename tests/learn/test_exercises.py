@@ -54,7 +54,7 @@ def test_a_typical_mistake_has_its_verdict(exercise, mistake, tmp_path):
 
 
 @each
-def test_an_exercise_has_a_blank_mistakes_and_hints(exercise):
+def test_exercises_have_mistakes_hints_and_a_blank(exercise):
     lines = [line for line in "".join(exercise.answers).splitlines() if line.strip()]
     assert 3 <= len(lines) <= 15
     mistakes = mistakes_of(exercise.name)

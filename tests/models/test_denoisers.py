@@ -37,7 +37,7 @@ def test_neither_cache_nor_padding_changes_logits(make):
     with mg.no_grad():
         whole = model(SOURCE, TARGET).numpy()
         assert np.abs(model(SOURCE, padded, target_mask=real).numpy()[:, 2:] - whole).max() < 1e-5
-        short = model(SOURCE[1:, :3], TARGET[1:]).numpy()  # without the padding of the source
+        short = model(SOURCE[1:, :3], TARGET[1:]).numpy()  # the source without its padding
         assert np.abs(short - whole[1:]).max() < 1e-5
 
         mask = model.padding_mask(SOURCE)

@@ -189,7 +189,7 @@ def test_each_patch_and_its_place_count():
             assert np.abs(model(other).numpy() - before).max() > 1e-3
     swapped = np.concatenate([images[:, :, 3:], images[:, :, :3]], axis=2)
     assert np.abs(model(swapped).numpy() - before).max() > 1e-3
-    model.positions.weight.array[:] = 0  # without positions it sees a bag of patches
+    model.positions.weight.array[:] = 0  # it then sees a bag of patches
     np.testing.assert_allclose(model(swapped).numpy(), model(images).numpy(), rtol=1e-4, atol=1e-5)
 
 

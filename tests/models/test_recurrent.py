@@ -58,7 +58,7 @@ def test_cached_decoding_is_uncached_decoding(kind):
     memory = model.encode(SOURCE, mask)
     cache = model.new_cache()
     first = model.logits(model.decode(TARGET[:, :2], memory, mask, None, cache)).numpy()
-    rows = np.array([1, 0, 1])  # as beams are reordered
+    rows = np.array([1, 0, 1])  # beams are reordered like this
     cache.batch_select_indices(rows)
     last = model.decode(TARGET[rows, 2:], memory[rows], mask[rows], None, cache)
     close(first, full[:, :2])

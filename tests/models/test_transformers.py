@@ -54,7 +54,7 @@ def test_future_tokens_do_not_change_past_logits(position):
     assert not np.allclose(before[0, position:], after[0, position:])
 
 
-def test_the_decoder_sees_the_whole_source_and_the_targets_past():
+def test_decoder_attends_to_the_source_and_past_targets():
     model = jitter(Transformer(TINY)).eval()
     logits = model(SOURCE, TARGET).numpy()
     other_source = SOURCE.copy()

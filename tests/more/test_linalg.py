@@ -65,7 +65,7 @@ def test_einsum_takes_implicit_outputs_and_ellipses(equation, shapes):
 NUMBERED = [
     ([0, 1], [1, 2], [0, 2]),
     ([0, 1], [1, 2]),
-    ([7, 3], [3, 1]),  # without an output, in the order of the numbers
+    ([7, 3], [3, 1]),  # no output is given: in the order of the numbers
     ([30, 1], [1, 2]),
     ([..., 1], [1, ...], [...]),
     ((0, 1), (1, 2), ()),

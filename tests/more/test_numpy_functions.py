@@ -204,7 +204,7 @@ def test_counterparts_have_numpys_value_and_a_gradient(call):
     found = [y for y in leaves(result) if isinstance(y, mg.Tensor) and y.requires_grad]
     assert found
     if "w" in names:
-        return  # of NaN there are no differences
+        return  # NaN has no differences
 
     def of(*xs):
         values = {**given, **dict(zip(names, xs, strict=True))}

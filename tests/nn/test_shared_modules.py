@@ -131,7 +131,7 @@ def test_functional_call_refuses_two_tensors_for_one_parameter(make):
                 mg.func.functional_call(model, {names[0]: a, name: b}, x)
     np.testing.assert_array_equal(
         mg.func.functional_call(model, model.state_dict(), x).array, model(x).array
-    )  # whose tensors are one memory
+    )  # the tensors of the state dict share memory
 
 
 def test_functional_call_of_untied_weights():
@@ -140,7 +140,7 @@ def test_functional_call_of_untied_weights():
     values = {"embedding.weight": mg.zeros(4, 3), "head.weight": mg.ones(4, 3)}
     untied = mg.func.functional_call(model, values, x, tie_weights=False)
     np.testing.assert_array_equal(untied.array, np.full((2, 4), 3))
-    twice = nn.Sequential(*[nn.Linear(3, 3)] * 2)  # of which one attribute has two paths
+    twice = nn.Sequential(*[nn.Linear(3, 3)] * 2)  # one attribute has two paths
     values = {"0.weight": mg.zeros(3, 3), "1.weight": mg.ones(3, 3)}
     with pytest.raises(OptionError, match=r"0\.weight and 1\.weight are one attribute"):
         mg.func.functional_call(twice, values, x, tie_weights=False)

@@ -145,7 +145,7 @@ def test_random_draws_up_to_a_dtypes_largest_integer(ends):
         assert mg.zeros(4, dtype=dtype).random_().max().item() == largest
 
 
-DISTRIBUTIONS = {  # of positive numbers, or of finite ones
+DISTRIBUTIONS = {  # distributions of positive numbers, or of finite ones
     "exponential_": (True, lambda x: x.exponential_()),
     "exponential_(1e-3)": (True, lambda x: x.exponential_(1e-3)),
     "log_normal_": (True, lambda x: x.log_normal_(1.0, 3.0)),

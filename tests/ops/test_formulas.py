@@ -151,7 +151,7 @@ FUNCTIONS_OF = {
     "nll_loss": lambda a: {"onehot": lambda t: np.eye(a["input"].shape[1])[t]},
     "cross": lambda a: {"cross": lambda u, v: crossed(a, u, v)},
 }
-PLAIN = {"cross", "cosine_similarity"}  # of the matrix family, but element by element
+PLAIN = {"cross", "cosine_similarity"}  # in the matrix family, but element by element
 
 
 def arguments(record, sample):

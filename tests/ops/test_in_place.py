@@ -34,7 +34,7 @@ def test_losses_add_up_in_a_loop():
 
 def test_a_residual_connection_in_place():
     x = leaf(1, 2)
-    out = x.exp()  # whose gradient needs its result
+    out = x.exp()  # the gradient of exp needs its result
     out += x
     out.sum().backward()
     equal(x.grad, np.exp([1, 2]) + 1)
@@ -131,7 +131,7 @@ def test_a_detached_alias_sees_the_change_and_gets_no_gradient():
     equal(data, [3, 7])
     assert data.version is not y.version
     assert not seen.requires_grad
-    with pytest.raises(GraphError, match=r"cannot change a tensor[\s\S]*detached[\s\S]*clone"):
+    with pytest.raises(GraphError, match=r"cannot modify a detached tensor[\s\S]*clone"):
         seen.mul_(x)
 
 
@@ -157,7 +157,7 @@ CHAINS = {
 
 
 @pytest.mark.parametrize("line", CHAINS)
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])  # of the axes of h in memory
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])  # the order of h's axes in memory
 def test_views_of_views_that_nothing_holds_are_changed(line, order):
     change = CHAINS[line]
     x = leaf(*np.linspace(0.2, 0.9, 8), shape=(2, 2, 2))
@@ -355,7 +355,7 @@ def test_a_checkpoint_keeps_the_value_that_it_was_given():
     h = x * 1
     h += autograd.checkpoint(lambda h: h * h, h)
     (h * h).sum().backward()
-    equal(x.grad, [2 * 2 * 3, 2 * 6 * 5])  # of ((x + x^2)^2)
+    equal(x.grad, [2 * 2 * 3, 2 * 6 * 5])  # the gradient of (x + x^2)^2
 
     def changes(h):
         h *= 2

@@ -165,7 +165,7 @@ def sweep(function, samples, first=0, wrap=as_tensors):
 
 
 def check(verdicts):
-    """None is lost, and a refusal says what to use; returns how often each was found."""
+    """Check that none is lost and a refusal says what to use. Return how often each was found."""
     counts = collections.Counter()
     for path, form, found in verdicts:
         kind, _, message = found.partition(":")

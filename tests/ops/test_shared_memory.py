@@ -93,7 +93,7 @@ def test_a_loaded_optimizer_shares_no_memory(kind, transfer):
     with mg.no_grad():
         q.copy_(p)
     for _ in range(3):
-        step(p, first, 5.0)  # of which the second must not know
+        step(p, first, 5.0)  # the second must not know of this step
     for _ in range(2):
         step(q, second, 2.0)
         step(alone, third, 2.0)

@@ -153,7 +153,7 @@ def test_a_state_without_an_option_or_an_array_is_refused(name):
     assert_refused(optimizer, spoiled(state, ("param_groups", 0, "lr"), remove), "without lr")
     assert_refused(optimizer, spoiled(state, ("param_groups", 0, "params"), remove), "without params")
     for number, own in state["state"].items():
-        for key in own if len(own) > 1 else ():  # without its only one there is none
+        for key in own if len(own) > 1 else ():  # a state without its only key is no state
             assert_refused(optimizer, spoiled(state, ("state", number, key), remove), f"without {key}")
 
 
@@ -184,7 +184,7 @@ def test_the_state_of_another_class_is_refused(name):
     optimizer, _ = trained(name)
     for other in OPTIMIZERS:
         related = {(name, other), (other, name)} & SAME_STATE
-        if name in ("Adam", "Adam with amsgrad") and other == "AdamW":  # which is Adam with an option
+        if name in ("Adam", "Adam with amsgrad") and other == "AdamW":  # AdamW is Adam with an option
             continue
         if other != name and not related:
             assert_refused(optimizer, trained(other)[0].state_dict(), f"the state of {other}")

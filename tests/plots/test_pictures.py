@@ -68,7 +68,7 @@ def test_unusual_tokens_are_drawn_without_a_warning(tmp_path):
     n = len(ODD)
     plots.attention_heads(attention(1, n, n), ODD, path=tmp_path / "heads.svg")
     plots.attention_arcs(attention(n, n), ODD, ODD, path=tmp_path / "arcs.png")
-    plots.embeddings(attention(n, 4), ODD, ODD)  # which draws it
+    plots.embeddings(attention(n, 4), ODD, ODD)  # draws the figure without writing it
     plots.embeddings(attention(n, 4), ODD, ODD, path=tmp_path / "embeddings.pdf")
     plots.alignment(attention(n, n), ODD, ODD, path=tmp_path / "alignment.pdf")
     plots.next_token_probabilities(attention(n), ODD, top=n, path=tmp_path / "probabilities.pdf")

@@ -90,7 +90,7 @@ def test_verbs_say_how_to_import_a_models_folder(gpt2, capsys):
     assert f"minitransformer import {gpt2} --run-dir runs/gpt2" in capsys.readouterr().err
 
 
-def test_a_weight_that_is_not_finite_is_named_as_in_the_file(gpt2, capsys):
+def test_import_names_the_nonfinite_weight(gpt2, capsys):
     name = "transformer.h.0.attn.c_attn.weight"
     weights = load_file(gpt2 / "model.safetensors")
     weights[name][3, 5] = np.nan
@@ -324,7 +324,7 @@ def test_a_text_that_is_too_long_is_cut_with_a_warning(tmp_path, capsys):
 
 
 def embed_lines(run, lines, monkeypatch):
-    """Run `embed` on lines of standard input; returns its exit code."""
+    """Run `embed` on lines of standard input, and return its exit code."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n".join(lines))))
     return main(["embed", str(run)])
 

@@ -10,7 +10,7 @@ import minitransformer
 from minigrad import nn, optim
 from minigrad.core.frames import is_library, where
 from minigrad.core.registry import registry
-from minigrad.core.user_rules import is_users
+from minigrad.core.user_rules import is_user_defined
 from minigrad.nn import functional as F
 from minitransformer.models import MODELS, model_class
 from minitransformer.runs.machine import kernels_of
@@ -49,8 +49,8 @@ def test_an_operation_is_recorded_at_the_users_line(call):
 def test_rules_of_the_library_are_not_a_users():
     ours = [record for record in registry.values() if record.source.__module__.startswith("mini")]
     assert len(ours) > 400
-    assert not [record.name for record in ours if is_users(record.source)]
-    assert is_users(CALLS["operator"])
+    assert not [record.name for record in ours if is_user_defined(record.source)]
+    assert is_user_defined(CALLS["operator"])
 
 
 def test_a_users_optimizer_loads_the_librarys_state():

@@ -216,7 +216,7 @@ def test_a_norm_with_float32_weights_keeps_16_bits(name, half):
     y.sum().backward()
     assert (x.grad.dtype, w.grad.dtype) == (x.dtype, mg.float32)
     assert norm(x.detach().float(), w.detach().to(half)).dtype == mg.float32
-    with mg.autocast(dtype=half):  # which computes norms in float32
+    with mg.autocast(dtype=half):  # autocast computes norms in float32
         assert norm(x, w).dtype == mg.float32
 
 

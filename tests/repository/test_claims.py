@@ -32,7 +32,7 @@ def test_each_claim_has_two_runs_of_five_or_ten_seeds():
 def test_an_answer_follows_from_its_interval(answer):
     """Computed here once more, from the file: yes, no or neither by the first comparison."""
     lines = map(json.loads, STORED.read_text(encoding="utf-8").splitlines())
-    arms = next(line["arms"] for line in lines if line["claim"] == answer.claim)  # of the first run
+    arms = next(line["arms"] for line in lines if line["claim"] == answer.claim)  # the first run's arms
     case, *sides = answer.comparisons[0]
     low, high = (
         np.array([seed[measure] for each in arms if (each["arm"], each["case"]) == (arm, case)
@@ -79,7 +79,7 @@ def test_other_measurements_give_another_answer(large, small, decided):
     assert decide(*run_of(small, large).compare(answer)) == decided
 
 
-def test_sides_that_are_no_rule_have_the_first_rules_smallest_effect():
+def test_non_rule_sides_use_the_first_rules_smallest_effect():
     sides = ("not divided: loss", "divided: loss")
     answer = Answer(CLAIM.name, 9, "", "", [("d_k = 8", *sides[::-1]), ("d_k = 64", *sides)])
     first, turned = run_of(CLEAR, CLEAR).compare(answer)

@@ -137,7 +137,7 @@ NOT_AT_ONCE = {  # imported where they are needed: they are optional, or slow to
 }  # fmt: skip
 
 
-ASSEMBLY = {f"{package}{name}" for package in ORDERS for name in ("", ".__main__")}  # of all parts
+ASSEMBLY = {f"{package}{name}" for package in ORDERS for name in ("", ".__main__")}  # all parts
 
 
 MORE = "minigrad.more"

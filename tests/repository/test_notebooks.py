@@ -126,7 +126,7 @@ def test_a_graph_is_a_page_in_a_sandbox(browser, tmp_path):
 @pytest.mark.parametrize("without", ["frames", "scripts"])
 def test_without_frames_or_scripts_a_graph_is_a_picture(without, browser, tmp_path):
     shown = small_graph()._repr_html_()
-    if without == "frames":  # as GitHub removes them
+    if without == "frames":  # GitHub removes them
         shown = re.sub(r"<iframe[\s\S]*</iframe>", "", shown)
     file = tmp_path / "output.html"
     file.write_text(f"<!doctype html>{shown}", encoding="utf-8")

@@ -281,7 +281,7 @@ def learned(tokenizer, context, answer, start=None):
     [
         (NUMBERS, "8", ("8", 33)),  # not of 1984, nor of 8-year-old
         (NUMBERS, "9", ("9", 62)),
-        (NUMBERS, "had", ("had", 29)),  # of two places the first
+        (NUMBERS, "had", ("had", 29)),  # the first of two places
         (NUMBERS, "cats", ("cats", 40)),
         (NUMBERS, "In 1984", ("In 1984", 0)),
         (NUMBERS, "8 CAFÉ  cats", ("8 café cats", 33)),  # capitals, spaces
@@ -551,7 +551,7 @@ def test_a_decoder_alone_learns_only_the_target():
 
 
 @pytest.mark.parametrize("task", ["translation", "text-to-text", "denoising"])
-def test_one_tokenizer_allows_one_vocabulary(task):
+def test_target_vocab_size_needs_a_second_tokenizer(task):
     text = f'task = "{task}"\n[model]\nmodel_type = "transformer"\ntarget_vocab_size = 30'
     with pytest.raises(UserError, match=r"target_vocab_size = 30, but .* has one tokenizer"):
         parse_recipe(text, "mine", "mine.toml")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minitransformer.data.conversations import history
-from minitransformer.data.generated import space_characters
+from minitransformer.data.generated import insert_spaces
 from minitransformer.data.labels import LabelledText, Question, TaggedSentence
 from minitransformer.tasks import (
     Classification,
@@ -97,7 +97,7 @@ def test_a_row_of_training_is_that_of_the_users_text(kind, task, examples, texts
 @tokenizers
 def test_brackets_are_read_with_spaces_between_them(kind):
     texts = ["([]())", "([)]"]
-    examples = [LabelledText(space_characters(text), "a") for text in texts]
+    examples = [LabelledText(insert_spaces(text), "a") for text in texts]
     layout = {"word": Tokenizer.train_word, "char": Tokenizer.train_char}.get(kind)
     tokenizer = layout([e.text for e in examples], added=ADDED) if layout else TOKENIZERS[kind]
     run = a_run(Classification, tokenizer, dataset="brackets")

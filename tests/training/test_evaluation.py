@@ -45,7 +45,7 @@ def test_scores_of_some_examples_are_those_of_a_test_set_of_them():
         assert measure(p, e).of(rows) == pytest.approx(measure(pick(p), pick(e)), abs=1e-12)
 
 
-def test_the_interval_of_a_share_is_that_of_the_normal_distribution():
+def test_interval_of_a_share_is_the_normal_one():
     low, high = intervals({"share": Score([(i % 4 == 0, 1) for i in range(2000)])})["share"]
     assert (low, high) == pytest.approx((0.25 - 0.019, 0.25 + 0.019), abs=0.002)  # 1.96 sqrt(p (1 - p) / n)
 
@@ -72,7 +72,7 @@ def test_equal_runs_differ_by_chance_and_better_ones_do_not():
     assert found["c"] == (0, 0, 0, 1)
 
 
-def test_scores_of_a_text_do_not_depend_on_the_size_of_its_blocks():
+def test_scores_of_a_text_do_not_depend_on_block_size():
     table = mg.randn(11, 11)
     bigrams = lambda ids: table[mg.tensor(ids)]
     ids, tokenizer = np.random.default_rng(0).integers(0, 11, 431), SimpleNamespace(kind="char")

@@ -93,7 +93,7 @@ def test_training_with_frozen_layers_resumes_bit_for_bit(base):
 
 
 @pytest.mark.slow
-def test_a_run_with_adapters_loads_merged_and_resumes_bit_for_bit(base):
+def test_adapters_load_merged_and_resume_bit_for_bit(base):
     flags = ["--init-from", "base", "--lora-rank", "2", "--lora-targets", "in_proj,linear1"]
     assert train("whole", *flags, "--steps", "4") == 0
     assert train("parts", *flags, "--steps", "2") == 0
@@ -184,7 +184,7 @@ def test_settings_of_adapters_need_adapters(base, capsys):
 
 
 @pytest.mark.slow
-def test_a_run_starts_from_merged_adapters_and_says_which_settings_it_took(base, capsys):
+def test_init_from_merges_adapters_and_lists_their_settings(base, capsys):
     assert train("tuned", "--init-from", "base", "--lora-rank", "2", "--lr", "0.1", "--steps", "2") == 0
     assert "settings from base: n_positions 16, n_embd 8, n_layer 2, n_head 2" in capsys.readouterr().err
     assert train("after", "--init-from", "tuned", "--lr", "0", "--steps", "1") == 0
@@ -200,7 +200,7 @@ def test_a_run_starts_from_merged_adapters_and_says_which_settings_it_took(base,
 
 
 @pytest.mark.slow
-def test_adapters_without_the_head_that_was_trained_are_a_warning(tmp_path, monkeypatch, capsys):
+def test_adapters_without_their_trained_head_warn(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["train", "bert-classify", "--run-dir", "tuned", "--lora-rank", "2", *TINY_BERT]) == 0
     assert main(["export", "tuned", "adapter", "--adapter"]) == 0

@@ -41,7 +41,7 @@ HUGE = 10**400
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("n", [MANY, HUGE], ids=["many", "huge"])
-def test_a_tensor_that_does_not_fit_into_memory_is_an_error_that_says_its_size(create, n):
+def test_out_of_memory_error_says_the_tensors_size(create, n):
     with pytest.raises(mg.OutOfMemoryError, match=r"needs .*B, .*B are available") as caught:
         create(n)
     assert isinstance(caught.value, MemoryError)
@@ -81,7 +81,7 @@ def test_a_step_that_gives_no_number_of_elements_is_an_error(step):
         mg.arange(0.0, 1.0, step)
 
 
-def test_the_number_of_elements_of_a_range_of_large_integers_is_exact():
+def test_number_of_elements_of_a_large_range_is_exact():
     start = 2**62
     assert mg.arange(start, start + 5).tolist() == [start + i for i in range(5)]
     assert len(mg.arange(0, 2**60 + 1, 2**59)) == 3
@@ -105,7 +105,7 @@ def test_what_a_gpu_cannot_allocate_is_the_same_error(gpu, monkeypatch):
         mg.ones(2, 3, device="cuda")
 
 
-def test_a_tensor_larger_than_what_is_available_is_refused_before_it_is_allocated(monkeypatch):
+def test_too_large_a_tensor_is_refused_before_allocation(monkeypatch):
     monkeypatch.setattr(allocation, "SMALL", 1000)
     monkeypatch.setattr(allocation, "available_memory", lambda: 4000)
     assert mg.zeros(1000).shape == (1000,)
@@ -123,9 +123,7 @@ def test_a_tensor_larger_than_what_is_available_is_refused_before_it_is_allocate
          "total_inactive_file"),
     ],
 )  # fmt: skip
-def test_the_limits_of_all_control_groups_above_the_process_count(
-    tmp_path, controllers, top, limit, usage, cache
-):
+def test_limits_of_all_parent_control_groups_count(tmp_path, controllers, top, limit, usage, cache):
     job = tmp_path / top / "slurm" / "job"
     job.mkdir(parents=True)
     (tmp_path / "proc/self").mkdir(parents=True)
@@ -226,9 +224,7 @@ def with_settings(recipe, **settings):
         ("shakespeare-char", {"batch_size": 10**12, "micro_batches": 10**12}, 65, "--batch-size 10"),
     ],
 )  # fmt: skip
-def test_a_training_that_does_not_fit_into_memory_names_the_flag_and_the_size(
-    recipe, settings, vocab_size, flag
-):
+def test_memory_check_names_the_flag_and_the_size(recipe, settings, vocab_size, flag):
     recipe = with_settings(load_recipe(recipe), **settings)
     with pytest.raises(UserError, match=r"needs at least .*B of memory for .*B are available") as caught:
         check_memory(recipe, tokenizer_of(vocab_size))
@@ -248,7 +244,7 @@ def test_a_model_to_evaluate_needs_its_weights_only(monkeypatch):
         check_memory(recipe, tokenizer_of(996), training=False)
 
 
-def test_a_model_that_cannot_be_built_is_not_called_too_large():
+def test_memory_check_reports_the_config_error():
     recipe = with_settings(load_recipe("t5-denoise"), relative_attention_max_distance=8)
     with pytest.raises(UserError, match="maximum distance of 8 is too small"):
         check_memory(recipe, tokenizer_of(65))

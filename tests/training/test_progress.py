@@ -1,4 +1,4 @@
-"""The progress of a training: a bar on a terminal, one line in a notebook, few lines in a file."""
+"""The progress of a training run: a bar on a terminal, one line in a notebook, few lines in a file."""
 
 import io
 import re
@@ -59,7 +59,7 @@ def notebook(monkeypatch):
     return notebook
 
 
-def test_a_terminal_shows_a_bar_that_has_no_loss_before_the_first_step(tmp_path):
+def test_terminal_bar_has_no_loss_before_the_first_step(tmp_path):
     train(tmp_path / "warm-up", Console(quiet=True))  # numba compiles, and keeps the stream that it finds
     stream = io.StringIO()
     train(tmp_path / "run", Console(file=stream, force_terminal=True, width=120))
@@ -80,7 +80,7 @@ def test_a_notebook_shows_the_progress_in_one_line(tmp_path, notebook, monkeypat
     assert [text.split()[:2] for text in others] == [["step", "3"], ["step", "5"]]
 
 
-def test_a_notebook_is_updated_a_few_times_a_second_and_at_the_end(notebook, monkeypatch):
+def test_notebook_updates_a_few_times_a_second_and_at_the_end(notebook, monkeypatch):
     seconds = iter([0.0, 0.0, 0.1, 0.3, 0.3, 0.35, 0.35])
     monkeypatch.setattr("time.monotonic", lambda: next(seconds))
     line = NotebookLine()

@@ -101,7 +101,7 @@ def test_muon_takes_the_hidden_matrices_and_adamw_the_rest(tmp_path):
         optim.AdamW(group, 0.01, (0.9, 0.98), 1e-9, decay) for group, decay in ((vectors, 0.0), (outer, 0.1))
     ]
     for step in range(3):
-        if step == 2:  # as after a resume
+        if step == 2:  # as it would be after a resume
             mg.save_file(trainer.optimizer.state_dict(), tmp_path / "optimizer.safetensors")
             state = mg.load_file(tmp_path / "optimizer.safetensors")
             trainer.optimizer = build_optimizer(trainer.model, trainer.config)
@@ -172,7 +172,7 @@ def test_micro_batches_of_8_have_the_gradients_of_32(tmp_path):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
 
 
-def test_validating_every_10_steps_or_every_1000_gives_the_same_weights(tmp_path):
+def test_validate_every_does_not_change_the_weights(tmp_path):
     both = []
     for every in (10, 1000):
         settings = {"steps": 40, "validate_every": every, "checkpoint_every": 1000, "ema_decay": 0.9}
@@ -184,7 +184,7 @@ def test_validating_every_10_steps_or_every_1000_gives_the_same_weights(tmp_path
 
 @pytest.mark.slow
 def test_samples_and_generated_texts_change_no_draw(tmp_path, monkeypatch):
-    drawn = lambda run, splits: [f"{mg.manual_seed(0)} {mg.rand(1).item()}"]  # as those of a long text
+    drawn = lambda run, splits: [f"{mg.manual_seed(0)} {mg.rand(1).item()}"]  # like a long text's samples
     monkeypatch.setattr(LanguageModelling, "samples", drawn)
     for begin, texts in ((translation, 1), (language, 0)):
         plain = begin(tmp_path / f"plain-{texts}", steps=2, validate_every=100)
@@ -308,7 +308,7 @@ def test_a_shared_parameter_is_averaged_under_each_of_its_names():
 
 
 @pytest.mark.parametrize("broken_at", [3, 5, 6, 8])
-def test_a_resumed_run_with_average_and_patience_is_the_unbroken_run(broken_at, tmp_path, monkeypatch):
+def test_resume_with_average_and_patience_equals_one_run(broken_at, tmp_path, monkeypatch):
     settings = {
         "steps": 20, "checkpoint_every": 2, "validate_every": 1, "ema_decay": 0.9, "patience": 4,
         "optimizer": "sgd", "lr": 0.01, "schedule": "wsd",
@@ -388,7 +388,7 @@ def test_the_monitored_score_chooses_the_best_checkpoint(tmp_path, monkeypatch):
     assert trainer.checkpoints.index["best"] == "step-00000002"
 
 
-def test_a_score_that_validations_lack_is_an_error_before_the_training(tmp_path):
+def test_a_score_missing_from_validation_fails_before_training(tmp_path):
     trainer = arrays(tmp_path, monitor="blue")
     with pytest.raises(UserError, match=r"no score 'blue'.*\n.*one of loss.*--validation-texts"):
         trainer.train()
@@ -411,7 +411,7 @@ class Errors(ArrayTask):
         ("spread", r"'spread' cannot be monitored: .*\nAdd \"spread\": Metric"),
     ],
 )
-def test_a_score_that_cannot_choose_the_best_is_an_error_before_the_training(monitor, problem, tmp_path):
+def test_a_score_that_cannot_rank_fails_before_training(monitor, problem, tmp_path):
     task = Errors((np.ones((9, 1), "float32"), np.ones((9, 1), "float32")))
     config = TrainConfig(steps=1, monitor=monitor)
     trainer = Trainer(mg.nn.Linear(1, 1), task, config, tmp_path)
@@ -599,7 +599,7 @@ def test_a_full_disk_costs_no_checkpoint_and_no_line_of_the_log(small_disk):
     assert {n: t.numpy().tobytes() for n, t in loaded.state_dict().items()} == weights(plain)
 
 
-def test_a_disk_that_stays_full_ends_in_an_error_and_can_be_resumed(small_disk):
+def test_a_full_disk_ends_in_an_error_and_can_be_resumed(small_disk):
     class Full(Callback):
         def on_step_end(self, trainer, record):
             if trainer.step == 3:
@@ -619,7 +619,7 @@ def test_a_disk_that_stays_full_ends_in_an_error_and_can_be_resumed(small_disk):
     assert weights(again) == weights(plain)
 
 
-def test_a_best_checkpoint_that_could_not_be_saved_is_not_the_best(tmp_path, monkeypatch):
+def test_best_checkpoint_skips_failed_saves(tmp_path, monkeypatch):
     trainer = arrays(tmp_path, steps=4, validate_every=1, checkpoint_every=4)
     scores_of(trainer, monkeypatch, [4.0, 1.0, 2.0, 5.0])
     save = trainer.checkpoints.save
@@ -635,7 +635,7 @@ def test_a_best_checkpoint_that_could_not_be_saved_is_not_the_best(tmp_path, mon
     assert trainer.best.value == 2.0
 
 
-def test_starting_over_deletes_the_events_of_a_run_and_no_other_file(tmp_path):
+def test_starting_over_deletes_only_the_runs_event_files(tmp_path):
     from minitransformer.runs.folder import begin, new_record
 
     recipe = Recipe("language-modelling")
@@ -663,7 +663,7 @@ def test_other_errors_of_a_disk_end_the_training(tmp_path, monkeypatch):
 # --- What is shown ---
 
 
-def test_steps_that_become_slow_on_several_threads_are_noticed_once(monkeypatch):
+def test_slow_steps_on_several_threads_are_reported_once(monkeypatch):
     monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
     slow = SlowSteps(threads=lambda: 2)
     said = [slow.warning(1000.0 + step % 7) for step in range(60)]
@@ -677,7 +677,7 @@ def test_steps_that_become_slow_on_several_threads_are_noticed_once(monkeypatch)
     assert "OPENBLAS_THREAD_TIMEOUT=4" in said[7]
 
 
-def test_the_advice_on_slow_steps_is_another_once_it_was_followed(monkeypatch):
+def test_advice_on_slow_steps_changes_once_followed(monkeypatch):
     monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "4")
     slow = SlowSteps(threads=lambda: 2)
     said = "".join([slow.warning(1000.0 if step < 60 else 100.0) for step in range(90)])

@@ -12,7 +12,7 @@ from minitransformer.errors import UserError
 from minitransformer.runs import evaluations
 
 
-def test_a_weights_file_that_is_longer_than_its_header_says_is_not_read(tmp_path):
+def test_weights_longer_than_their_header_says_are_refused(tmp_path):
     path = tmp_path / "x.safetensors"
     mg.save_file({"a": mg.ones(2)}, path)
     os.truncate(path, 2**40)

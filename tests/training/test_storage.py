@@ -62,7 +62,7 @@ def test_a_file_is_on_the_disk_before_and_after_it_is_renamed(tmp_path, operatio
 
 
 @linux
-def test_a_checkpoint_is_on_the_disk_before_an_older_one_is_deleted(tmp_path, operations):
+def test_checkpoint_is_synced_before_an_older_one_is_deleted(tmp_path, operations):
     trainer = translation(tmp_path, keep=1)
     trainer.train_step()
     trainer.save(best=True)
@@ -80,7 +80,7 @@ def test_a_checkpoint_is_on_the_disk_before_an_older_one_is_deleted(tmp_path, op
 
 
 @linux
-def test_files_that_belong_together_are_marked_when_all_are_on_the_disk(tmp_path, operations):
+def test_a_group_of_files_is_marked_once_all_are_synced(tmp_path, operations):
     (tmp_path / "last").write_bytes(b"old")
     write_all(tmp_path, {"last": b"new", "a": b"new"}, marks=("last",))
     order = [operation for operation in operations if operation[1] in ("a", "last", tmp_path.name)]
@@ -139,7 +139,7 @@ def test_a_lock_ends_with_the_process_that_was_killed(tmp_path):
 
 @posix
 @pytest.mark.parametrize("then", ["nothing", "another training"])
-def test_a_training_whose_folder_was_deleted_stops_and_writes_nothing_more(tmp_path, then):
+def test_training_stops_writing_if_its_folder_is_deleted(tmp_path, then):
     run = tmp_path / "run"
     other = (
         "import time, pathlib; from minitransformer.training.storage import lock\n"
@@ -310,7 +310,7 @@ def test_a_best_checkpoint_that_is_missing_is_replaced_by_resume(tmp_path, four_
     assert len({line.split()[1] for line in sums}) == len(sums)
 
 
-def test_a_newest_checkpoint_that_was_the_best_and_is_missing_is_replaced_by_resume(tmp_path):
+def test_resume_replaces_a_missing_newest_best_checkpoint(tmp_path):
     trainer = translation(tmp_path, steps=4, checkpoint_every=1, validate_every=1, keep=2)
     losses = iter([3.0, 2.0, 2.5, 1.0])
     trainer.task.validate = lambda model: {"loss": next(losses)}
@@ -324,9 +324,7 @@ def test_a_newest_checkpoint_that_was_the_best_and_is_missing_is_replaced_by_res
 
 
 @pytest.mark.parametrize("crash_at", range(9))
-def test_a_crash_while_the_last_checkpoint_becomes_the_best_loses_nothing(
-    tmp_path, four_steps, monkeypatch, crash_at
-):
+def test_a_crash_while_last_becomes_best_loses_nothing(tmp_path, four_steps, monkeypatch, crash_at):
     shutil.rmtree(four_steps.path("best"))
     calls = []
 
@@ -368,7 +366,7 @@ def test_an_unfinished_run_that_was_evaluated_is_not_finished(cli, here):
 
 
 @pytest.mark.slow
-def test_scores_of_an_earlier_checkpoint_do_not_make_a_run_finished(cli, here):
+def test_scores_of_an_earlier_checkpoint_do_not_finish_a_run(cli, here):
     for name in evaluations.FILES:
         if (here / "mine" / name).exists():
             shutil.copy(here / "mine" / name, here / name)
@@ -383,7 +381,7 @@ def test_scores_of_an_earlier_checkpoint_do_not_make_a_run_finished(cli, here):
 
 
 @pytest.mark.slow
-def test_an_evaluation_is_not_written_to_another_run_that_has_taken_the_folder(cli, here):
+def test_evaluation_is_not_written_to_another_run(cli, here):
     assert cli(*TRAIN, "--run-dir", "other", "--seed", 5)[0] == 0
     from minitransformer.cli import evaluate
     from minitransformer.runs.run import Run

@@ -76,7 +76,7 @@ both_tasks = pytest.mark.parametrize("begin", [translation, language])
 
 
 @both_tasks
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others(begin, tmp_path):
+def test_weights_depend_on_the_seed(begin, tmp_path):
     first, second, third = (begin(tmp_path / str(i), seed=seed) for i, seed in enumerate((1, 1, 2)))
     for trainer in (first, second, third):
         trainer.train()
@@ -181,7 +181,7 @@ def test_a_run_that_was_stopped_before_its_first_step_can_go_on(tmp_path):
 # --- Numbers that are none ---
 
 
-def test_a_loss_that_is_no_number_stops_the_run_and_names_step_and_module(tmp_path, monkeypatch):
+def test_nan_loss_stops_the_run_and_names_step_and_module(tmp_path, monkeypatch):
     trainer = translation(tmp_path)
     batch = trainer.task.batch
 
@@ -214,7 +214,7 @@ def test_a_validation_loss_that_is_no_number_stops_the_run_too(tmp_path, monkeyp
         trainer.train()
 
 
-def test_a_loss_that_is_no_number_outside_of_all_modules_is_placed(tmp_path, monkeypatch):
+def test_nan_loss_outside_all_modules_is_located(tmp_path, monkeypatch):
     trainer = translation(tmp_path)
     loss = trainer.task.loss
     monkeypatch.setattr(trainer.task, "loss", lambda *given: loss(*given) * 0 / 0)
@@ -379,7 +379,7 @@ def test_the_best_checkpoint_that_is_damaged_is_replaced(tmp_path, monkeypatch):
     assert again.checkpoints.index["best"] == "step-00000005"
 
 
-def test_weights_that_are_not_finite_are_named_and_neither_saved_nor_loaded(tmp_path):
+def test_nonfinite_weights_are_named_and_not_saved_or_loaded(tmp_path):
     trainer = translation(tmp_path)
     trainer.train()
     trainer.step += 1
@@ -396,7 +396,7 @@ def test_weights_that_are_not_finite_are_named_and_neither_saved_nor_loaded(tmp_
         Checkpoints(path.parent).load_model(trainer.model)
 
 
-def test_a_new_training_does_not_mix_with_the_checkpoints_of_another(tmp_path):
+def test_a_new_run_does_not_mix_with_another_runs_checkpoints(tmp_path):
     translation(tmp_path).train()
     with pytest.raises(UserError, match="already contains checkpoints"):
         translation(tmp_path).train()
@@ -433,7 +433,7 @@ def test_the_gradients_are_clipped_to_the_norm(tmp_path):
 
 @pytest.mark.parametrize(("precision", "expected"), [("tf32", "high"), ("float32", "highest")])
 @pytest.mark.parametrize("before", ["high", "highest"])
-def test_matmuls_have_the_precision_of_the_training_while_it_computes(
+def test_matmuls_have_the_configured_precision_in_training(
     precision, expected, before, tmp_path, monkeypatch
 ):
     mg.set_float32_matmul_precision(before)
@@ -465,7 +465,7 @@ def test_label_smoothing_is_not_part_of_the_validation(tmp_path):
     assert smooth.train_step()["loss"] != sharp.train_step()["loss"]
 
 
-def test_validation_of_a_text_is_its_mean_loss_in_nats_and_in_bits(tmp_path):
+def test_validation_of_a_text_is_its_loss_in_nats_and_bits(tmp_path):
     trainer = language(tmp_path)
     scores = trainer.task.validate(trainer.model.eval())
     ids = trainer.task.validation
@@ -608,7 +608,7 @@ def test_resuming_keeps_what_a_callback_wrote_to_the_log(tmp_path):
     assert path.read_text(encoding="utf-8") == first
 
 
-def test_the_log_takes_numbers_of_numpy_and_names_what_it_cannot_take(tmp_path):
+def test_log_takes_numpy_numbers_and_names_what_it_refuses(tmp_path):
     with Log(tmp_path / "log.jsonl", print) as log:
         log.write({"step": np.int64(1), "loss": np.float32(0.5), "worst": np.float32("nan"), "ok": np.True_})
         with pytest.raises(UserError, match=r"weights \(ndarray\)\.\n.*callback"):
@@ -622,7 +622,7 @@ def test_the_curves_are_a_picture(tmp_path):
     assert draw_curves(tmp_path).read_bytes().startswith(b"\x89PNG\r\n")
 
 
-def test_the_state_of_a_checkpoint_is_json_that_every_reader_takes(tmp_path):
+def test_checkpoint_state_is_standard_json(tmp_path):
     trainer = translation(tmp_path)
     trainer.train_step()
     trainer.save()  # before the first validation: the best score is infinite

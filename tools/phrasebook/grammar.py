@@ -54,7 +54,7 @@ class Phrase:
     french: str
     person: int = IL
     feminine: bool = False
-    kind: str = ""  # of its noun, as in NOUN_TABLE; or "time"
+    kind: str = ""  # its noun's kind, as in NOUN_TABLE; or "time"
     preposition: str = ""  # that it starts with
 
 
@@ -68,8 +68,8 @@ class Parts:
     rest: tuple[Phrase, ...]  # objects, places, times
     is_clause: bool = False  # made by `clause`: the verb is not a form of "be"
     is_contracted: bool = False  # "didn't", not "did not"
-    reference: Reference | None = None  # of the pronoun in a reason
-    sense: Sense | None = None  # of a word that has two
+    reference: Reference | None = None  # what the pronoun in a reason refers to
+    sense: Sense | None = None  # the sense of a word that has two
 
 
 class Sentence(tuple[str, str]):

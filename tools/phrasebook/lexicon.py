@@ -27,7 +27,7 @@ class Verb:
     infinitive: str
     present: tuple[str, ...]  # je, tu, il, nous, ils
     participle: str
-    auxiliary: str  # of the passé composé: avoir, être, or se (être and a reflexive: "il s'est assis")
+    auxiliary: str  # in the passé composé: avoir, être, or se (être and a reflexive: "il s'est assis")
 
 
 def english_plural(noun: str) -> str:

@@ -210,7 +210,7 @@ def members(entry: Entry) -> Iterator[str]:
         head = name + (method_signature(found, inner) if kind == "method" else "")
         body = prose(inspect.getdoc(found) or "")
         flags = {classmethod: ":classmethod:\n", staticmethod: ":staticmethod:\n"}.get(type(found), "")
-        options = f":no-contents-entry:\n{flags}"  # which would take a third of the time of the build
+        options = f":no-contents-entry:\n{flags}"  # contents entries would take a third of the build's time
         yield directive(kind, head, options, body)
 
 

@@ -213,7 +213,7 @@ def functions(made: dict[str, Page], known: dict[int, Entry]) -> None:
         page.rows = dict(sorted(page.rows.items(), key=lambda item: order.index(item[0])))
 
 
-SECTIONS = {  # of the page of `minigrad`, by defining module
+SECTIONS = {  # sections of the page of `minigrad`, by defining module
     "tensor": "Tensors",
     "modes": "Gradients",
     "check report sweep": "Checking gradients",

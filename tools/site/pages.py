@@ -47,7 +47,7 @@ def originals() -> dict[str, Path]:
     pages = {file.relative_to(DOCS).with_suffix("").as_posix(): file for file in DOCS.rglob("*.md")}
     pages |= {name: LESSONS / Path(name).with_suffix(".py").name for name in BELOW["course"]}
     pages |= {name: ROOT / f"{name.upper()}.md" for name in ("contributing", "changelog", *UNLISTED)}
-    return pages | {"ops": ROOT / "tools" / "reference.py"}  # which writes most of it
+    return pages | {"ops": ROOT / "tools" / "reference.py"}  # it writes most of the page
 
 
 def rewrite(file: Path, name: str, text: str) -> str:
@@ -65,7 +65,7 @@ def rewrite(file: Path, name: str, text: str) -> str:
         else:
             return link[0]
         to = Path(os.path.relpath(copied, Path(name).parent)).as_posix()
-        return f"{'[' if link[1] else ''}]({to}{hash_}{anchor})"  # without a text, the title is shown
+        return f"{'[' if link[1] else ''}]({to}{hash_}{anchor})"  # if there is no text, the title is shown
 
     parts = CODE.split(text)  # code is at odd places
     parts[::2] = [LINK.sub(changed, part) for part in parts[::2]]

@@ -71,7 +71,7 @@ class CuPyBackend(ArrayBackend):
         return self.library.array(array)
 
     def download(self, array: Any, operation: str) -> np.ndarray:
-        """Copy to a NumPy array; waits for the GPU."""
+        """Wait for the GPU, and copy to a NumPy array."""
         return array.get()
 
     def is_writeable(self, array: Any) -> bool:

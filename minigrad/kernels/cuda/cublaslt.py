@@ -39,14 +39,15 @@ class Plan:
     """A cuBLASLt plan. Its descriptors are destroyed with it; graphs captured with it do not need them."""
 
     description: int
-    layouts: tuple[int, int, int]  # of A, B and C
+    layouts: tuple[int, int, int]  # for A, B and C
     found: np.ndarray  # a RESULT, which begins with the algorithm
 
     def __init__(self, bindings: Any, sizes: Sizes) -> None:
         m, n, k = sizes[:3]
         a_transposed, b_transposed = sizes.operations
         a_leading, b_leading = sizes.leading
-        self.description = bindings.matmul_desc_create(sizes.compute, 0)  # 0: factors in float32
+        # scale type 0 (CUDA_R_32F): alpha and beta are float32
+        self.description = bindings.matmul_desc_create(sizes.compute, 0)
         weakref.finalize(self, bindings.matmul_desc_destroy, self.description)
         _set(bindings, self.description, "TRANSA", a_transposed, np.int32)
         _set(bindings, self.description, "TRANSB", b_transposed, np.int32)
@@ -68,7 +69,7 @@ class Plan:
 def product_with_bias(
     cublas: Any, sizes: Sizes, addresses: tuple[int, int, int, int], one: int, zero: int
 ) -> bool:
-    """Write C = A B + bias; returns False, without writing, if cuBLASLt does not support it.
+    """Write C = A B + bias, or return False, without writing, if cuBLASLt does not support it.
 
     `addresses` are those of A, B, the bias and C. `cublas` is a `cublas.Handle`, whose stream and workspace
     are used. `one` and `zero` are the addresses of these numbers in the host's memory.

@@ -59,7 +59,7 @@ def largest(row):
 
 
 def _fit_polynomial(function, low: float, high: float, degree: int) -> tuple[np.float32, ...]:
-    """Fit a polynomial to `function` on [low, high]; returns its coefficients, highest power first."""
+    """Fit a polynomial to `function` on [low, high]. Return its coefficients, highest power first."""
     nodes = np.polynomial.chebyshev.chebpts1(4 * degree)
     x = (low + high) / 2 + nodes * (high - low) / 2
     series = np.polynomial.Chebyshev.fit(x, [function(v) for v in x], degree, domain=[low, high])

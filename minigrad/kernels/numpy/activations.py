@@ -139,7 +139,7 @@ def _gelu_tanh_backward(x, g, out):
     out *= square  # s + s (1 - s) x (2u)'
     out *= g
     if is_far:
-        out[infinite] = np.nan  # as in PyTorch
+        out[infinite] = np.nan  # PyTorch gives NaN too
 
 
 def _phi(x):

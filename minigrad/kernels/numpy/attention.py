@@ -34,7 +34,7 @@ class RowWork(NamedTuple):
     `causal_offset` is the position of the first row's query among the keys; None if attention is not causal.
     """
 
-    # (scores, causal_offset): scores -> weights; returns log sum exp of each row
+    # (scores, causal_offset): replaces the scores by the weights, and returns each row's log sum exp
     softmax: Callable[[np.ndarray, int | None], np.ndarray]
     # (scores, log sum exp, causal_offset): scores -> weights
     recompute: Callable[[np.ndarray, np.ndarray, int | None], None]
@@ -163,7 +163,7 @@ class _Tiled(NamedTuple):
     scale: float
     bias: np.ndarray | None  # added to the scores
     keep: np.ndarray | None  # False where dropout zeroes a weight
-    dropout_scale: float  # of the weights that are kept
+    dropout_scale: float  # multiplies the weights that are kept
     tiles: tuple[_Tile, ...]
 
     def forward(self, y: np.ndarray) -> np.ndarray:

@@ -69,7 +69,7 @@ class PackedSequence:
             unsorted_indices = as_tensor(sorted_indices).argsort()
         rows = np.arange(len(lengths)) if unsorted_indices is None else as_tensor(unsorted_indices).numpy()
         starts = np.cumsum(sizes) - sizes
-        places = starts[:, None] + rows  # of the sequences' elements in `data`
+        places = starts[:, None] + rows  # where the sequences' elements are in `data`
         is_inside = np.arange(len(sizes))[:, None] < lengths[rows]
         self.padded = data[constant(np.where(is_inside, places, 0), data)]
         self.lengths = constant(lengths[rows], data)

@@ -62,7 +62,7 @@ def loss_of(model: GPT, rows: Rows, end: int) -> mg.Tensor:
 def train(
     model: GPT, rows: Rows, validation: Rows, held_out: Rows, end: int, rate: float, steps: int, seed: int
 ) -> tuple[float, float]:
-    """Train; returns the held-out loss where the loss of the validation sentences was lowest, and at the end.
+    """Train. Return the held-out loss where the loss of the validation sentences was lowest, and at the end.
 
     So a model that begins to memorize few sentences is taken before it does.
     """

@@ -117,7 +117,7 @@ class QueryGradients(Observer):
 
 
 def query_gradients(model: Transformer, data: Sentences) -> dict[str, float]:
-    """The fraction of queries whose gradient is small, and of those whose gradient is large."""
+    """Return the fractions of queries whose gradient norm is below 0.01, and above 1, times the output's."""
     with observe(observer := QueryGradients(attentions(model)[0].head_dim)):
         token_loss(model, collate(data.held_out, data.tokenizer)).backward()
     model.zero_grad()

@@ -32,7 +32,7 @@ CASES = (  # targets, V, e: N and V differ, a class that occurs twice, a single 
 
 
 Formula = Callable[..., Any]
-WRONG_TARGETS: dict[str, Formula] = {  # of the one-hot target h, V and e
+WRONG_TARGETS: dict[str, Formula] = {  # functions of the one-hot target h, V and e
     "the target is not smoothed: e has no effect": lambda h, V, e: h,
     "e is shared by the V - 1 wrong classes only: it is spread over all V": (
         lambda h, V, e: (1 - e) * h + (1 - h) * e / (V - 1)
@@ -80,7 +80,7 @@ class Terms(NamedTuple):
         return -np.where(self.q > 0, self.q * np.log(self.q), 0).sum(-1)
 
 
-WRONG_LOSSES: dict[str, Formula] = {  # of Terms
+WRONG_LOSSES: dict[str, Formula] = {  # functions of Terms
     "the loss is the sum over the rows, not their mean": lambda t: -(t.q * t.log_p).sum(),
     "the loss is one number for each row, not their mean": lambda t: -(t.q * t.log_p).sum(-1),
     "the loss is one number for each class of each row: sum over the classes": lambda t: -t.q * t.log_p,
@@ -112,7 +112,7 @@ WRONG_LOSSES: dict[str, Formula] = {  # of Terms
         lambda t: -(t.q * t.log_p).sum(0).mean()
     ),
 }
-WRONG_GRADIENTS: dict[str, Formula] = {  # of Terms and the logits: losses with that gradient
+WRONG_GRADIENTS: dict[str, Formula] = {  # losses with that gradient, functions of Terms and the logits
     "the gradient is that without smoothing: the one-hot target in place of q": (
         lambda t, x: F.cross_entropy(x, mg.tensor(t.targets))
     ),

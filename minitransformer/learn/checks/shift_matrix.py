@@ -27,7 +27,7 @@ def check(answer: ModuleType) -> None:
 
 
 def _frequency(i: int, k: int, d_model: int, exponent: str) -> float:
-    """w of pair i."""
+    """Return the frequency of pair i, computed with `exponent`."""
     power = {
         "2i / d": 2 * i / d_model,
         "i / d": i / d_model,
@@ -55,7 +55,7 @@ def _angle(w: float, k: int, by: str) -> float:
     }[by]
 
 
-SQUARES: dict[str, Callable[[float, float], list[list[float]]]] = {  # of cos(w k) and sin(w k)
+SQUARES: dict[str, Callable[[float, float], list[list[float]]]] = {  # functions of cos(w k) and sin(w k)
     "c s -s c": lambda c, s: [[c, s], [-s, c]],
     "c -s s c": lambda c, s: [[c, -s], [s, c]],
     "c s s c": lambda c, s: [[c, s], [s, c]],

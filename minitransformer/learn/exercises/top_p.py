@@ -18,7 +18,7 @@ def top_p(logits, p):
     order = np.argsort(-logits, -1)
     e = np.exp(logits - logits.max(-1, keepdims=True))
     probabilities = np.take_along_axis(e / e.sum(-1, keepdims=True), order, -1)
-    before = probabilities.cumsum(-1) - probabilities  # of the tokens that are likelier
+    before = probabilities.cumsum(-1) - probabilities  # the probability of the likelier tokens
     dropped = np.empty(logits.shape, dtype=bool)
     np.put_along_axis(dropped, order, before >= p, -1)  # from the sorted order to the tokens' own
     filtered = np.where(dropped, -np.inf, logits)

@@ -250,7 +250,7 @@ class Report:
             print(f"failure: {group}: {failure}", flush=True)
 
     def finish(self) -> int:
-        """Print the table; returns the exit code."""
+        """Print the table, and return the exit code."""
         for group, outcomes in self.counts.items():
             print(f"{group:<28} {outcomes.total():>5}:", ", ".join(f"{n} {o}" for o, n in outcomes.items()))
         total = sum(outcomes.total() for outcomes in self.counts.values())

@@ -2,7 +2,7 @@
 
 Three trainings are attacked: one in a new folder, one that resumes a run, and one that overwrites another.
 After each kill the same command with --resume must finish the run (or the command itself, if no run stands
-yet) with the weights of a training that nobody killed, no leftover files, and all files of strangers as
+yet) with the weights of a run that nobody killed, no leftover files, and all files of strangers as
 they were. A killed evaluation leaves the old scores, the new, or none, but never some of both.
 """
 

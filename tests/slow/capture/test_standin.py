@@ -32,11 +32,11 @@ def test_the_standin_replays_what_it_noted():
         assert y.tolist() == [0, 0, 0]  # nothing was computed yet
         assert np.isnan(z.get()).all()
         graph.launch()
-        host[0] = 5.0  # which a replay does not see
+        host[0] = 5.0  # a replay does not see this
         x.fill(10)
         graph.launch()
         assert (y.tolist(), z.tolist()) == ([22, 22, 22], [20, 20, 20])
-        del x  # which nobody kept for the graph
+        del x  # nobody kept it for the graph
         graph.launch()
         assert np.isnan(y.get()).all()
         del pool

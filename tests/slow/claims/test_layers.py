@@ -15,7 +15,7 @@ from minitransformer.layers import LayerConfig, Residual
 from minitransformer.models.transformer import Transformer
 from minitransformer.text.tokenizer import Tokenizer
 
-SEED = 900  # of no study
+SEED = 900  # no study has this seed
 D = 8
 
 

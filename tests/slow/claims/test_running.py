@@ -50,7 +50,7 @@ def known():
 
 
 def run(study):
-    """Run it to the end; returns the trials that ran."""
+    """Run it to the end, and return the trials that ran."""
     ran = []
     with ThreadPoolExecutor(1) as pool:
         study.run(pool, lambda line: ran.append(line["trial"]))

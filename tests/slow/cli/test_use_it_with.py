@@ -93,7 +93,7 @@ def command(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         capsys.readouterr()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of short data
+            warnings.simplefilter("ignore")  # short data warns
             code = main([str(word) for word in argv])
         return code, *capsys.readouterr()
 
@@ -124,7 +124,7 @@ def test_the_command_that_a_recipe_prints_works(name, few, command):
     assert code == 0
     # to chat, words come from standard input; and the vocabulary of bert-answers has no question words
     assert not err or words[0] == "chat" or re.fullmatch(r"warning: .*: (What|When|Where|Who)\n", err)
-    assert out.strip() or words[0] in ("translate", "chat")  # which may say nothing after a step
+    assert out.strip() or words[0] in ("translate", "chat")  # these may say nothing after a step
     assert (words[0] == "chat") == (dataset == "dialogues")
     # what the README.md of the run says is the same command
     assert (
@@ -426,7 +426,7 @@ def test_a_users_program_prints_and_sweeps_itself(start, tmp_path):
     swept = run([*start, "sweep", "own.toml", "--lr", "0.1", "0.2", "--run-dir", "runs"])
     assert "failed" not in swept.stdout
     readme = (tmp_path / "run" / "README.md").read_text()
-    if start[0] != "-m":  # which depends on the folder
+    if start[0] != "-m":  # with -m the commands depend on the folder
         for command in re.findall("^python (.*)", readme, re.MULTILINE):
             run(shlex.split(command), tmp_path / "run")
 

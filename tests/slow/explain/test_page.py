@@ -65,7 +65,7 @@ def test_every_number_is_the_engines_forward_and_backward(open_page):
     gradients = expected.backward(labels)
     found = shown(page)
     found |= shown_in_each_layer_and_head(page, expected.arrays)
-    everything = set(expected.arrays) - {"logits", "probabilities"}  # of these, the largest columns are shown
+    everything = set(expected.arrays) - {"logits", "probabilities"}  # only their largest columns are shown
     assert {name for kind, name, _ in found if kind == "av"} >= everything
     assert {name for kind, name, _ in found if kind == "ag"} >= everything
     for path in of(expected.arrays, ".self_attention.q", ".cross_attention.q"):
@@ -225,7 +225,7 @@ def test_is_usable_without_a_mouse_or_eyes_and_on_a_phone(scheme, open_page):
     dark = {"runOnly": ["color-contrast"]} if scheme == "dark" else {}
     page.page.evaluate(f"() => {{ ({STAGE})('#qkv'); }}")
     page.page.locator("#screen table.numbers button").nth(3).click()
-    assert page.violations(**dark) == []  # of the whole page
+    assert page.violations(**dark) == []  # on the whole page
     links = addresses(page)
     assert page.page.evaluate(VIOLATIONS, [links[::4], dark]) == []
     if scheme == "light":  # all stages; their colours are the same

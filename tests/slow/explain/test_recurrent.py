@@ -36,7 +36,7 @@ def test_is_usable_without_a_mouse_or_eyes_and_on_a_phone(kind, scheme, open_pag
     rules = {"runOnly": ["color-contrast"]} if scheme == "dark" else {}
     own = [link for link in addresses(page) if link in ("#gates", "#memory", "#through-time", "#layers")]
     page.page.evaluate(f"() => {{ ({STAGE})('#gates'); }}")
-    assert page.violations(**rules) == []  # of the whole page
+    assert page.violations(**rules) == []  # on the whole page
     assert page.page.evaluate(VIOLATIONS, [own, rules]) == []
 
 

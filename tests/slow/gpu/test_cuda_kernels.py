@@ -218,7 +218,7 @@ def test_kernels_agree_with_numpys(name, device):
         assert len(gradients) == len(theirs)
         for ours, other in zip(gradients, theirs, strict=True):
             assert ours.dtype == other.dtype == np.float32
-            other = unbroadcast(other, ours.shape)  # of a mask that was broadcast
+            other = unbroadcast(other, ours.shape)  # the mask was broadcast
             largest = np.abs(other).max(initial=1)
             np.testing.assert_allclose(ours, other, rtol=1e-5, atol=5e-6 * largest, err_msg=str(settings))
 
@@ -287,13 +287,13 @@ def test_a_definition_as_a_kernel_keeps_its_arrays(device):
 
 
 ROUTINES = {"adam", "copy_all", "flatten", "scale", "total_norm"}
-OWN = {*ROUTINES, "astype", "dropout", "linear"}  # which have tests of their own, below
+OWN = {*ROUTINES, "astype", "dropout", "linear"}  # these have tests of their own, below
 TAKEN = {*OWN, *CASES}
 
 
 def test_every_kernel_is_compared_with_numpys():
     kernels.sets["cuda"].loaded()
-    composed = {"multi_head_attention", "quantized_linear"}  # of other ops, which have kernels
+    composed = {"multi_head_attention", "quantized_linear"}  # composed of other ops, which have kernels
     assert registered("cuda") == TAKEN - composed
 
 
@@ -556,7 +556,7 @@ def test_numbers_of_16_bits_are_rounded_as_numpys(dtype, device):
     with np.errstate(over="ignore"):
         expected = p.astype(dtype).astype(np.float32)
     np.testing.assert_array_equal(here(found).astype(np.float32), expected)
-    again = here(fused.dropout(found, 0.0, KEY)[0])  # which reads them, too
+    again = here(fused.dropout(found, 0.0, KEY)[0])  # this reads them, too
     np.testing.assert_array_equal(again.astype(np.float32), expected)
 
 

@@ -36,7 +36,7 @@ found = card_of(recipe, Sources(options.data))  # trains a step of the whole bat
     script += f"{PEAK}print(found.memory, found.activations, peak)"
     out = run_script(script.replace("FLAGS", repr(flags)))
     memory, activations, own_peak = map(int, out.split())
-    before = memory - activations  # of the step of the whole batch
+    before = memory - activations  # for the step of the whole batch
     assert activations == pytest.approx(own_peak - before, rel=0.2)
     script = "from minitransformer.cli import main\nmain(['train', *FLAGS, '--steps', '1'])\n"
     script += f"{PEAK}print(peak)"

@@ -147,7 +147,7 @@ def valid_sample(name, theirs, ours, sample, rng):
         return ours, convert(args), convert(dict(sample.kwargs))
 
     k = build(mg)[2]
-    slots = [*range(1 if prefix or unbound else 0, len(args)), *k]  # of a method not its tensor
+    slots = [*range(1 if prefix or unbound else 0, len(args)), *k]  # without the tensor of a method
     names = set(settings_of(ours)) - set(k)
     slots += [n for n in names if shared_default(theirs, args, sample.kwargs, ours, n)]
     yield Valid(prefix + name, build, slots)

@@ -55,7 +55,7 @@ def assert_equal(ours, theirs, what):
     np.testing.assert_allclose(ours.array, theirs.numpy(force=True), rtol=within, atol=within, err_msg=what)
 
 
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5}  # of whole numbers none
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5}  # whole numbers have none
 
 
 def gradients(outs, ins, cots, grad):

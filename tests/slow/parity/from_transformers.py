@@ -18,7 +18,7 @@ def transformers():
     """The package, imported when a test first asks for it, since that takes seconds; a skip without it."""
     pytest.importorskip("torch")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what it imports
+        warnings.simplefilter("ignore")  # what it imports may warn
         try:
             return importlib.import_module("transformers")
         except ImportError:

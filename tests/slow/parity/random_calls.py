@@ -45,7 +45,7 @@ from .test_op_db import draws_nothing, left_out, op_db
 
 KNOWN = tomllib.loads((Path(__file__).parent / "random_calls.toml").read_text(encoding="utf-8"))
 
-SAMPLES = 60  # of each entry, at most
+SAMPLES = 60  # the most samples of each entry
 
 WHOLE = ["uint8", "int8", "int16", "int32", "int64"]
 HALVES = ["float16", "bfloat16"]
@@ -114,7 +114,7 @@ def samples_of(name):
     op = ENTRIES[name]
     number = zlib.crc32(name.encode())
     torch.manual_seed(number)
-    np.random.seed(number)  # which the database uses
+    np.random.seed(number)  # the database uses this generator
     random.seed(number)
     dtype = torch.float64
     if name not in FLOATING_ENTRIES:
@@ -305,7 +305,7 @@ def answer(function, args, kwargs, finish, kind):
     """(results, None), or (None, the error)."""
     try:
         return flat(finish(function(*args, **kwargs)), kind), None
-    except Exception as error:  # which is what is compared
+    except Exception as error:  # errors are compared
         return None, error
 
 
@@ -448,7 +448,7 @@ def compare_gradients(call, theirs, ours):
             allow_unused=True,
         )  # fmt: skip
         refusal = None
-    except Exception as error:  # which is what is compared
+    except Exception as error:  # errors are compared
         expected = None
         refusal = error
     if not all(a.requires_grad for _, a in outs):

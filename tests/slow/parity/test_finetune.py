@@ -89,7 +89,7 @@ def settings_of_peft(name, rank=2, alpha=4):
     modules = {"gpt2": ["c_attn"], "bert": ["query", "value"]}[name]
     options = {"fan_in_fan_out": name == "gpt2"}
     if name == "bert":
-        options["task_type"] = "SEQ_CLS"  # which trains the classifier, too
+        options["task_type"] = "SEQ_CLS"  # this trains the classifier, too
     return peft().LoraConfig(r=rank, lora_alpha=alpha, target_modules=modules, **options)
 
 

@@ -145,13 +145,13 @@ def test_every_function_that_is_cast_is_compared():
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.filterwarnings("ignore")  # of torch's, about reductions
+@pytest.mark.filterwarnings("ignore")  # torch warns about reductions
 def test_torch_and_we_cast_the_same_functions(name):
     """What PyTorch casts on the CPU we cast, and the same way; we cast more, as it does on a GPU."""
     ours, theirs = (
         [kind_under_autocast(lib, name, dtype) for dtype in ("float32", "bfloat16")] for lib in (mg, torch)
     )
-    if theirs != ["float32", "bfloat16"]:  # which is what comes
+    if theirs != ["float32", "bfloat16"]:  # PyTorch casts the results of one of them
         assert ours == theirs
     assert ours == (["float32", "bfloat16"] if name in UNCAST else [ours[0]] * 2)
 

@@ -12,7 +12,7 @@ from .idioms import IDIOMS, NAMES, TABLE, judge_idiom, judge_name
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.parity]
 
-REASONS = TABLE["fails"]  # of what fails
+REASONS = TABLE["fails"]  # why some of them fail
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,7 @@ with warnings.catch_warnings():
 LEFT_OUT = tomllib.loads((Path(__file__).parent / "module_db_left_out.toml").read_text(encoding="utf-8"))
 ENTRIES = {info.module_cls.__name__: info for info in module_db}
 COVERED = [name for name in ENTRIES if hasattr(nn, name)]
-RECURRENT = ("GRU", "LSTM", "RNN")  # whose samples, all without dropout, compute the same in evaluation
+RECURRENT = ("GRU", "LSTM", "RNN")  # their samples have no dropout, so they compute the same in evaluation
 REFUSING = [name for name in COVERED if ENTRIES[name].module_error_inputs_func]
 
 

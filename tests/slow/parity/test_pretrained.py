@@ -296,7 +296,7 @@ def test_generated_texts_agree(name, num_beams, make, tmp_path):
     import torch
 
     theirs = make(name)
-    if name.startswith("marian"):  # whose checkpoints suppress the padding token, which starts a text
+    if name.startswith("marian"):  # its checkpoints suppress the padding token, which starts a text
         theirs.generation_config.bad_words_ids = [[theirs.config.pad_token_id]]
     theirs.save_pretrained(tmp_path / "theirs")
     expected = theirs.generate(
@@ -442,7 +442,7 @@ def test_the_body_of_a_model_is_read_without_its_prefix(name, make, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", PretrainedWarning
-        )  # of a pooling layer, which a sentence encoder lacks
+        )  # the weights of a pooling layer, which a sentence encoder lacks
         ours = load_pretrained(tmp_path / "body")
     states = theirs.base_model(torch_ids()).last_hidden_state
     assert_close(ours.states(IDS).numpy(), states.detach().numpy(), 1e-5)

@@ -159,7 +159,7 @@ def test_the_ids_are_those_of_transformers(layout):
     ours = load_tokenizer(folder)
     for text in [*TEXTS[:9], *STRANGE]:
         if any(token in text for token in theirs.all_special_tokens):
-            continue  # which transformers takes for the token itself
+            continue  # transformers takes it for the token itself
         if name == "llama" and text.startswith(" "):
             continue  # SentencePiece puts a space before it all the same, transformers does not
         assert ours.encode_with_special_tokens(text) == theirs(text)["input_ids"], text

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
 
 KINDS = ["RNN", "LSTM", "GRU"]
-LENGTHS = [2, 5, 1]  # of the rows of a packed batch
+LENGTHS = [2, 5, 1]  # the lengths of a packed batch's rows
 # bias, batch first, a state to begin with: every two of them in all four ways
 OPTIONS = [(True, False, False), (True, True, True), (False, True, False), (False, False, True)]
 GRID = [(*size, *options) for size in itertools.product([1, 2, 3], [False, True]) for options in OPTIONS]

@@ -373,7 +373,7 @@ def test_steps_on_a_gpu(workers):
     for row in table.rows.values():
         assert row["MiB in tensors"] > 0
         assert row["MiB held"] > 0
-    if workers == "standin":  # which JAX does not know
+    if workers == "standin":  # JAX does not know the stand-in
         assert label not in table.rows
         assert any(note.startswith((f"{label} failed", f"{label} is not")) for note in table.notes)
     assert not [note for note in table.notes if note.startswith(("minigrad", "NOT"))]

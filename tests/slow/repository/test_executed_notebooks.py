@@ -64,5 +64,5 @@ def test_an_executed_notebook_can_be_walked_through(executed, browser):
     assert "Transformer" in text  # the run
     assert "array([[" in text  # the numbers in Python
     assert page.locator("img").count() >= 2  # the run's curves, and the alignment
-    assert [each for each in complaints if "ERR_FAILED" not in each] == []  # of MathJax
+    assert [each for each in complaints if "ERR_FAILED" not in each] == []  # MathJax cannot be loaded
     page.context.close()

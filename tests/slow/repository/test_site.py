@@ -22,9 +22,9 @@ PAGES = [
     for page in sorted(SITE.rglob("*.html"))
     if not (name := page.relative_to(SITE).as_posix()).startswith(("source/", "live/"))
 ]
-LIVE = [page.name for page in sorted((SITE / "live").glob("[a-z]*.html"))]  # of the gallery
+LIVE = [page.name for page in sorted((SITE / "live").glob("[a-z]*.html"))]  # the gallery's pages
 LIVE_PAGE = re.compile("Gradients|Walk backward")  # a button of each
-MOST_BYTES = 1_000_000  # of the front page, with all that it loads
+MOST_BYTES = 1_000_000  # for the front page, with all that it loads
 SEARCHES = {  # a word, and a page that must be among those found
     "softmax": "documents", "mask": "pytorch", "padding": "models", "beam": "generation",
     "warm-up": "documents", "checkpoint": "training", "tokenizer": "your-data", "gradcheck": "your-own",

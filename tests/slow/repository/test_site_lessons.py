@@ -21,4 +21,4 @@ def test_a_lesson_whose_kernel_stops_answering_is_executed_again(tmp_path, monke
     script.write_text(SLOW_ONCE.format(seen=str(tmp_path / "seen"), seconds=600))
     made = lessons.execute(script)
     assert made.cells[-1].outputs[0].text == "executed\n"
-    assert lessons.execute(script) == made  # of the file that was kept
+    assert lessons.execute(script) == made  # read from the file that was kept

@@ -379,7 +379,7 @@ def _function(name, parameters, plain):
         if name in COUNTED:
             downloads()
         if name in ("concatenate", "concat", "stack") and len(args[0]) > 8:
-            uploads()  # of where the arrays are
+            uploads()  # uploads the addresses of arrays
         return run(*args, **settings)
 
     @primitive
@@ -550,7 +550,7 @@ def installed():
     before = {name: sys.modules.get(name) for name in modules}
     backend = devices.find_backend("cuda")
     sys.modules.update(modules)
-    devices.register(CuPyBackend())  # which imports the stand-in
+    devices.register(CuPyBackend())  # this imports the stand-in
     try:
         yield cupy
     finally:

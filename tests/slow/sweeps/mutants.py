@@ -444,7 +444,7 @@ def dropout(x, /):
     return x * MASK / 0.5, (lambda g: g,)
 
 
-@mistake("dropout with another mask in backward", "not the value's mask", X)
+@mistake("dropout with another mask in backward", "its mask differs from the value's", X)
 def dropout(x, /):
     return x * MASK, (lambda g: g * ~MASK,)
 

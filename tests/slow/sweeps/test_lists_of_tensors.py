@@ -5,7 +5,7 @@ import pytest
 
 from tests.ops.test_lists_of_tensors import OWN, check, sweep
 
-SEVERAL = {"atleast_1d", "atleast_2d", "atleast_3d"}  # of these a list is several tensors
+SEVERAL = {"atleast_1d", "atleast_2d", "atleast_3d"}  # a list given to these is several tensors
 
 
 @pytest.mark.filterwarnings("ignore")

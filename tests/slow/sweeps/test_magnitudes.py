@@ -26,7 +26,7 @@ cpu, jit = Kernels("numpy"), Kernels("jit")
 UNITS = 24  # units in the last place of the bound, for a few dozen terms
 WIDE = np.longdouble
 MAGNITUDES = (1e-30, 1e-20, 1e-10, 1e-3, 1.0, 40.0, 1e4, 1e10, 1e20, 1e30)
-OFFSETS = (0.0, 1e4, -1e4, 1e8, -1e8)  # of numbers about 1
+OFFSETS = (0.0, 1e4, -1e4, 1e8, -1e8)  # added to numbers about 1
 
 
 def draw(*shape, seed=0, scale=1.0, offset=0.0, dtype=np.float32):

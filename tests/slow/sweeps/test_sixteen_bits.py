@@ -17,7 +17,7 @@ from minigrad.core.registry import registry
 from minigrad.core.trees import leaves, map_leaves
 from minigrad.nn import functional as F
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of overflow, which is meant
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # overflow is intended
 
 HALVES = ["float16", "bfloat16"]
 OURS = {

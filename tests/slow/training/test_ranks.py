@@ -278,7 +278,7 @@ def test_ranks_do_not_take_each_others_cores():
 @needs_mpi
 @pytest.mark.parametrize("how", ["killed", "raised"])
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_a_rank_that_dies_ends_the_job_and_the_last_checkpoint_stands(how, here):
+def test_a_dead_rank_ends_the_job_and_keeps_the_checkpoint(how, here):
     code, _, err = on(2, "die", here / "mine", how)
     if how == "raised":
         assert code == 1
@@ -300,7 +300,7 @@ def test_what_a_full_disk_refuses_is_the_best_on_no_rank(together):
 
 
 @needs_mpi
-def test_a_run_of_a_sweep_that_fails_ends_the_processes_that_wait_for_it(here):
+def test_a_failed_run_of_a_sweep_ends_the_waiting_processes(here):
     arguments = ["sweep", "phrasebook", "--data", "pairs.tsv", *TINY, "--run-dir", "runs"]
     broken = {"MPLBACKEND": "nothing"}  # a backend that does not exist: a traceback, after the training
     code, _, err = run([MPIEXEC, "-n", "2", *command(*arguments)], **broken)
@@ -329,7 +329,7 @@ def test_ctrl_c_stops_all_ranks_after_the_same_step_and_saves_it(here):
 
 
 @needs_mpi
-def test_ranks_with_different_settings_say_which_and_train_nothing(tmp_path):
+def test_ranks_refuse_different_settings_and_name_them(tmp_path):
     code, _, err = on(2, "differ", tmp_path)
     assert code == 0, err
     said = [json.loads((tmp_path / f"said-{rank}.json").read_text()) for rank in (0, 1)]

@@ -23,7 +23,7 @@ def weights(folder):
 # --- Trained again ---
 
 
-def test_a_run_is_trained_again_elsewhere_from_its_folder_and_its_data(cli, here):
+def test_a_run_is_repeated_from_its_folder_and_data(cli, here):
     elsewhere = here / "elsewhere"
     assert cli(*TRAIN, "--run-dir", elsewhere)[0] == 0
     (here / "pairs.tsv").rename(here / "moved.tsv")
@@ -56,7 +56,7 @@ def test_a_run_folder_is_resumed_by_its_own_name(cli, here):
     assert weights("mine") == weights("whole")
 
 
-def test_a_run_that_started_from_another_needs_that_one_unchanged(cli, here):
+def test_repeating_a_run_needs_its_initial_run_unchanged(cli, here):
     assert cli(*TRAIN, "--run-dir", "next", "--init-from", "mine", "--seed", 1)[0] == 0
     assert cli("train", "next", "--run-dir", "again")[0] == 0
     assert weights("again") == weights("next")
@@ -86,7 +86,7 @@ def test_public_data_that_is_not_where_it_was_is_downloaded(here, tmp_path):
 # --- What the folder says of itself ---
 
 
-def test_the_readme_says_what_the_run_is_and_how_to_train_it_again(cli, here):
+def test_run_readme_describes_the_run_and_how_to_repeat_it(cli, here):
     text = (here / "mine" / "README.md").read_text()
     record = read_json(here / "mine" / "run.json")
     assert record["command"].startswith("minitransformer train phrasebook --data pairs.tsv")

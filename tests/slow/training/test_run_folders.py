@@ -80,7 +80,7 @@ def test_what_files_are_named_is_a_name():
 # --- What a training may delete ---
 
 
-def test_a_strangers_folder_with_files_of_the_same_names_is_not_a_run(cli, here):
+def test_an_unrelated_folder_with_the_same_names_is_not_a_run(cli, here):
     stranger = here / "stranger"
     (stranger / "checkpoints").mkdir(parents=True)
     (stranger / "checkpoints" / "model.pt").write_text("precious")
@@ -157,7 +157,7 @@ def test_resume_of_a_folder_that_is_not_there_is_refused(cli, here):
 # --- A run that was killed ---
 
 
-def test_a_folder_of_a_training_killed_in_its_first_moments_is_new(cli, here):
+def test_a_folder_of_a_run_killed_at_its_start_is_new(cli, here):
     for flags in ((), ("--resume",), ("--overwrite",)):
         shutil.rmtree(here / "new", ignore_errors=True)
         (here / "new").mkdir()
@@ -210,7 +210,7 @@ def test_a_run_killed_while_it_overwrote_another_is_the_new_run(cli, here, monke
     assert final_weights("mine") == final_weights("other")
 
 
-def test_a_reader_looks_again_if_checkpoints_are_replaced_meanwhile(here):
+def test_reader_retries_if_checkpoints_are_replaced(here):
     checkpoints = Checkpoints(Path("mine/checkpoints"))
     folder = checkpoints.path("last")
     reads = []
@@ -229,7 +229,7 @@ def test_a_reader_looks_again_if_checkpoints_are_replaced_meanwhile(here):
     assert len(reads) == 3  # what does not change is not read again
 
 
-def test_a_reader_of_a_run_whose_settings_are_being_changed_reads_the_new_ones(cli, here):
+def test_reader_sees_the_new_settings_during_a_change(cli, here):
     before = read_record(here / "mine")
     assert cli(*TRAIN, "--run-dir", "mine", "--resume", "--steps", 6)[0] == 0
     assert read_config(here / "mine", before).training.steps == 6
@@ -265,7 +265,7 @@ SLEEPER = """
 import signal, sys, time
 from minitransformer.cli import main
 if hasattr(signal, "SIGHUP"):
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which a test run under nohup ignores
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a test run under nohup ignores it
 from minitransformer.tasks import Translation
 batch = Translation.batch
 def slow(task, step):
@@ -291,7 +291,7 @@ def wait_for(path):
 
 @posix
 @pytest.mark.parametrize("flag", [None, "--resume", "--overwrite"])
-def test_a_second_training_is_refused_and_told_who_has_the_folder(cli, here, flag):
+def test_a_second_run_is_refused_and_told_who_has_the_folder(cli, here, flag):
     process = start(*TRAIN, "--steps", 1000, "--run-dir", "new")
     try:
         wait_for(here / "new" / "log.jsonl")
@@ -331,7 +331,7 @@ def test_signals_save_the_run(cli, here, name):
 # --- The record ---
 
 
-def test_what_a_run_is_trained_on_is_recorded_and_a_difference_is_said(cli, here):
+def test_training_data_is_recorded_and_differences_reported(cli, here):
     record = read_record(here / "mine")
     assert {"kernels", "blas", "threads", "device", "ranks"} <= record.machine.keys()
     if record.machine["kernels"] == "numpy":
@@ -362,7 +362,7 @@ def test_settings_that_resume_changes_are_said_and_recorded(cli, here):
     assert contents("mine") == before
 
 
-def test_a_finished_run_does_not_record_settings_that_nothing_was_trained_with(cli, here):
+def test_finished_run_does_not_record_unused_settings(cli, here):
     before = contents("mine")
     code, _, err = cli("train", "phrasebook", "--run-dir", "mine", "--resume", "--lr", 0.1)
     assert code == 2
@@ -370,7 +370,7 @@ def test_a_finished_run_does_not_record_settings_that_nothing_was_trained_with(c
     assert contents("mine") == before
 
 
-def test_a_change_that_was_killed_before_it_took_effect_is_taken_back(cli, here):
+def test_a_change_killed_before_it_took_effect_is_undone(cli, here):
     config = (here / "mine" / "config.toml").read_bytes()
     run = ("train", "phrasebook", "--run-dir", "mine", "--resume")
     assert cli(*run, "--steps", 6, "--lr", 0.02)[0] == 0
@@ -381,7 +381,7 @@ def test_a_change_that_was_killed_before_it_took_effect_is_taken_back(cli, here)
     assert changes == [{}, {"steps": [4, 5]}]
 
 
-def test_the_history_says_from_which_step_settings_hold_after_going_back(here):
+def test_history_has_each_settings_first_step_after_going_back(here):
     from minitransformer.runs.folder import continue_run, read_config
 
     record = read_record(here / "mine")
@@ -444,7 +444,7 @@ def test_splits_can_be_files_of_their_own(cli, here):
     assert (scores["n"], scores["split"]) == (4, "test")
 
 
-def test_whether_pairs_were_trained_on_is_said_to_be_unknown_if_it_is(cli, here):
+def test_unknown_training_pairs_are_reported_as_unknown(cli, here):
     (here / "pairs.tsv").rename(here / "moved.tsv")
     content = (here / "moved.tsv").read_text(encoding="utf-8")
     (here / "other.tsv").write_text(content + "A new cat sat.\tUn chat.\n", encoding="utf-8")
@@ -460,7 +460,7 @@ def test_whether_pairs_were_trained_on_is_said_to_be_unknown_if_it_is(cli, here)
         away.rename(data)
 
 
-def test_the_command_that_continues_a_run_names_the_recipe_as_it_was_given(cli, here, monkeypatch):
+def test_the_resume_command_names_the_recipe_as_given(cli, here, monkeypatch):
     from minitransformer.tasks import Translation
 
     (here / "own.toml").write_text('task = "translation"\n')
@@ -487,7 +487,7 @@ def test_any_file_can_be_scored(cli, here):
     assert code == 0
     assert (json.loads(out)["n"], json.loads(out)["split"]) == (8, "other.tsv")
     assert "of 8 pairs are in the training data" in err
-    assert (here / "mine" / "metrics.json").read_bytes() == metrics  # of the run's own test split
+    assert (here / "mine" / "metrics.json").read_bytes() == metrics  # the metrics of the run's own test split
 
 
 def test_targets_that_the_tokenizer_loses_are_said(cli, here):
@@ -527,7 +527,7 @@ def test_a_run_and_its_scores_say_what_they_are(here, cli):
     assert "token_accuracy" not in cells(run._repr_html_())
 
 
-def test_a_score_to_monitor_that_is_not_there_leaves_everything_as_it_was(cli, place):
+def test_a_missing_monitored_score_leaves_the_folder_unchanged(cli, place):
     files = lambda: {path: path.read_bytes() for path in sorted(Path("mine").rglob("*")) if path.is_file()}
     before = files()
     again = ("--overwrite", "--data", "pairs.tsv", *TINY)

@@ -15,7 +15,7 @@ from tests.tiny import TINY
 from tests.training.test_evaluation import sacrebleu
 
 
-def test_scores_intervals_and_paired_test_are_those_of_sacrebleus_command(tmp_path):
+def test_scores_intervals_and_paired_test_match_sacrebleu(tmp_path):
     random = np.random.default_rng(0)
     references = [target for _, target in phrasebook().test[:60]]
     references[3] = "Un\u2028chat.\rBon -\nsoir  "
@@ -81,7 +81,7 @@ def test_runs_are_compared_on_what_was_saved(cli, here):
     assert re.search(r"^loss, nats .* 1\.0000 +equal$", out, re.MULTILINE)
 
 
-def test_each_decoding_and_checkpoint_has_an_evaluation_of_its_own(cli, here):
+def test_each_decoding_and_checkpoint_has_its_own_evaluation(cli, here):
     files = lambda: {path.name: path.read_bytes() for path in (here / "mine").glob("*.*") if path.is_file()}
     before = files()
     for options, name in (
@@ -93,7 +93,7 @@ def test_each_decoding_and_checkpoint_has_an_evaluation_of_its_own(cli, here):
         saved = here / "mine" / "evaluations" / name
         assert json.loads((saved / "metrics.json").read_text()) == json.loads(out)
         assert len((saved / "predictions.hyp").read_text(encoding="utf-8").splitlines()) == 6
-    assert files() == before | {"README.md": files()["README.md"]}  # which has the new scores
+    assert files() == before | {"README.md": files()["README.md"]}  # README.md has the new scores
     (here / "mine" / "evaluations" / name / "notes.txt").write_text("mine")
     assert (
         cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--overwrite", *TINY)[0] == 0

@@ -26,7 +26,7 @@ from ....core.devices import array_module
 from ....core.dtypes import HALF, bfloat16
 from ....core.modes import Switch
 
-MAX_WIDTH = 128  # of a head
+MAX_WIDTH = 128  # the largest head dimension
 # widths, lengths and addresses must be multiples of these
 WIDTHS = 8
 LENGTHS = 128

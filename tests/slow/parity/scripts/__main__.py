@@ -1,4 +1,4 @@
-"""Trains each script under PyTorch and under minigrad; prints how far they are apart and how long each took.
+"""Train each script under PyTorch and minigrad, and print how far apart they are and how long each took.
 
 python -m tests.slow.parity.scripts [NAME ...] [--steps 200] [--scale 2] [--dtype float32] [--repeats 1]
 
