@@ -33,11 +33,11 @@ Papers and tutorials make many claims about Transformers. Here 31 of them are ex
 two cores, and fourteen answer the questions of [the course](course.md). An answer follows from one
 comparison, the first number of its sentence: a mean difference over five or ten seeds with its 95% interval.
 Which comparison that is was chosen after the measurements; [all of them](#all-31-claims) are below, so that a
-question answered with yes may be "depends" there.
+question answered with yes may be "depends" or "cannot tell" there.
 
 - **Yes**: the whole interval is at least as large as the smallest effect that counts, which was chosen
   before the run.
-- **Yes, but**: the same, and the second number is too small to count, or points the other way.
+- **Yes, but**: the same, and the second number is not clearly large enough to count, or points the other way.
 - **No**: the whole interval is below the smallest effect that counts.
 - **Not decided here**: the interval contains it.
 

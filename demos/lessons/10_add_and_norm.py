@@ -40,8 +40,8 @@ wide.load_state_dict({"weight": up.weight[:, :, None], "bias": up.bias})
 print("a convolution of width 1 is the same as W₁:   ", mg.allclose(wide(x.mT).mT, up(x), atol=1e-5))
 
 # %% [markdown]
-# So the ReLU is what makes it more than one matrix. The feed-forward network has two thirds of a layer's
-# weights.
+# So the ReLU is what makes it more than one matrix. The feed-forward network has two thirds of an
+# encoder layer's weights.
 #
 # ## The norm
 #

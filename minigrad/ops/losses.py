@@ -208,6 +208,6 @@ def mse_loss(input, target, reduction="mean", weight=None):
     losses = (input - target).square()
     if weight is None:
         return reduced(losses, reduction)
-    weight = as_tensor(weight)
+    weight = as_tensor(weight).expand(losses.shape)
     losses = losses * weight
     return losses.sum() / weight.sum() if reduction == "mean" else reduced(losses, reduction)

@@ -315,6 +315,10 @@ class Optimizer:
             )
         options = [self._loaded_options(i, saved) for i, saved in enumerate(groups)]
         order = [number for saved in groups for number in saved["params"]]
+        if len(set(order)) < len(order):
+            raise StateError(
+                f"the optimizer state has a parameter twice: {order[:20]}.\nLoad the result of state_dict()."
+            )
         by_number = dict(zip(order, self._parameters_with_group(), strict=True))
         loaded: defaultdict[Any, Any] = defaultdict(dict)
         for number, own in states.items():
@@ -415,7 +419,8 @@ def saved_parts(
             if part in parts and number.isdecimal():
                 parts[part].setdefault(int(number), {})[name] = value
         states, groups = parts["state"], [parts["param_groups"][i] for i in sorted(parts["param_groups"])]
-    if not groups or not isinstance(states, Mapping) or not all("params" in group for group in groups):
+    are_groups = isinstance(groups, list) and all(isinstance(group, Mapping) for group in groups)
+    if not (groups and are_groups and isinstance(states, Mapping)) or any("params" not in g for g in groups):
         raise StateError(
             f"this is not a state of {kind}: it needs 'state' and 'param_groups', each with its 'params'.\n"
             f"Load the result of state_dict()."

@@ -41,8 +41,9 @@ def run(argv: list[str]) -> None:
         pairs = (splits.get("test") or splits["validation"])[:500]
         references = [getattr(pair, "reference", None) for pair in pairs]
         if text is not None:
-            references = [r for pair, r in zip(pairs, references, strict=True) if pair[0] == text] or [None]
+            known_pairs = dict(zip(map(tuple, pairs), references, strict=True))
             pairs = [(text, *trained.task.translate(trained, [text]))]
+            references = [known_pairs.get(pairs[0])]  # known if the translation is the data's own
             print(*pairs[0], sep="\n")
         train, ids = (
             [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in each]
@@ -56,6 +57,8 @@ def run(argv: list[str]) -> None:
         places, name = alignment(train, ids), tokenizer.id_to_token
         words = [f"{name[ids[i][1][t]]}→{name[ids[i][0][s]]}" for i, t, s in places] if text else []
         print("\nAttention on the word that goes with the one that is written:")
+        if not len(places):
+            print("no word goes with another in the training data")
         for title, shares in best(attention_at(crossed, places)) if len(places) else ():
             print(f"{shares.mean():.2f}  {title}", *map("{} {:.2f}".format, words, shares), sep="  ")
         known = [(i, reference) for i, reference in enumerate(references) if reference is not None]

@@ -351,8 +351,9 @@ def select(table: Table, optional: str = "") -> list[Row]:
     def choose(cells: list[Any]) -> list[Any]:
         cells = _without_empty_end(cells, width)
         if len(cells) != width:
-            expected = counted(width, "column") if table.names or table.how.chosen else table.form
-            number = counted(len(cells), "column") if len(cells) > 1 else "no tab"
+            has_tabs = not (table.names or table.how.chosen)
+            expected = table.form if has_tabs else counted(width, "column")
+            number = "no tab" if has_tabs and len(cells) == 1 else counted(len(cells), "column")
             raise BadRow(f"expected {expected}, found {number}: {_show(cells)}")
         values = [_join([cells[i] for i in found]) for found in columns]
         for role, value in zip(table.roles, values, strict=True):

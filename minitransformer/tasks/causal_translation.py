@@ -21,7 +21,7 @@ class CausalTranslation(Translation):
 
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
-        check_positions("twice max_length", 2 * data.max_length, model)
+        check_positions("the max_length of both sides", 2 * data.max_length, model)
 
     @classmethod
     def source_ids(cls, tokenizer: Any, source: str) -> list[int]:

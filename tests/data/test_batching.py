@@ -71,7 +71,7 @@ def test_a_malformed_line_is_named_with_what_stands_there(tsv, line, found):
     assert len(str(caught.value).splitlines()) == 2  # what is wrong, and what to do
 
 
-def test_one_step_is_a_step(tsv):
+def test_a_missing_column_is_counted(tsv):
     with pytest.raises(DataError, match="found 2 columns: 'a"):
         read_answered(tsv(b"a\tb\n"))
     assert [counted(n, "step") for n in (0, 1, 1000)] == ["0 steps", "1 step", "1,000 steps"]
