@@ -44,7 +44,8 @@ NEAREST = {
     "minitransformer/runs": "tests/training",
 }
 BOOK = {
-    "core", "ops", "nn", "optim", "more", "kernels", "layers", "models", "data", "text", "generation", "training",
+    "core", "ops", "nn", "optim", "more", "kernels",
+    "layers", "models", "data", "text", "generation", "training",
 }  # fmt: skip
 NEXT = {  # what else asks about the book: quick tests of what is built on it
     "minigrad": [f"tests/{name}" for name in ("golden", "ops", "core", "kernels")],
