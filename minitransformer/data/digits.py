@@ -84,7 +84,7 @@ class Images(NamedTuple):
     pixels: PixelRange | None = None  # the pixel range of the file
 
 
-DIGITS = PixelRange(True, 16.0, 0.0)
+DIGITS = PixelRange(True, 16.0)
 
 
 def digits() -> dict[str, Images]:

@@ -137,6 +137,25 @@ def test_a_sentence_without_spaces_is_not_one_word():
     assert len(Tokenizer.train_word(["我爱你"]).tokens("我爱你")) == 3
 
 
+def test_byte_pairs_are_merged_across_accents():
+    text = "\u0939\u093f\u0928\u094d\u0926\u0940"  # Hindi: its vowels are marks that join to letters
+    assert len(Tokenizer.train_bpe([f"{text} " * 50], 400, held_out=[ODD]).tokens(text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "tokens"),
+    [
+        ("word", ["Je", "[MASK]", "aime", ",", "[MASK]", "\xa0?"]),
+        ("bpe", ["▁Je", "[MASK]", "'", "aime", ",", "[MASK]", "▁", "?"]),
+    ],
+)
+def test_an_apostrophe_ends_words_not_byte_pairs(kind, tokens):
+    train = Tokenizer.train_word if kind == "word" else Tokenizer.train_bpe
+    tokenizer = train(["Je t'aime, l'ami ?"], vocab_size=300, added=["[MASK]"])
+    ids = tokenizer.encode_marked(["Je ", "[MASK]", "'aime, ", "[MASK]", " ?"])
+    assert [tokenizer.id_to_token[i] for i in ids] == tokens
+
+
 @pytest.mark.parametrize("train", ["word", "bpe"])
 def test_held_out_texts_decide_too(train):
     def layout(**options):
