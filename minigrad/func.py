@@ -41,7 +41,8 @@ def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the gradient of `f`, which returns a scalar (jax.grad).
 
     `argnums` is the argument to differentiate with respect to; for several, the gradients are a tuple. Unused
-    inputs have gradient 0. With `has_aux`, `f` returns (scalar, aux), and the function (gradient, aux).
+    inputs have gradient 0. With `has_aux`, `f` must return (scalar, aux), and the new function returns
+    (gradient, aux).
 
     >>> f = lambda x: (x**3).sum()
     >>> x = mg.tensor([1.0, 2.0])

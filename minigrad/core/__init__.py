@@ -12,9 +12,9 @@ Then `composites` (ops written with other ops) and `higher_order` (how a gradien
 What these use: `arguments` (tensors of one dtype and device), `namespace` (one rule for arrays and Tensors),
 `versions` (in-place changes), `closures` (which arrays a gradient function keeps), `sums` (stable sums, and
 sums over broadcast axes), `hooks`, `modes` with `generator_context`, `dtypes`, `half` (16 bits), `precision`
-(autocast), `costs` (FLOPs), `errors`, `argument_checks` and `error_context` (mistakes in the user's terms),
-`frames` (the user's line), `user_rules`, `registry` (ops by name, and what each says of itself), `printing`,
-`trees`.
+(autocast), `costs` (FLOPs), `errors`, `argument_checks` and `error_context` (errors in the user's terms),
+`frames` (the line of the user's code), `user_rules` (checks of users' rules), `registry` (the metadata of
+every op, by name), `printing`, `trees` (nested dicts, lists and tuples).
 Built on them: `grad`, `checkpointing`, `random` (the keys of draws).
 Where other parts attach: `kernels`, `devices` (array backends), `observers`, `methods`.
 """

@@ -1,7 +1,7 @@
-"""Checks of argument types: an integer, axes, sizes, a number, a flag, ...; anything else raises.
+"""Checks of argument types (integers, axes, numbers, flags, ...); a wrong type raises an ArgumentError.
 
-The kind of an argument follows from its annotation, its default or its name, which means the same thing
-everywhere (`dim` is one axis or several). Most values have an expected type and cost one lookup.
+The kind of an argument is derived from its annotation, its default or its name, since a name means the same
+in every function (`dim` is one axis or several). For values of the usual types a check costs one lookup.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .tensor import Tensor, from_other_library
 
 
 class Kind(NamedTuple):
-    """What an argument may be: a phrase and advice for errors, types that always fit, and a predicate."""
+    """A kind of argument: a phrase and advice for errors, types that always fit, a test of other values."""
 
     what: str
     advice: str
@@ -78,10 +78,10 @@ NUMBER = Kind(
 FLAG = Kind("True or False", "Pass one of them.", frozenset([bool]), lambda x: _one_number(x, "b"))
 SETTING = FLAG._replace(
     plain=frozenset([bool, type(None)]), fits=lambda x: type(x) is int and x in (0, 1)
-)  # an argument of a constructor
+)  # a flag of a constructor, where None, 0 and 1 are accepted as well
 TEXT = Kind(
     "a string", "Pass one of the values listed by help(...).", frozenset([str]), lambda x: isinstance(x, str)
-)  # a device is a kind of string
+)  # a Device is a str
 COEFFICIENT = NUMBER._replace(
     plain=frozenset([int, float]), fits=lambda x: type(x) is not bool and NUMBER.fits(x)
 )
@@ -158,7 +158,7 @@ SEVERAL = ("shape", "size", "sizes", "dims", "repeats")
 
 
 def kind_of(parameter: inspect.Parameter, flag: Kind = FLAG) -> Kind:
-    """What an argument of this parameter may be."""
+    """The kind of argument that a parameter accepts; `flag` is the kind of Booleans."""
     name = parameter.name
     default = parameter.default
     annotation = parameter.annotation
@@ -177,14 +177,14 @@ def kind_of(parameter: inspect.Parameter, flag: Kind = FLAG) -> Kind:
         return flag
     if isinstance(default, str) and name not in NAMED:
         return TEXT
-    if name == "dim":  # several, if None means all
+    if name == "dim":  # several axes are accepted if None, which means all, is
         return AXIS if isinstance(default, int) or default is parameter.empty else AXES.or_none()
     kind = NUMBER if isinstance(default, float) and name not in ("p", "ord") else NAMED.get(name, ANYTHING)
     return kind.or_none() if default is None and kind is not ANYTHING else kind
 
 
 class Checks:
-    """The kinds of a function's arguments."""
+    """The checks of a function's arguments: the kind of each, and the types that need no check."""
 
     def __init__(self, function: Callable, flag: Kind = FLAG) -> None:
         parameters = [*inspect.signature(function).parameters.values()]
@@ -216,9 +216,9 @@ class Checks:
             self.check_settings(settings)
 
     def check_rest(self, name: str, args: tuple, error: Exception) -> None:
-        """Raise a SizesError for sizes or axes that are not integers, if the function is variadic.
+        """Raise a SizesError if the function is variadic and its sizes or axes are not integers.
 
-        Called only after the function raised an error, so that valid calls cost nothing.
+        This is called only after the function has raised an error, so that valid calls cost nothing.
         """
         if self.rest is not None and not isinstance(error, ArgumentError):
             rest = args[self.rest :]
@@ -236,7 +236,7 @@ class Checks:
                 self.plain[name].add(type(x))  # not checked again
 
 
-# types that fit settings of any kind
+# types that need no check in settings whose kind lists none
 USUAL = frozenset([int, float, bool, str, tuple, list, slice, type(None), np.ndarray, np.dtype, type(...)])
 
 

@@ -1,6 +1,6 @@
 """The arguments of an op: binding, conversion to tensors, dtype promotion, autocast, devices.
 
-NumPy's and PyTorch's argument names, numbers and lists are accepted.
+Ops accept NumPy's and PyTorch's argument names, and numbers, lists and arrays in place of tensors.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ OPERANDS = {  # PyTorch's names for the x and y of our signatures
 
 
 def bind(op: Op, inputs: tuple, settings: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """Return arrays by position and settings by name, however they were passed; check the settings."""
+    """Split the arguments of a call into arrays by position and settings by name, and check the settings."""
     operands, names = op.operands, op.settings
     if len(inputs) > op.arity + op.by_position:
         raise_extra_arguments(op.name, op.source, len(inputs))
@@ -92,7 +92,10 @@ def _check_passed_once(op: Op, names: set[str]) -> None:
 
 
 def plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
-    """Checked settings, with one-element tensors (which get no gradient) converted to numbers."""
+    """Check settings, and return them with one-element tensors converted to numbers.
+
+    A tensor that requires a gradient raises an OptionError, as no gradient flows to settings.
+    """
     for name, x in settings.items():
         if isinstance(x, Tensor) and x.requires_grad and modes.grad_enabled:
             raise OptionError(
@@ -115,26 +118,27 @@ def _rename(
 ) -> dict[str, Any]:
     """Translate NumPy's names of settings and PyTorch's names of operands into the function's own.
 
-    `np.sum(x)` calls x.sum(axis=None, out=None): only `out=None` is accepted.
+    `np.sum(x)` calls `x.sum(axis=None, out=None)`, so `out` is accepted if it is None.
     """
     if any_name or settings.keys() <= set(own):
         return settings
     if "out" in settings and settings["out"] is None:
         settings = {k: v for k, v in settings.items() if k != "out"}
     names = {k: k if k in own else _alias(k, own) for k in settings}
+    if "dims" in own and "dim" not in own:
+        names = {k: "dims" if new == "dim" else new for k, new in names.items()}
     renamed = {names[k]: v for k, v in settings.items()}
-    if "dim" in renamed and "dims" in own and "dim" not in own:
-        renamed["dims"] = renamed.pop("dim")
     if len(renamed) < len(settings):
-        passed = ", ".join(settings)
-        raise OptionError(f"{name} got one setting under two names: {passed}.\nPass it once.")
+        all_names = list(names.values())
+        clashing = ", ".join(k for k in settings if all_names.count(names[k]) > 1)
+        raise OptionError(f"{name} got one setting under two names: {clashing}.\nPass it once.")
     if unknown := renamed.keys() - set(own):
         raise_unknown_arguments(name, sorted(k for k in settings if names[k] in unknown), own)
     return renamed
 
 
 def _alias(name: str, own: Sequence[str]) -> str:
-    """The function's own name for an alias; PyTorch's `input` is the first operand."""
+    """The function's own name for an alias, or the name itself; PyTorch's `input` is the first operand."""
     if (operand := OPERANDS.get(name, "")) in own:
         return operand
     return own[0] if name == "input" and own else ALIASES.get(name, name)
@@ -143,9 +147,9 @@ def _alias(name: str, own: Sequence[str]) -> str:
 def accept_aliases(
     function: Callable, autocast: str | None = None, in_float32: bool = False, products: bool = False
 ) -> Callable:
-    """Let a function that calls ops accept the same aliases and add the same context to errors.
+    """Wrap a function that calls ops, so that it accepts NumPy's names and explains errors as an op does.
 
-    `in_float32`: 16-bit tensors are cast to float32 within it, see `round_once`.
+    With `in_float32`, it computes 16-bit tensors in float32 (see `round_once`).
     """
     name = function.__name__
     checks_of = cache(lambda: Checks(function))  # made when first used
@@ -205,10 +209,10 @@ def _cast(precision: str | None, inputs: Any) -> Any:
 def operands(
     op: Op, inputs: Sequence[Any]
 ) -> tuple[Sequence[Any], list[Any], list[Any], list[bool], np.dtype | None]:
-    """The inputs as tensors of one dtype on one device, and numbers.
+    """Return the inputs as tensors of one dtype on one device, or numbers, and what a call needs of them.
 
-    Also returns, for each, its array, its graph edge and whether it needs a gradient; and the 16-bit dtype of
-    the first input that has one.
+    That is, for each input: its array, its graph edge, and whether it needs a gradient; and last, the 16-bit
+    dtype of the first input that has one, or None.
     """
     arrays = []
     edges = []
@@ -240,7 +244,7 @@ def operands(
 
 
 def prepare(op: Op, inputs: Sequence[Any], promotes: Any) -> Sequence[Any]:
-    """The inputs with arrays and lists as Tensors of one dtype; `inputs` itself if nothing changes."""
+    """Convert arrays and lists to Tensors of one dtype; return `inputs` itself if nothing changes."""
     if not inputs:
         if op.operands:
             raise_extra_arguments(op.name, op.source, 0)
@@ -276,13 +280,14 @@ def _promote(op: Op, inputs: list[Any]) -> None:
             if x.dtype != to:
                 inputs[i] = ops["astype"].call(x, to)
         elif type(x) in (float, int, bool) and (not is_floating(dtype) or not has_tensor):
-            inputs[i] = as_tensor(np.asarray(x), dtype=dtype)  # wraps around
+            inputs[i] = as_tensor(np.asarray(x), dtype=dtype)  # integers wrap around
 
 
 def _warn_of_float64(op: Op, inputs: Sequence[Any]) -> None:
     """Warn that float64 data (NumPy's default) makes a float32 model compute in float64.
 
-    PyTorch raises an error. Only ops that autocast lowers are checked: they use most parameters.
+    PyTorch raises an error instead. Only ops that autocast computes in 16 bits (matrix products) are checked,
+    as they have most of the parameters.
     """
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     data = [x for x in tensors if x.dtype == float64 and not x.requires_grad]
@@ -296,7 +301,7 @@ def _warn_of_float64(op: Op, inputs: Sequence[Any]) -> None:
 
 
 def _convert(op: Op, x: Any) -> Any:
-    """Convert NumPy scalars to Python numbers and anything else but Python numbers to a Tensor."""
+    """Convert a NumPy scalar to a Python number, and an array or a list to a Tensor."""
     if type(x) in (float, int, bool):
         return x
     try:
@@ -323,7 +328,7 @@ def _move_converted(inputs: Sequence[Any], changed: list[Any]) -> None:
 
 
 def move_to_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Move 0-d CPU tensors to the GPU of the other inputs."""
+    """Move 0-d CPU tensors to the GPU of the other inputs, or raise a DeviceError if larger ones differ."""
     if len({type(x.array) for x in inputs if isinstance(x, Tensor)}) < 2:
         return inputs
     gpus = {x.device for x in inputs if isinstance(x, Tensor)} - {"cpu"}

@@ -1,6 +1,6 @@
 """Arithmetic, broadcasting, copies and casts: the ops that the engine itself needs.
 
-`ops` has all others.
+All other ops are in `minigrad.ops`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SAFE_DENOMINATOR = "Add an eps to the denominator, or choose a safe one (where) 
 
 
 def identity(g):
-    """The gradient of a sum's terms and of views: one function shared by all nodes."""
+    """Return g: the gradient of a term of a sum, or of a view. All nodes share this one function."""
     return g
 
 
@@ -99,7 +99,7 @@ def sum_to(x, /, shape):
 
 @differentiable(view=True, latex="g", flops=zero_flops)
 def alias(x, /):
-    """x as a separate node that shares its memory."""
+    """A tensor that shares the memory of x but has its own node."""
     return x, (identity,)
 
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from .higher_order import Recorded
 
 FAILURES = (ValueError, TypeError, IndexError, AttributeError)  # what a wrong gradient function raises
-Seeds = list[tuple[Any, Any]]  # (edge, the gradient that the walk starts with there)
+Seeds = list[tuple[Any, Any]]  # (edge, gradient) pairs from which a backward pass starts
 
 # Nodes are numbered in the order in which they are made: a node's inputs have lower numbers.
 node_numbers = itertools.count()
@@ -72,8 +72,8 @@ class Node:
     `gradients` is a tuple of functions g -> gradient, one for each edge (None where none is needed), or one
     function (g, needs) -> gradients; None once freed. `needs` says which edges need a gradient. `shape`,
     `version` and `result` (a weak reference to the tensor) describe its result; each is a list if there are
-    several results. `recorded_at` counts the changes in place until then; `scope` is the definition or module
-    that the op was called in.
+    several results. `recorded_at` is the number of in-place changes made before the node was recorded;
+    `scope` is the definition or module in which the op was called.
     """
 
     shape: Any
@@ -103,7 +103,7 @@ class Node:
         frame = sys._getframe(2)  # what called the op; this is `frames.caller`, inlined
         while is_library[frame.f_code.co_filename] and frame.f_back is not None:
             frame = frame.f_back
-        self.source = frame.f_code, frame.f_lasti  # the user's line: cheap to take, see `where`
+        self.source = frame.f_code, frame.f_lasti  # the user's line, which `where` formats
         self.scope = current_scope.get()
         self.recorded_at = modifications.count
         self.hooks: dict[int, Callable] | None = None
@@ -131,7 +131,7 @@ class Node:
 
 
 class ResultEdge:
-    """One of several results of `node`, number `index`: the `.node` of its tensor."""
+    """The `.node` of a tensor that is one of several results of `node`: the one at `index`."""
 
     __slots__ = ("hooks", "index", "node")
 
@@ -161,7 +161,7 @@ class ResultEdge:
 
 
 def needed_only(gradients: tuple, needs: Sequence[bool]) -> tuple:
-    """The gradient functions that are needed; the memory of the others can be freed."""
+    """Replace gradient functions that are not needed by None, which frees the memory that they hold."""
     kept = list(gradients)
     for i, needed in enumerate(needs):
         if not needed:
@@ -241,7 +241,7 @@ def backward(
 def propagate(
     seeds: Seeds, retain_graph: bool = False, create_graph: bool = False, keep_grad: bool = True
 ) -> GradientSums:
-    """Walk back from the seeds to all leaves."""
+    """Carry gradients back from the seeds to all leaves, and return the sums that arrive there."""
     sums = GradientSums(seeds, create_graph, keep_grad)
     walk_back(sums, pull_of(create_graph), retain_graph)
     return sums
@@ -249,9 +249,9 @@ def propagate(
 
 @contextmanager
 def backward_modes(records: bool, of: Scope | None = None, **others: Any) -> Iterator[None]:
-    """Sets grad mode and other modes, and marks what is recorded as the gradient of the scope `of`.
+    """Set grad mode and other modes for a backward pass; what it records is the gradient of the scope `of`.
 
-    If such a scope is open already (a definition's gradient takes a gradient itself), it is kept.
+    If a gradient's scope is open already, since a gradient is taken within a gradient, it is kept.
     """
     before = current_modes.get()
     outer = current_scope.get()
@@ -268,10 +268,10 @@ def backward_modes(records: bool, of: Scope | None = None, **others: Any) -> Ite
 
 
 def pull_of(create_graph: bool) -> Pull:
-    """How gradients pass through a node: as arrays, or as Tensors with a graph (create_graph).
+    """The function that carries a gradient back through a node, as an array or as a Tensor with a graph.
 
-    A closure over arrays has no graph, so for create_graph the rule runs again on the inputs' tensors, which
-    are recomputed if they no longer exist (see `higher_order`).
+    A closure over arrays records no graph, so with `create_graph` the rule runs again on the tensors of the
+    inputs, which are recomputed if they no longer exist (see `higher_order`).
     """
     rebuilt: dict[Any, Tensor] = {}
     return (lambda node, g, needs: node.op.replay(node, g, needs, rebuilt)) if create_graph else pull_arrays
@@ -280,16 +280,16 @@ def pull_of(create_graph: bool) -> Pull:
 def walk_back(
     sums: GradientSums, pull: Pull, retain_graph: bool = False, only: Collection[Node] | None = None
 ) -> None:
-    """Carry the gradients in `sums` back, from the latest node to the first, or only through some nodes."""
+    """Carry the gradients in `sums` back from the latest node to the first, only through `only` if given."""
     if current_modes.get().observers:
         pull = with_observers(pull)
     totals, waiting = sums.totals, sums.waiting
     while waiting:
-        # the latest of the nodes that a gradient has reached: all its consumers are later still, and have
-        # been visited, so that its gradient is complete
+        # Of the nodes that a gradient has reached, the latest: its consumers are later still and have been
+        # visited, so its gradient is complete.
         node = heappop(waiting)[1]
         if only is not None and node not in only:
-            continue  # its sum stays, as it may be what `grad` is asked for
+            continue  # its sum stays, as `grad` may have been asked for it
         # `take`, inlined for a node with one result and no hooks
         g = sums.take(node) if node.hooks or type(node.shape) is list else totals.pop(node)
         try:
@@ -317,23 +317,24 @@ def pull_arrays(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
         check_versions(node, needs)
     try:
         if type(gradients) is tuple:  # one function per input, None where none is needed
-            if needs is not node.needs:  # `grad` asks for fewer
+            if needs is not node.needs:  # `grad` needs fewer
                 gradients = needed_only(gradients, needs)
             return [f and f(g) for f in gradients]
-        parts = gradients(g, needs)  # one function for all inputs, which share work
+        parts = gradients(g, needs)  # one function for all inputs, whose gradients share work
         return [part if needed else None for part, needed in zip(parts, needs, strict=True)]
     except FAILURES as error:
         _explain_gradient(node, error)
 
 
 class GradientSums:
-    """The sum of the gradients that have arrived at each edge, and which of these arrays the engine owns.
+    """The sum of the gradients that have arrived at each edge.
 
     A tensor that is used twice gets the sum of two gradients (the multivariable chain rule). The first one
-    may share memory with the gradient it was computed from, so the engine adds in place only to what is
-    `owned`: sums that it has allocated, and new arrays that become a leaf's `.grad`. The second saves a copy
-    of each, and is right because a rule never returns one new array for two inputs. `keep_grad`: whether
-    `retain_grad()` takes effect. `waiting` is a heap of the nodes that a gradient has reached, by number.
+    may share memory with the gradient it was computed from, so the engine adds in place only to arrays that
+    it owns: sums that it has allocated, and new arrays that a rule returned for a leaf. A leaf's `.grad` can
+    be such an array without a copy, as a rule never returns one new array for two inputs.
+    `owned` has the edges of these arrays. `keep_grad` is whether `retain_grad()` takes effect. `waiting` is a
+    heap of the nodes that a gradient has reached, the latest first.
     """
 
     def __init__(self, seeds: Seeds, create_graph: bool = False, keep_grad: bool = True) -> None:
@@ -347,9 +348,9 @@ class GradientSums:
             self.add(edge, g, g)
 
     def add(self, edge: Any, g: Any, source: Any) -> None:
-        """Add the gradient `g` of an edge, which a rule computed from `source`.
+        """Add `g`, which a rule computed from the gradient `source`, to the gradient of an edge.
 
-        `g` is a new array, or `source` itself or a view of it.
+        `g` is a new array, `source` itself or a view of `source`.
         """
         totals = self.totals
         kind = type(edge)
@@ -376,9 +377,9 @@ class GradientSums:
                 self.owned.add(edge)
 
     def take(self, node: Node) -> Any:
-        """Remove and return a node's gradient, after its hooks.
+        """Remove a node's gradient, and return it after its hooks have run.
 
-        If it has several results: a list of theirs, None where none arrived.
+        For a node with several results, return a list of their gradients, with None where none arrived.
         """
         if type(node.shape) is not list:
             g = self.totals.pop(node)
@@ -390,7 +391,7 @@ class GradientSums:
         return parts
 
     def of_leaves(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
-        """(leaf, gradient after its hooks) once the walk is done, for all leaves or the `wanted` ones."""
+        """Yield (leaf, gradient after its hooks) for all leaves, or the `wanted` ones, after a backward."""
         for edge, g in self.totals.items():
             is_leaf = type(edge) is not Node and type(edge) is not ResultEdge
             if is_leaf and (wanted is None or edge in wanted):
@@ -410,7 +411,7 @@ class GradientSums:
         return Tensor(copied(g))
 
     def accumulate(self, wanted: Collection[Any] | None = None) -> None:
-        """Add the gradient of each leaf (or each `wanted` one) to its `.grad`, once the walk is done."""
+        """Add the gradient of each leaf, or each `wanted` one, to its `.grad` after a backward pass."""
         for edge, g in list(self.of_leaves(wanted)):
             grad = edge._grad
             if grad is None and self.are_arrays:
@@ -438,12 +439,12 @@ class GradientSums:
 
 
 def copied(g: Any) -> Any:
-    """A copy of an array; NumPy's scalar becomes an array."""
+    """A copy of an array; a NumPy scalar becomes a 0-d array."""
     return np.array(g) if isinstance(g, np.generic) else g.copy()
 
 
 def leaves_only(inputs: Any) -> set[Any]:
-    """The set of leaves that `backward(inputs=)` is restricted to."""
+    """Return the leaves of `backward(inputs=)` as a set, or raise an OptionError if one is not a leaf."""
     leaves = list(inputs) if isinstance(inputs, Iterable) and not isinstance(inputs, Tensor) else [inputs]
     if not leaves or not all(isinstance(x, Tensor) and x.node is None and x.requires_grad for x in leaves):
         raise OptionError(
@@ -482,7 +483,7 @@ def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
 
 
 def with_observers(pull: Pull) -> Pull:
-    """`pull`, which also shows observers what each node sends to its inputs."""
+    """Wrap `pull` so that it also shows observers the gradients that each node sends to its inputs."""
     observers = current_modes.get().observers
 
     def pull_and_show(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
@@ -501,7 +502,7 @@ def _as_array(gradient: Any) -> Any:
 
 
 def _explain_gradient(node: Node, error: Exception) -> NoReturn:
-    """Re-raise an error with the rule whose gradient failed; the library's own errors name it already."""
+    """Re-raise the error of a gradient function with its op's name, which minigrad's own errors have."""
     if isinstance(error, GradientShapeError):
         raise GradientShapeError(error.shape, error.expected, node) from None
     if isinstance(error, MinigradError):
@@ -516,7 +517,10 @@ def _explain_gradient(node: Node, error: Exception) -> NoReturn:
 
 
 def seed_of(tensor: Tensor, gradient: Any, create_graph: bool) -> tuple[Any, Any]:
-    """The (edge, gradient) to start from, checked: an array, or a Tensor with create_graph."""
+    """Return the (edge, gradient) with which the backward pass from `tensor` starts, or raise an error.
+
+    The gradient is an array, or with `create_graph` a Tensor; it is 1 if `gradient` is None.
+    """
     if not tensor._requires_grad:
         raise GraphError(
             f"a tensor of shape {tensor.shape} has no gradient: nothing it was computed from requires one.\n"

@@ -1,4 +1,4 @@
-"""Activation checkpointing: what a function saves for backward() is recomputed there instead.
+"""Activation checkpointing: backward() recomputes what a function would otherwise save for it.
 
 Chen, Xu, Zhang and Guestrin 2016, "Training Deep Nets with Sublinear Memory Cost".
 """
@@ -21,12 +21,13 @@ from .trees import fill, leaves, map_leaves, structure
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """function(*args, **kwargs), without saving its graph: backward() runs it again, with the same draws.
+    """Return function(*args, **kwargs) without saving its graph; backward() runs it again, with equal draws.
 
-    Gradients are the same as without it: for arguments, module parameters and closed-over tensors. Results
-    may be a tensor or nested dicts, lists and tuples; checkpoints may be nested, and differentiated to any
-    order. `function` runs twice, so its side effects (counting, printing) happen twice, and it must not read
-    state that changes in between, such as a closed-over variable or a module's `training`.
+    The gradients of arguments, module parameters and closed-over tensors are the same as without a
+    checkpoint. The result may be a tensor, or nested dicts, lists and tuples of tensors; checkpoints may be
+    nested, and differentiated to any order. `function` runs twice, so its side effects (counting, printing)
+    happen twice, and it must not read state that changes in between, such as a closed-over variable or a
+    module's `training`.
     (torch.utils.checkpoint with use_reentrant=False)
 
     >>> block = nn.Sequential(nn.Linear(4, 16), nn.GELU(), nn.Linear(16, 4))
@@ -60,7 +61,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _with_snapshots(argument: Any) -> Any:
-    """An argument with snapshots of its tensors, which later in-place operations do not affect."""
+    """An argument with its tensors replaced by snapshots, which later in-place operations do not change."""
     can_change = lambda x: isinstance(x, Tensor) and not (x.requires_grad and x.is_leaf)
     if not any(map(can_change, leaves(argument))):
         return argument
@@ -72,7 +73,7 @@ def _is_inside(x: Tensor, first: int) -> bool:
 
 
 def edges_outside(edges: Iterable[Any], first: int) -> list[Any]:
-    """Where gradients leave the graph made since node number `first`: leaves and earlier nodes."""
+    """The leaves and earlier nodes to which gradients leave the graph made since node number `first`."""
     stack = [producer(edge) for edge in edges]
     seen = set(stack)
     found: dict[Any, None] = {}
@@ -89,7 +90,7 @@ def edges_outside(edges: Iterable[Any], first: int) -> list[Any]:
 
 
 class _Segment:
-    """A part of the computation that can be run again; only its node's gradient functions refer to it."""
+    """A call that can be run again; only the gradient functions of its node refer to it."""
 
     def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
         self.function = function
@@ -99,7 +100,7 @@ class _Segment:
         self.generators: dict[random.Generator, random.Snapshot] = {}
 
     def run(self, args: tuple, kwargs: dict[str, Any]) -> tuple[int, Any]:
-        """The results, and a number smaller than their first node's."""
+        """Call the function. Return a number smaller than those of its nodes, and its results."""
         first = next(node_numbers)
         given = [(x, x.array) for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
         results = self.function(*args, **kwargs)
@@ -112,7 +113,7 @@ class _Segment:
         return first, results
 
     def remember(self, results: Any, inside: list[int], outside: list[Any]) -> None:
-        """Note what the second run has to match."""
+        """Note the structure, dtypes and shapes that the second run has to reproduce."""
         self.structure = structure(results)
         self.inside = inside
         self.outside = outside
@@ -123,7 +124,7 @@ class _Segment:
         """Recompute the results that carry gradients, with the same draws and autocast, and check them."""
         for x in leaves((self.args, self.kwargs)):
             if isinstance(x, Tensor) and x.node is not None and tensor_of(x.node) is None:
-                set_tensor(x.node, x)  # the user's tensor is gone
+                set_tensor(x.node, x)  # the user's tensor no longer exists
         generators = random.generators_replayed(self.generators)
         autocast = Switch(modes, "autocast_dtype", self.autocast)
         with enable_grad(), autocast, random.replayed(self.draws), generators:
@@ -149,12 +150,12 @@ class _Segment:
         return outs
 
     def pull(self, g: Any, needs: Sequence[bool], create_graph: bool = False) -> list[Any]:
-        """The gradients of the edges, through a recomputed graph."""
+        """The gradients of the node's edges, computed on a recomputed graph."""
         wanted = [edge for edge, needed in zip(self.outside, needs, strict=False) if needed]
         given = g if type(g) is list else [g]
         seeds = [(x.node, part) for x, part in zip(self.recompute(), given, strict=True) if part is not None]
         found, sums = propagate_to(wanted, seeds, create_graph, create_graph, ends=self.outside)
-        if not create_graph:  # the caller may add into what it gets
+        if not create_graph:  # the caller may add to these arrays in place
             found = {edge: r if edge in sums.owned else r.copy() for edge, r in found.items()}
         return [found.get(edge) for edge in self.outside] + [None] * (len(needs) - len(self.outside))
 
@@ -169,12 +170,12 @@ def _name(function: Callable) -> str:
 
 
 def _pull(segment: _Segment, saved: list[Any], g: Any, needs: Sequence[bool]) -> list[Any]:
-    """A node's gradient function. `saved` are the arrays that must not change until then."""
+    """The gradient function of a checkpoint's node; it holds `saved` so that changing them is an error."""
     return segment.pull(g, needs)
 
 
 class Checkpoint(Recorded):
-    """A node's `op` for a checkpoint."""
+    """The `op` of a checkpoint's node."""
 
     name = public_name = family = "checkpoint"
     runs_user_code = True

@@ -11,7 +11,7 @@ NUMBERS = frozenset([int, float, bool])
 
 
 def arrays_in(thing: Any) -> Iterator[Any]:
-    """Every array that a gradient function refers to, through nested closures."""
+    """Yield every array that a gradient function refers to, also through nested closures."""
     stack = [thing]
     seen = set()
     while stack:
@@ -51,7 +51,7 @@ def _is_filled(cell: CellType) -> bool:
 
 
 def holds(thing: Any, memory: Any = None) -> bool:
-    """Whether a gradient function refers to `memory`, or to any array."""
+    """Whether a gradient function refers to an array in `memory` (see `root`), or if that is None, to any."""
     return any(memory is None or root(array) is memory for array in arrays_in(thing))
 
 

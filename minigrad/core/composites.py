@@ -45,7 +45,7 @@ class Composite(Op):
             register_kernel(self)(kernel)
 
     def run_definition(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
-        """Value and gradients from the definition, on a separate graph: used as the rule."""
+        """The op's rule: compute the value and the gradients by the definition, on a separate graph."""
         if any(isinstance(a, Tensor) for a in arrays):
             return self.run_on_tensors(arrays, settings)
         inputs = [Tensor(a, requires_grad=is_floating(a.dtype)) if is_array(a) else a for a in arrays]
@@ -59,7 +59,7 @@ class Composite(Op):
         if self.is_user_defined:
             results = apart(results, arrays)
 
-        # a default argument, so that `closures.holds` finds these arrays: they must not be changed in place
+        # `held` lets `closures.holds` find these arrays, so that changing them in place raises an error
         def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, *results)) -> list[Any]:
             wanted = [x for x, needed in zip(inputs, needs, strict=True) if needed]
             pairs = zip(values, g if type(g) is list else [g], strict=True)
@@ -74,7 +74,8 @@ class Composite(Op):
         return results if isinstance(value, tuple) else results[0], gradients
 
     def check_definition(self, values: tuple, inputs: Sequence[Any], first: int) -> None:
-        """Raise if a value is not a tensor, or if a gradient would be lost: only arguments get one."""
+        """Raise an OptionError if a value is not a tensor, or a tensor that is not an argument would lose its
+        gradient."""
         for value in values:
             if not isinstance(value, Tensor):
                 raise OptionError(
@@ -89,7 +90,7 @@ class Composite(Op):
             )
 
     def run_on_tensors(self, inputs: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
-        """The same for a higher derivative: on aliases of the inputs, where the walk back ends."""
+        """`run_definition` for a higher derivative: on aliases of the inputs, where backward ends."""
         aliases = [ops["alias"].call(x) if getattr(x, "requires_grad", False) else x for x in inputs]
         value = self.definition(*aliases, **settings)
 
@@ -116,9 +117,9 @@ def composite(
 ) -> Any:
     """Turn a readable definition, written with other ops, into an op that a fused kernel may compute.
 
-    `kernel` takes the same arrays and settings and returns what a rule returns, or None for arrays that it
-    does not support: then the definition runs, as without a kernel. Kernels for one kind of array are
-    registered with `@kernel` (see `kernels`) and are tried first.
+    `kernel` takes the same arrays and settings and returns what a rule returns. For arrays that it does not
+    support it returns None, and the definition runs. Kernels for one kind of device are registered with
+    `@kernel` (see `kernels`) and are tried first.
     """
 
     def make(definition: Callable) -> Callable:

@@ -72,11 +72,12 @@ class ArrayBackend:
         return self.library
 
     def own_functions(self) -> dict[str, Any]:
-        """Functions that it implements itself, by their names in `namespace(x)`."""
+        """The functions that the backend implements itself, by their names in `namespace(x)`."""
         return {}
 
     def device_count(self) -> int:
-        """Return the number of devices, or raise a DeviceError or load's DependencyError if there is none."""
+        """Return the number of devices. Raise a DeviceError if there is none, a DependencyError if the
+        library is not installed."""
         raise NotImplementedError
 
     def device_in_use(self) -> int:
@@ -91,23 +92,23 @@ class ArrayBackend:
         """Wait until the current device has finished its work."""
 
     def device_of(self, array: Any) -> Device:
-        """The device of one of its arrays."""
+        """The device that an array of the backend is on."""
         raise NotImplementedError
 
     def upload(self, array: Any, device: str) -> Any:
-        """A copy of a NumPy array, or of one of its arrays on another device."""
+        """A copy, on `device`, of a NumPy array or of the backend's array on another device."""
         raise NotImplementedError
 
     def download(self, array: Any, operation: str) -> np.ndarray:
-        """A copy in CPU memory; `operation` says what the user called."""
+        """A NumPy copy of an array; `operation`, what the user called, is for errors."""
         raise NotImplementedError
 
     def is_writeable(self, array: Any) -> bool:
-        """Whether an array can be written to, and no two of its elements share memory."""
+        """Whether an array can be written to, with no two of its elements sharing memory."""
         raise NotImplementedError
 
     def address_of(self, array: Any) -> int:
-        """The address of its first element."""
+        """The address of an array's first element."""
         raise NotImplementedError
 
 
@@ -143,7 +144,7 @@ class NumPyBackend(ArrayBackend):
 
 NUMPY = NumPyBackend()
 backends: dict[str, ArrayBackend] = {"cpu": NUMPY}  # by device kind
-loaded: list[ArrayBackend] = []  # those other than NumPy whose library is imported
+loaded: list[ArrayBackend] = []  # the backends other than NumPy's whose library is imported
 
 
 def register(backend: ArrayBackend) -> None:
@@ -223,7 +224,7 @@ def is_device_name(name: str) -> bool:
 
 
 def library_of(device: str) -> Any:
-    """The array library for a device name from `check_device`, which becomes the current device."""
+    """The array library of a device (named by `check_device`), which becomes the current device."""
     backend = find_backend(device.partition(":")[0])
     backend.use(device)
     return backend.library
@@ -248,9 +249,9 @@ def device_of(array: Any) -> Device:
 
 
 def on_device(array: Any, device: str) -> Any:
-    """An array on a device named by `check_device`: itself if it is there already, else a copy.
+    """Return an array if it is on `device` (a name from `check_device`), else a copy of it there.
 
-    A process uses one device of a kind at a time: naming another makes it the current one.
+    A process uses one device of a kind at a time: naming another makes that the current one.
     """
     if device_of(array) == device:
         return array
@@ -261,7 +262,7 @@ def on_device(array: Any, device: str) -> Any:
 
 
 def on_cpu(array: Any, operation: str = "a copy to the CPU") -> Any:
-    """An array as a NumPy array: itself, or a copy from another device, needed for `operation`."""
+    """An array as a NumPy array: itself, or a copy from another device; `operation` is for errors."""
     return backend_of(array).download(array, operation)
 
 
@@ -282,7 +283,7 @@ def through_cpu(compute: Any, *operands: Any) -> Any:
 
 
 def as_array(x: Any) -> Any:
-    """A number, a list or a NumPy array as a NumPy array; another backend's array unchanged."""
+    """Convert a number or a list to a NumPy array; return arrays of any backend unchanged."""
     if type(x) is np.ndarray:  # most are
         return x
     return np.asarray(x) if backend_of(x) is NUMPY else x

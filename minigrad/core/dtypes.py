@@ -42,7 +42,7 @@ def as_dtype(dtype: Any) -> np.dtype:
     try:
         result = (
             bfloat16 if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype).newbyteorder("=")
-        )  # this machine's order
+        )  # in this machine's byte order
     except TypeError:
         result = None
     if result not in DTYPES:
@@ -56,7 +56,7 @@ def as_dtype(dtype: Any) -> np.dtype:
 
 
 def is_dtype(name: str) -> bool:
-    """Whether `as_dtype` knows it."""
+    """Whether a string is the name of a dtype."""
     try:
         return as_dtype(name) in DTYPES
     except DtypeError:
@@ -64,8 +64,11 @@ def is_dtype(name: str) -> bool:
 
 
 def check_convertible(array: Any, dtype: np.dtype, wraps: bool = True) -> None:
-    """Raise a DtypeError if a float is NaN, infinite or too large for an integer dtype, or an integer is too
-    large and not `wraps`."""
+    """Raise a DtypeError if an array cannot be converted to an integer dtype without loss.
+
+    Floats must be finite and within the dtype's range, and integers, too, unless they may wrap around
+    (`wraps`).
+    """
     if array.dtype.kind not in "biufV":
         raise DtypeError(f"{array.dtype} cannot be converted to {dtype}.\nPass real numbers.")
     whole = array.dtype.kind in "iub"
@@ -115,14 +118,14 @@ def _promote(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:
 
 
 def _override(high: np.dtype | None, low: np.dtype | None) -> np.dtype | None:
-    """`high` decides, unless `low` is of a higher kind (an integer tensor and a float scalar)."""
+    """The dtype of `high`, unless `low` is of a higher kind (an integer tensor and a float scalar)."""
     if high is None or low is None:
         return low if high is None else high
     return low if _KINDS[low.kind] > _KINDS[high.kind] else high
 
 
 def result_type(*operands: Any) -> np.dtype:
-    """PyTorch's promotion of arrays and Python numbers: arrays decide, then 0-d arrays, then numbers."""
+    """The common dtype by PyTorch's promotion: arrays take precedence over 0-d arrays, those over numbers."""
     arrays: np.dtype | None = None
     scalars: np.dtype | None = None
     numbers: np.dtype | None = None

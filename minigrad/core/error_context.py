@@ -77,7 +77,8 @@ def signature_of(function: Callable) -> inspect.Signature:
 def signature_text(function: Callable) -> str:
     """A function's signature without types."""
     signature = signature_of(function)
-    kinds = lambda p: p.POSITIONAL_OR_KEYWORD if p.kind is p.POSITIONAL_ONLY else p.kind  # by name, too
+    # arrays before a `/` can be passed by name as well
+    kinds = lambda p: p.POSITIONAL_OR_KEYWORD if p.kind is p.POSITIONAL_ONLY else p.kind
     declared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     return str(signature.replace(parameters=[p.replace(annotation=p.empty, kind=kinds(p)) for p in declared]))
 
@@ -89,8 +90,8 @@ def raise_with_context(
     error: Exception,
     function: Callable | None = None,
 ) -> NoReturn:
-    """Raise an error of NumPy or Python in the user's terms."""
-    if isinstance(error.__cause__, MinigradError):  # NumPy wrapped one of ours
+    """Re-raise an error of NumPy or Python as one of minigrad's, with the op, its operands and advice."""
+    if isinstance(error.__cause__, MinigradError):  # NumPy wrapped one of minigrad's errors
         raise add_context(error.__cause__, name, inputs, settings) from None
     if type(error) is TypeError and function is not None:
         try:
@@ -135,7 +136,10 @@ def unwrap(x: Any) -> Any:
 def add_context(
     error: MinigradError, name: str, inputs: Sequence[Any], settings: dict[str, Any]
 ) -> MinigradError:
-    """Add the op, its operands and their origins to an error; an enclosing function adds its name."""
+    """Add the op, its operands and the lines that created them to an error's message, and return the error.
+
+    If an inner op has added these already, only `name` is put in front.
+    """
     what, _, remedy = str(error).partition("\n")
     if not error.has_context:
         remedy += _origins(inputs)
@@ -154,7 +158,7 @@ def _origins(inputs: Sequence[Any]) -> str:
     said = ""
     for i, x in enumerate(inputs):
         node = producer(x.node) if isinstance(x, Tensor) else None
-        while node is not None and node.op.casts:  # from promotion, not the user
+        while node is not None and node.op.casts:  # a cast may be due to promotion
             node = node.edges[0] if type(node.edges[0]) is type(node) else None
         if node is not None:
             said += f" Operand {i} came from {node}."
@@ -190,7 +194,7 @@ def _advice_on_types(inputs: Sequence[Any]) -> str:
 
 
 def _advice_on_shapes(inputs: Sequence[Any]) -> str:
-    """Which axes clash."""
+    """Advice that names the axis, the last if there are several, on which two shapes do not broadcast."""
     shapes = [x.shape for x in inputs if hasattr(x, "shape")]
     if len(shapes) == 2:
         for axis, (n, m) in enumerate(zip(reversed(shapes[0]), reversed(shapes[1]), strict=False), 1):

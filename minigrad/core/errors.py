@@ -1,6 +1,6 @@
 """Error classes. The first line of a message says what is wrong, the second what to do.
 
-Each is also the builtin error that a Python programmer would catch for it, and a RuntimeError, which is what
+Each class derives from the builtin error that a Python programmer would catch, and from RuntimeError, which
 PyTorch raises for most mistakes (`python -m tests.slow.parity.bad_calls` compares them).
 """
 
@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:
-    """`1 step`, `1,000 steps`."""
+    """A number and a noun, in the plural if necessary: `1 step`, `1,000 steps`."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {plural or noun + 's'}"
 
 
@@ -95,7 +95,7 @@ class MissingPathError(StateError, AttributeError):
 
 
 class SetByInit:
-    """An attribute that a base class's `__init__` sets: before that, reading it is an error that says so."""
+    """An attribute that a base class's `__init__` sets; reading it before that raises a MissingPathError."""
 
     def __init__(self, fix: str) -> None:
         self.fix = fix
@@ -117,7 +117,7 @@ class MissingNameError(MinigradError, AttributeError):
 
 
 class MissingImportError(MinigradError, ImportError):
-    """The same in `from minigrad import name`."""
+    """A PyTorch name that minigrad does not have, in `from minigrad import name`."""
 
 
 class UnwritableFileError(FileError, OSError):

@@ -11,7 +11,7 @@ from types import CodeType
 
 
 class _IsLibrary(dict[str, bool]):
-    """Whether a file belongs to minigrad; any other is the user's. Results are cached by file name."""
+    """Whether a file belongs to minigrad or to the user, cached by file name."""
 
     folder = str(Path(__file__).parents[1]) + os.sep
 
@@ -24,9 +24,9 @@ is_library = _IsLibrary()
 
 
 def caller(above: int = 1) -> tuple[CodeType, int]:
-    """The nearest frame outside minigrad, as (code, instruction): cheap to take, resolved by `where`.
+    """The nearest frame outside minigrad, as (code, instruction), which `where` converts to a line.
 
-    `above`: how many frames to skip that are known to be the library's.
+    `above` is how many of the innermost frames to skip.
     """
     frame = sys._getframe(above)
     while is_library[frame.f_code.co_filename] and frame.f_back is not None:

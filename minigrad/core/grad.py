@@ -1,4 +1,4 @@
-"""grad(): the gradients of given inputs only, by a backward walk restricted to them."""
+"""grad(): the gradients of given inputs, by a backward pass restricted to them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def grad(
     allow_unused: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """d sum(outputs * grad_outputs) / d inputs, leaving every `.grad` unchanged (torch.autograd.grad).
+    """Return the gradients of sum(outputs * grad_outputs) for `inputs`, without changing any `.grad`.
 
-    `inputs` may be intermediate; an unused one is an error, None (allow_unused) or zeros (materialize_grads).
+    `inputs` may be leaves or intermediate results. An input that `outputs` do not depend on raises an error;
+    with `allow_unused` its gradient is None, with `materialize_grads` zeros (torch.autograd.grad).
 
     >>> x = mg.tensor([1.0, 2.0], requires_grad=True)
     >>> mg.autograd.grad((x**3).sum(), x)
@@ -75,9 +76,9 @@ def propagate_to(
     create_graph: bool = False,
     ends: Iterable[Any] = (),
 ) -> tuple[dict[Any, Any], GradientSums]:
-    """Walk back from the seeds to the `wanted` edges only, and return the gradients that arrive there.
+    """Carry gradients back from the seeds to the `wanted` edges only. Return theirs by edge, and all sums.
 
-    The walk stops at `ends`; their hooks run in the walk that continues from there.
+    The backward pass stops at `ends`, whose hooks run in the backward pass that continues from there.
     """
     sums = GradientSums(seeds, create_graph)
     order = nodes_behind(sums.totals, ends)
@@ -103,7 +104,7 @@ class _Targets:
                 self.leading.add(node)
 
     def keeping(self, pull: Pull) -> Pull:
-        """`pull`, which also keeps wanted gradients, and computes only those that lead to others."""
+        """Wrap `pull` to keep wanted gradients, and to compute only those on the way to wanted edges."""
 
         def keep_and_pull(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
             self._keep(node, g)
@@ -120,7 +121,7 @@ class _Targets:
             self.found[node] = g
 
     def finish(self, sums: GradientSums, run_hooks: bool) -> None:
-        """Keep the gradients where the walk ended: at leaves, and at nodes beyond which nothing is wanted."""
+        """Keep the gradients of the wanted edges at which the backward pass ended."""
         if run_hooks:
             ended = {producer(e) for e in sums.totals if e in self.wanted and isinstance(producer(e), Node)}
             self.found |= dict(sums.of_leaves(self.wanted))

@@ -1,9 +1,9 @@
-"""16-bit dtypes: computed in float32, and rounded once at the end.
+"""16-bit dtypes: ops compute in float32, and round once at the end.
 
-float16 ends at 65504, and NumPy multiplies float16 matrices without BLAS. bfloat16 has 8 bits of mantissa.
-Neither is precise enough for a running sum, or a formula of several steps. So an op's rule, its gradients and
-a function made of ops get float32 instead of 16 bits, unless they say `exact_in_half`. A 0-d operand of
-another dtype is not rounded to 16 bits before that.
+The largest float16 is 65504, and NumPy multiplies float16 matrices without BLAS. bfloat16 has 8 bits of
+mantissa. Neither is precise enough for a running sum, or a formula of several steps. So an op's rule, its
+gradients and a function made of ops get float32 arrays instead, unless they are declared `exact_in_half`. A
+0-d operand of another dtype is not rounded to 16 bits before.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def all_to_float32(g: Any) -> Any:
 
 
 def in_float32(rule: Callable, half: np.dtype, compares: bool = False) -> Callable:
-    """The rule of 16-bit arrays or Tensors, computed in float32; the value of arrays is rounded to `half`.
+    """Wrap a rule to compute 16-bit arrays or Tensors in float32, and round the value of arrays to `half`.
 
     A gradient is summed over broadcast axes, and rounded if its array has 16 bits. If the rule `compares`,
-    numbers are rounded, too.
+    Python numbers are rounded to `half` as well.
     """
 
     def narrow(a: Any) -> Any:
@@ -79,7 +79,7 @@ def in_float32(rule: Callable, half: np.dtype, compares: bool = False) -> Callab
         if result is None:  # a kernel that does not support these arrays
             return None
         value, gradients = result
-        if settings.get("dtype") is None:  # otherwise the rule chose it
+        if settings.get("dtype") is None:  # otherwise the value has the dtype that was asked for
             value = tuple(map(narrow, value)) if type(value) is tuple else narrow(value)
         if gradients is None:
             return value, None
@@ -97,12 +97,12 @@ def in_float32(rule: Callable, half: np.dtype, compares: bool = False) -> Callab
 def round_once(
     function: Callable, precision: str | None = None, products: bool = False, like_first: bool = False
 ) -> Callable:
-    """Compute a function of 16-bit tensors in float32; only its results are rounded.
+    """Wrap a function to compute 16-bit tensors in float32, and round only its results.
 
-    Tensors of several dtypes are passed unchanged, except that with `like_first` the dtype of the first
-    decides (a norm's parameters may be float32). So are those of matrix `products` on a GPU, which are
-    many times faster in 16 bits, and under autocast, which chooses their dtype. `precision` is the function's
-    `autocast` attribute.
+    Tensors are passed unchanged if their common dtype, or with `like_first` the dtype of the first, is not a
+    16-bit one (a norm's parameters may be float32). A function made of matrix `products` gets them unchanged
+    on a GPU, where products are many times faster in 16 bits, and under autocast, which chooses their dtype,
+    unless its own `autocast` attribute, `precision`, is "lower".
     """
     products = products or precision == "lower"
 

@@ -23,13 +23,13 @@ from .versions import check_versions, modifications
 class Recorded:
     """The base class of a node's `op`: an `Op`, or a checkpoint or boundary that runs a user's function.
 
-    First derivatives do not use it, as the node holds its gradient functions. Higher derivatives call the two
-    methods. The attributes say how it is drawn and described, see `About`.
+    First derivatives do not use it, as the node holds its gradient functions. Higher derivatives call its
+    methods. The attributes say how it is drawn and described (see `About`).
     """
 
     name: str
     public_name: str
-    runs_user_code = False  # observers see it when it runs again
+    runs_user_code = False  # if True, observers see the ops of a replay
     view = False
     casts = False
     definition: Callable | None = None
@@ -94,7 +94,7 @@ def rebuilt_tensor(edge: Any, rebuilt: dict[Any, Tensor]) -> Any:
 
 
 def replacement_tensor(edge: Any, array: Any) -> Tensor:
-    """A tensor that replaces one that no longer exists."""
+    """A tensor of `array` that replaces the tensor of an edge, which no longer exists."""
     tensor = Tensor(array)
     tensor._requires_grad = True
     tensor.node = edge
@@ -104,7 +104,7 @@ def replacement_tensor(edge: Any, array: Any) -> Tensor:
 
 
 def check_unchanged(node: Node, result: Any) -> None:
-    """Raise if an input of a recomputed result, or the result itself, was changed in place since."""
+    """Raise a GraphError if a result to recompute, or an input of its node, was changed in place since."""
     for edge in (*node.edges, result):
         version = getattr(edge, "version", None)
         versions = version if isinstance(version, list) else [version]  # a list: several results

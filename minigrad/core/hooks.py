@@ -15,9 +15,9 @@ hook_numbers = itertools.count()  # hooks run in the order of registration
 
 
 class Handle:
-    """What registering a hook returns: `handle.remove()` (or calling it) removes the hook.
+    """The handle of a registered hook: `handle.remove()`, or calling the handle, removes the hook.
 
-    In a `with` statement, the hook is removed at its end.
+    In a `with` statement, the hook is removed at the end of the block.
     """
 
     def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
@@ -44,9 +44,9 @@ def check_hook(function: Any) -> Callable[..., Any]:
 
 
 def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
-    """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces the gradient.
+    """Call `hook(gradient)` when this tensor's gradient is complete; a tensor that it returns replaces it.
 
-    `remove()` of the returned handle removes the hook.
+    Call `remove()` on the returned handle to remove the hook.
 
     >>> x = mg.tensor([1.0], requires_grad=True)
     >>> handle = x.register_hook(lambda g: 10 * g)
@@ -86,7 +86,7 @@ def _hooks_of(tensor: Tensor, what: str) -> dict[int, Callable]:
 
 
 def run_hooks(edge: Any, g: Any, keep_grad: bool = True) -> Any:
-    """The gradient `g` of an edge after its hooks; without `keep_grad`, retain_grad's hook does not run."""
+    """Run an edge's hooks on its gradient `g`, and return it; `keep_grad=False` skips retain_grad's hook."""
     for key, hook in sorted((edge.hooks or {}).items()):
         if key == RETAINS_GRAD and not keep_grad:
             continue

@@ -5,9 +5,9 @@
 
 A kernel is a rule (see `op`): it takes the arrays and settings of the op, and returns its value and its
 gradients as new arrays, never one array for two inputs. It returns None for arrays that it does not support.
-A *set* of kernels is for the arrays on one kind of device. What no kernel of a set supports goes to the set
-that it falls back to, and finally to the op's own definition or rule. An op holds its kernels; neither core
-nor the ops import any.
+A *set* of kernels is for the arrays on one kind of device. Arrays that no kernel of a set supports go to the
+set that it falls back to, and finally to the op's own definition or rule. An op holds its kernels; neither
+core nor the ops import any.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ defaults: dict[str, KernelSet] = {}  # by kind of device: the set used by defaul
 class KernelSet:
     """Kernels for arrays on a kind of device, "cpu" or "cuda".
 
-    `load` imports them if that takes time: it is called when an op with any kernels first gets arrays on such
-    a device. `public_name` is the set's name in `minigrad.kernels.use`.
+    `load` imports the kernels, if that takes time; it is called when an op with kernels first gets arrays on
+    such a device. `public_name` is the set's name in `minigrad.kernels.use`.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ def set_for(device: str) -> KernelSet | None:
 
 
 class TakesKernels:
-    """What kernels can be registered on: an op or a routine."""
+    """The base class of what kernels can be registered on: ops and routines."""
 
     def __init__(self) -> None:
         self.kernels: dict[str | None, list[Callable]] = {}  # by set name; None: for all arrays
@@ -112,10 +112,10 @@ def kernels_for(record: TakesKernels, device: str) -> list[Callable]:
 
 
 def kernel(target: Any, of: str | None = None) -> Callable[[Callable], Callable]:
-    """Decorates a kernel of `target`, an op (the function that users call) or a routine, for a set.
+    """Decorate a kernel of `target`, an op (the function that users call) or a routine, to add it to a set.
 
-    Without a set it is for all arrays, and is tried after those of the sets. Within a set, a user's kernel is
-    tried before the library's, in whatever order they register.
+    Without a set, a kernel is for all arrays, and is tried after the kernels of sets. Within a set, users'
+    kernels are tried before the library's, whichever was registered first.
     """
     record = getattr(target, "op", target)
     if not isinstance(record, TakesKernels):
@@ -137,8 +137,9 @@ def kernel(target: Any, of: str | None = None) -> Callable[[Callable], Callable]
 class Routine(TakesKernels):
     """A function of arrays without a gradient that may have kernels, such as an optimizer's step.
 
-    Decorates its definition. Its kernels take the same arguments, the first of which is an array or a list of
-    arrays. They return None if they do not support them, and something else even if they work in place.
+    It decorates the definition. A kernel takes the same arguments, the first of which is an array or a list
+    of arrays. It returns None if it does not support them, and anything else, also after working in place, if
+    it does.
     """
 
     def __init__(self, definition: Callable) -> None:

@@ -1,4 +1,4 @@
-"""Binds functions as methods, operators and properties of Tensor: core's own here, others elsewhere."""
+"""Binds functions as methods, operators and properties of Tensor; core's functions are bound here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .backward import backward
 from .hooks import register_hook, retain_grad
 from .tensor import Tensor
 
-METHODS: dict[str, Callable[..., Any]] = {}  # all that are `x.NAME()`
+METHODS: dict[str, Callable[..., Any]] = {}  # every function bound as `x.NAME()`
 PROPERTIES: dict[str, Callable[..., Any]] = {}
 
 
@@ -27,7 +27,7 @@ def bind(
 
 
 def reflected(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The reflected operator: `__rsub__` from `subtract`."""
+    """The reflected operator of a function, such as `__rsub__` of `subtract`."""
 
     def reflected(y: Any, x: Any) -> Any:
         return function(x, y)

@@ -19,7 +19,7 @@ from .generator_context import within
 
 @dataclass(slots=True)
 class Modes:
-    """How operations run: an object is replaced, never changed."""
+    """How operations run. Instances are replaced, never changed."""
 
     grad_enabled: bool = True  # whether operations are recorded for backward()
     fused: bool = True  # whether ops run their kernels, or their rules and readable definitions
@@ -35,7 +35,7 @@ class Modes:
         return new
 
     def with_grad(self, enabled: bool) -> Modes:
-        """These modes with this grad mode; no new object is made from the usual ones."""
+        """These modes with grad mode enabled or not; for the usual modes, an existing instance."""
         if self.grad_enabled is enabled:
             return self
         if self is WITHOUT_GRAD or self is USUAL:

@@ -1,4 +1,4 @@
-"""What a rule computes with: `xp = namespace(x)` has the same names for arrays and for Tensors.
+"""The functions that a rule computes with: `xp = namespace(x)` has the same names for arrays and Tensors.
 
 For arrays it is their library; for Tensors it is minigrad's ops under the library's names, so that a rule run
 on Tensors records the graph of its derivative. `provide_for_arrays` and `provide_for_tensors` add the
@@ -62,7 +62,7 @@ class _Tensors:
         return x.detach()
 
 
-functions_of = cache(_Arrays)  # a backend's
+functions_of = cache(_Arrays)  # one instance for each backend
 _arrays, _tensors = functions_of(NUMPY), _Tensors()
 
 
@@ -87,7 +87,7 @@ def namespace(x: Any, y: Any = None, z: Any = None) -> Any:
 
 
 def value_in_rule(name: str, compute: Any, *args: Any) -> Any:
-    """An op's value inside its own rule: `compute(*args)` for arrays; the op itself for Tensors, so that
-    the next derivative uses its rule again."""
+    """An op's value inside its own rule: `compute(*args)` for arrays, and for Tensors a call of the op, so
+    that the next derivative uses its rule again."""
     tensors = any(isinstance(x, Tensor) for x in args)
     return ops[name].call(*args) if tensors else compute(*args)

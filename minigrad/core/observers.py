@@ -29,9 +29,9 @@ class Observer(Protocol):
         return None
 
     def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
-        """The gradient `g` of a node's result gave (edge, gradient) for each input that needs one.
+        """A node got the gradient `g` of its result, and sent (edge, gradient) to each input that needs one.
 
-        Copy what you keep: the backward pass may add into these arrays.
+        Copy the arrays that you keep, as the backward pass may add to them in place.
         """
         return None
 

@@ -64,7 +64,7 @@ def differentiable(
     flops: Flops = one_each,
     **about: Unpack[About],
 ) -> Any:
-    """Turn a rule into an op: its value, and how a gradient flows back to each array.
+    """Turn a rule, which returns a value and its gradient functions, into an op.
 
     The rule gets NumPy arrays, and Tensors for higher derivatives: it computes with their operators,
     or with `xp = namespace(x)`, which has the array API's names for both. It returns the value and a tuple of
@@ -166,7 +166,7 @@ def make_callable(op: Op) -> Callable:
 
 @lru_cache(256)
 def constant(x: float) -> np.ndarray:
-    """A number (not 0, which equals -0) as a float32 array: NumPy computes twice as fast with it."""
+    """A number as a float32 array, with which NumPy is twice as fast; 0 and -0 share one cache entry."""
     return np.array(x, float32)
 
 
@@ -209,7 +209,7 @@ class Op(OpInfo, Recorded, TakesKernels):
         kinds = self.parameters
         self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
-        self.by_position = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)  # at most so many settings
+        self.by_position = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)  # settings by position
         variadic = any(p.kind is p.VAR_POSITIONAL for p in kinds)
         self.any_setting = any(p.kind is p.VAR_KEYWORD for p in kinds)
         self.arity = sys.maxsize if variadic else len(self.operands)
@@ -219,7 +219,7 @@ class Op(OpInfo, Recorded, TakesKernels):
         return checked_rule(kernel, self.source, self.view)
 
     def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
-        """Value and gradients, as in a call."""
+        """Return the value and the gradients of a call, without recording it."""
         return self.compute(arrays, settings, half_of(arrays))
 
     def compute(
@@ -251,7 +251,7 @@ class Op(OpInfo, Recorded, TakesKernels):
     def pull_tensors(
         self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
     ) -> Sequence[Any]:
-        """By the rule, which on Tensors returns gradient functions of Tensors."""
+        """The gradients by the rule, which for Tensors returns gradient functions of Tensors."""
         arrays = [x.array for x in inputs if isinstance(x, Tensor)]
         _, gradients = self.rule_for(half_of(arrays), kind_of(arrays))(*inputs, **settings)
         if type(gradients) is tuple:
@@ -264,11 +264,12 @@ class Derived(OpInfo):
 
 
 def derived(function: Callable | None = None, **about: Unpack[About]) -> Any:
-    """Register a function that calls ops and has no rule; it accepts `axis` and reports errors as ops do.
+    """Register a function that calls ops and has no rule; it accepts `axis` and explains errors as ops do.
 
-    `exact_in_half=False`, the library's default: 16-bit tensors are cast to float32, and only the results are
-    rounded. True: it only moves elements or calls one op (`__exact_in_half__ = True` says so for a module),
-    or it is a user's. "gpu": it consists of matrix products, which a GPU and autocast compute in 16 bits.
+    With `exact_in_half=False`, the default for minigrad's own functions, 16-bit tensors are cast to float32,
+    and only the results are rounded. True, the default for users' functions, is for functions that only move
+    elements or call one op (`__exact_in_half__ = True` sets it for a module). "gpu" is for functions made of
+    matrix products, which a GPU and autocast compute in 16 bits.
     """
 
     def make(function: Callable) -> Callable:

@@ -7,8 +7,8 @@
 Weights and optimizer states stay float32 (Micikevicius et al. 2018, "Mixed Precision Training"). Matrix
 products take the time: they multiply rounded numbers and accumulate in float32. Steep functions and
 long sums (softmax, norms, losses) are computed in float32, the rest in the dtype of their inputs. Each op
-declares this in its `autocast` attribute. The choice is that of torch.amp for CUDA, on both devices; a few
-ops that PyTorch leaves in their inputs' dtype use float32 here, and dot and tensordot count as matrix
+declares this in its `autocast` attribute. The precisions are those of torch.amp for CUDA, on both devices; a
+few ops that PyTorch leaves in their inputs' dtype use float32 here, and dot and tensordot count as matrix
 products.
 """
 
@@ -26,7 +26,7 @@ from .modes import Switch, modes
 class autocast(Switch):
     """Computes matrix products in `dtype` and steep functions in float32 (torch.autocast).
 
-    For both devices: a CPU is not faster with it, but shows the effect of a GPU's rounding.
+    It applies to both devices: on a CPU it is not faster, but shows the effect of a GPU's rounding.
 
     >>> a = mg.ones(2, 2)
     >>> with mg.autocast("cpu", dtype=mg.bfloat16):
@@ -45,7 +45,7 @@ class autocast(Switch):
 
 
 def dtype_of(precision: str | None) -> np.dtype | None:
-    """The dtype in which an op with this `autocast` attribute computes; None: that of its inputs."""
+    """The dtype in which an op with this `autocast` attribute computes; None for its inputs' dtype."""
     return modes.autocast_dtype if precision == "lower" else float32 if precision == "float32" else None
 
 

@@ -65,7 +65,7 @@ def set_printoptions(
 
 
 def text(array: np.ndarray, *origins: str) -> str:
-    """`tensor([1., 2.], dtype=float64, requires_grad=True)`; `origins` follow the dtype."""
+    """The repr `tensor([1., 2.], dtype=float64, requires_grad=True)`; `origins` come after the dtype."""
     numbers = _numbers(array)
     default = array.dtype in DEFAULT_DTYPES and (array.size or array.dtype == np.float32)
     notes = [note for note in ("" if default else f"dtype={array.dtype}", *origins) if note]
@@ -78,7 +78,7 @@ def text(array: np.ndarray, *origins: str) -> str:
 
 
 def _numbers(array: np.ndarray) -> str:
-    """The numbers, between brackets."""
+    """The numbers in brackets."""
     if not array.size:
         return "[]" if array.shape == (0,) else f"[], size={array.shape}"
     with np.errstate(all="ignore"):
@@ -107,7 +107,7 @@ def _shown(array: np.ndarray) -> np.ndarray:
 
 
 def writer(shown: np.ndarray) -> Callable[[Any], str]:
-    """A function that writes one number as wide as the widest."""
+    """A function that formats a number, padded to the width of the widest of `shown`."""
     one = _float_format(shown) if is_floating(shown.dtype) else str
     width = max(len(one(x)) for x in shown)
     return lambda x: one(x).rjust(width)

@@ -4,8 +4,8 @@ A key is (seed, stream, step, call): the run's seed, what the draw is for ("drop
 training step, and how many draws the stream has made in that step. Philox (Salmon et al. 2011, "Parallel
 Random Numbers: As Easy as 1, 2, 3") turns key and counter into bits without any state (`ops/draws.py`), so
 evaluating between two steps does not change the next draw, a resumed run draws what an uninterrupted one
-would have, and a slice of a batch can draw its part of the whole batch's numbers (`rows`). Core needs the
-keys, as a checkpoint runs again with the same draws.
+would have, and a slice of a batch can draw its part of the whole batch's numbers (`rows`). The keys are part
+of core because a checkpoint repeats its draws.
 
 Each thread has its own generator, and `manual_seed`, `set_step` and `restore` affect only the calling thread:
 a thread that seeds itself draws the same numbers whatever other threads do. A thread that does not is seeded,
@@ -31,7 +31,7 @@ from .tensor import Tensor
 
 
 class Key(NamedTuple):
-    """Names one draw. `row` is the global position, along the first axis, of the first element drawn."""
+    """The key of one draw. `row` is the position of its first row in the whole batch."""
 
     seed: int
     stream: int
@@ -41,7 +41,10 @@ class Key(NamedTuple):
 
     @property
     def counters(self) -> tuple[int, int, int]:
-        """Step and call for a kernel, and the address of two numbers on the GPU to add to them, or 0."""
+        """(step, call, address) for a kernel, which adds to step and call the two numbers at a GPU address.
+
+        The address is 0 if there are none.
+        """
         return self.step, self.call, 0
 
 
@@ -55,7 +58,7 @@ class Snapshot(NamedTuple):
 
 
 class Generator:
-    """Makes the keys of draws, counting those of each stream in this step (torch.Generator).
+    """A random number generator, which makes the keys of draws and counts each stream's (torch.Generator).
 
     `device` is accepted but has no effect: the numbers are the same on every device.
     """
@@ -120,8 +123,11 @@ class Generator:
 
 
 class _ThreadSeeds:
-    """Seeds of threads that do not seed themselves: from the main thread's seed, the thread's name, and how
-    many threads of that name were seeded before it since the main thread's `manual_seed`."""
+    """Seeds of threads that do not seed themselves.
+
+    A seed is derived from the main thread's seed, the thread's name, and how many threads of that name have
+    been seeded since the main thread's `manual_seed`.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -217,14 +223,14 @@ def restore(before: Snapshot) -> None:
 
 
 class replayed(Switch):
-    """Replays the draws that followed when `snapshot` returned `before`."""
+    """Replays the draws that followed the snapshot `before`."""
 
     def __init__(self, before: Snapshot) -> None:
         super().__init__(in_use, "draws", before)
 
 
 class noted_generators(Switch):
-    """Notes each generator that is passed to a draw, and its state before the first, in `noted`."""
+    """Notes, in `noted`, each generator that is passed to a draw, with its state before the first draw."""
 
     def __init__(self, noted: dict[Generator, Snapshot]) -> None:
         super().__init__(in_use, "noted", noted)
@@ -247,7 +253,7 @@ def generators_replayed(noted: dict[Generator, Snapshot]) -> Iterator[None]:
 
 
 class fork_rng(Switch):
-    """Restores the streams afterwards, so that later draws are not affected (torch.random.fork_rng)."""
+    """Restores the streams at its end, so that its draws do not affect later ones (torch.random.fork_rng)."""
 
     def __init__(self, devices: object = None) -> None:  # draws are the same for all devices
         super().__init__(in_use, "draws", None)

@@ -25,9 +25,10 @@ class About(TypedDict, total=False):
     """The metadata of an op."""
 
     samples: Sampler | None  # draws valid inputs (see `ops.samplers`)
-    latex: Latex  # the gradient of each array; in it y is the result where no array has that name
-    autocast: Literal["lower", "float32"] | None  # under autocast: in its dtype, in float32, or unchanged
-    # whether its rule gets 16-bit arrays instead of float32 ones (see `half`), as it does not round or
+    latex: Latex  # the gradient of each array, in which y is the result unless an array is named y
+    # under autocast, it computes in autocast's dtype, in float32, or (None) in its inputs' dtype
+    autocast: Literal["lower", "float32"] | None
+    # whether its rule gets 16-bit arrays instead of float32 ones (see `half`), because it does not round, or
     # handles them itself; "gpu": only on a GPU
     exact_in_half: bool | Literal["gpu"]
     compares: bool  # numbers are rounded to 16 bits before comparing, as in PyTorch
@@ -48,7 +49,7 @@ def key_of(table: dict[str, OpInfo], name: str, source: Callable) -> str:
 class OpInfo:
     """The metadata of a function. `call` is the public function."""
 
-    flops: Flops | None = None  # None for a derived function: its parts have theirs
+    flops: Flops | None = None  # None for a derived function, whose ops have their own
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class OpInfo:
 
     @property
     def name_in_errors(self) -> str:
-        """Its public name as a function: slices, not x[…]."""
+        """The public name, or the rule's name if that is not an identifier: getitem, not x[…]."""
         return self.public_name if self.public_name.isidentifier() else self.name
 
     def __repr__(self) -> str:

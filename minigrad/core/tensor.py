@@ -243,7 +243,7 @@ class Tensor(Methods):
         return on_cpu(self.array, operation).item()
 
     def numpy(self) -> np.ndarray:
-        """The array itself, even if it requires a gradient; a copy if it is on a GPU."""
+        """The NumPy array of the elements, also if the tensor requires a gradient; from a GPU, a copy."""
         return on_cpu(self.array, "numpy()")
 
     def tolist(self) -> Any:
@@ -310,7 +310,7 @@ class Tensor(Methods):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient accumulated by backward() for a leaf, or a tensor after `retain_grad()`; else None."""
+        """The gradient that backward() accumulated, for a leaf or after `retain_grad()`; else None."""
         if self._grad is None and self.node is not None and not (self.node.hooks or {}).get(RETAINS_GRAD):
             warn(
                 f"this tensor has no .grad, as it is not a leaf: {self.node} computed it.\n"
@@ -347,7 +347,7 @@ _new = object.__new__
 
 
 def new_tensor(array: Any) -> Tensor:
-    """A tensor of an array that an op has made, which is not looked at again if it is float32."""
+    """A tensor of an array that an op has computed; a float32 array is not checked."""
     if array.dtype is not float32:
         return Tensor(array)
     tensor = _new(Tensor)
@@ -365,7 +365,7 @@ def _rebuilt(cls: type[Tensor], data: np.ndarray, requires_grad: bool) -> Tensor
 
 
 def _check_grad(grad: Any, x: Tensor) -> None:
-    """Raise an error unless x may have this gradient."""
+    """Raise an error unless `grad` is a tensor of x's shape, dtype and device."""
     if not isinstance(grad, Tensor):
         raise DtypeError(
             f".grad must be a tensor or None, got {type(grad).__name__}.\nAssign mg.tensor(...), or None."
@@ -387,7 +387,7 @@ def _array(value: Any) -> Any:
 
 
 def from_other_library(x: Any) -> Any:
-    """Another library's array or tensor as NumPy's, by `__array__` or DLPack; anything else unchanged."""
+    """Convert another library's array to NumPy's, by `__array__` or DLPack; leave anything else unchanged."""
     by_array = hasattr(x, "__array__")
     if not by_array and not hasattr(x, "__dlpack__"):
         return x
@@ -405,7 +405,7 @@ def from_other_library(x: Any) -> Any:
 
 
 def on_device_of(value: Any, array: Any) -> Any:
-    """`value` on the device of `array`; numbers are returned unchanged."""
+    """Return `value` as an array on the device of `array`; numbers, and on the CPU lists, are unchanged."""
     value = _array(value)
     if isinstance(value, int | float | np.generic):
         return value
@@ -422,7 +422,7 @@ def tensor(data: Any, dtype: Any = None, device: str | None = None, requires_gra
     """A tensor with a copy of `data`: an array of any library keeps its dtype, Python floats become float32.
 
     It is on the device of `data` unless `device` is given: lists and NumPy arrays are on the CPU. Tensors in
-    lists are stacked and keep their gradients. A copy of a tensor has no gradient: use `x.clone()` for that.
+    lists are stacked and stay in their graph. A copy of a tensor is detached; `x.clone()` is not.
 
     >>> mg.tensor([[1, 2], [3, 4]], dtype="float32", requires_grad=True)
     tensor([[1., 2.],
@@ -448,7 +448,7 @@ def _warn_unless_constant(x: Tensor, call: str, instead: str) -> None:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
-    """Like `tensor`, but shares memory if possible, and a tensor keeps its gradient.
+    """Like `tensor`, but memory is shared if possible, and a tensor stays in its graph.
 
     >>> a = np.zeros(2)
     >>> x = mg.as_tensor(a)
@@ -469,7 +469,7 @@ def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor
 
 
 def _from_lists(data: Any, dtype: Any, device: str | None) -> Tensor:
-    """Nested lists as a tensor; if some of their tensors require a gradient, they are stacked."""
+    """Convert nested lists to a tensor; if tensors in them require a gradient, they are stacked."""
     tracked = list[Tensor]()
     array = _new_array(data, dtype, copy=True, tracked=tracked)
     if tracked and is_floating(array.dtype):
@@ -487,7 +487,7 @@ def raise_lost_gradient(what: str) -> NoReturn:
 
 
 def holds_gradient(tree: Any) -> bool:
-    """Whether a tensor, or nested lists, tuples or dicts of tensors, require a gradient in grad mode."""
+    """Whether, in grad mode, a tensor in a tree of lists, tuples and dicts requires a gradient."""
     return modes.grad_enabled and _holds_gradient(tree, ())
 
 
@@ -549,7 +549,8 @@ _NUMBERS = {float, int, bool, str, type(None), np.ndarray}  # types that cannot 
 
 
 def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None = None) -> np.ndarray:
-    """`data` as an array. Tensors in lists that require a gradient go to `tracked`; without it they raise."""
+    """Convert `data` to an array. Tensors in lists that require a gradient are added to `tracked`; if that is
+    None, they raise an error."""
     if data is None:
         raise DtypeError("expected a tensor, an array or numbers, got None.\nPass one of these.")
     if isinstance(data, Tensor):

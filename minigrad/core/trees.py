@@ -9,7 +9,10 @@ from .errors import ArgumentError
 
 
 def flatten(tree: Any, path: str = "", around: tuple[Any, ...] = ()) -> list[tuple[str, Any]]:
-    """(path, leaf) of every leaf, in order: `params["w"]`, `params[0]`, `params.name`. None has no leaves."""
+    """Return (path, leaf) of every leaf, in order; a path is `params["w"]`, `params[0]` or `params.name`.
+
+    None has no leaves.
+    """
     if tree is None:
         return []
     if isinstance(tree, dict):

@@ -1,6 +1,6 @@
-"""Checks of users' rules when they run: what a rule returns, and what its gradients return.
+"""Checks of what users' rules, and their gradient functions, return.
 
-An error says what to write, at the call where the mistake is; `gradcheck` checks the numbers. The library's
+They run at each call, and an error says what to write instead. `gradcheck` checks the numbers. minigrad's own
 rules have tests instead.
 """
 
@@ -33,8 +33,8 @@ COMPUTE = (
 def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
     """Wrap a user's rule in checks; return a rule of the library, or None, unchanged.
 
-    `source` is the rule itself, or the definition whose kernel it is: a kernel may return None. A rule's
-    value gets its own memory, except for a `view`.
+    `source` is the rule itself, or for a kernel, the rule or definition that it replaces; a kernel may return
+    None. A rule's value gets its own memory, except for a `view`.
     """
     if rule is None or not is_user_defined(rule):
         return rule
@@ -70,12 +70,12 @@ def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
 
 
 def is_user_defined(rule: Any) -> bool:
-    """Return whether a rule, or the definition of a composite op, is not one of the library's."""
+    """Whether a rule, or the definition of a composite op, is not part of minigrad or minitransformer."""
     return not (getattr(rule, "__module__", None) or "").startswith(TESTED)
 
 
 def check_rule_signature(rule: Any) -> None:
-    """Raise if something is not a rule, before it is called."""
+    """Raise an OptionError if `rule` is not a function, or has no arrays before a `/`."""
     if isinstance(rule, type) or not callable(rule) or not hasattr(rule, "__name__"):
         raise OptionError(
             f"an op is made from a function, and {getattr(rule, '__name__', rule)} is not one.\n"
@@ -132,7 +132,7 @@ def _check_value(name: str, value: Any) -> None:
 
 
 def apart(value: Any, arrays: Sequence[Any]) -> Any:
-    """A value with its own memory: copied if it is an argument or a view of one."""
+    """Return a value with its own memory: a copy if it is an argument or a view of one."""
     if type(value) is tuple:
         return tuple([apart(part, arrays) for part in value])
     if not is_array(value):
@@ -143,7 +143,7 @@ def apart(value: Any, arrays: Sequence[Any]) -> Any:
 
 
 def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any]) -> Any:
-    """The gradient functions, with a check of what each returns."""
+    """Check a rule's gradient functions, and wrap them to check what they return."""
     dtypes = [getattr(x, "dtype", None) for x in arrays]
     if type(gradients) is tuple:
         if len(gradients) != len(arrays):
@@ -175,12 +175,12 @@ def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any]) -> Any:
 
 
 def _pull(name: str, function: Callable, dtype: Any, g: Any) -> Any:
-    """function(g): one gradient."""
+    """The gradient function(g) of one array, checked."""
     return _own(name, function(g), dtype, g)
 
 
 def _pull_all(name: str, function: Callable, dtypes: Sequence[Any], g: Any, needs: Sequence[bool]) -> Any:
-    """function(g, needs): a gradient for each array."""
+    """The gradients function(g, needs) of all arrays, checked."""
     found = function(g, needs)
     if not isinstance(found, tuple | list) or len(found) != len(needs):
         several = isinstance(found, tuple | list)
@@ -196,7 +196,7 @@ def _pull_all(name: str, function: Callable, dtypes: Sequence[Any], g: Any, need
 
 
 def _own(name: str, gradient: Any, dtype: Any, g: Any) -> Any:
-    """A copy of a gradient, in its array's dtype: the engine may add to it, and the rule may keep it."""
+    """Check a gradient, and return a copy in its array's dtype, as the engine may add to it in place."""
     of_tensors = isinstance(next(x for x in g if x is not None) if type(g) is list else g, Tensor)
     if isinstance(gradient, Tensor):
         if of_tensors:

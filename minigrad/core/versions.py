@@ -80,7 +80,7 @@ def version_of(tensor: Tensor) -> VersionCounter:
 def share_version(
     base: Tensor, view: Tensor, op: Any = None, settings: Any = None, result: int | None = None
 ) -> None:
-    """Let a view, the result of `op` on `base`, share its base's version (see View)."""
+    """Let a view, the result of `op` on `base`, share the version counter of `base` (see View)."""
     view.version = version = base.version or version_of(base)
     if view.node is not None:
         view.node.version = version
@@ -96,8 +96,8 @@ def share_version(
 
 
 def existing_views(entries: Iterable[Any]) -> list[View]:
-    """The views that exist. A base that does not is replaced by the nearest one that does, or by the root."""
-    made = {id(entry[0]): entry for entry in entries}  # a tensor's one weak reference outlives it
+    """The views that still exist. A base that does not is replaced by the nearest that does, or the root."""
+    made = {id(entry[0]): entry for entry in entries}  # a tensor has one weak reference, which outlives it
     views = []
     for entry in made.values():
         if entry[0]() is None:
@@ -140,10 +140,10 @@ def bump_versions(tensors: Iterable[Tensor], name: str, source: tuple[CodeType, 
 
 
 def check_versions(node: Node, needs: Sequence[bool], replayed: bool = False) -> None:
-    """Raise if a node's gradient functions need an array that has been changed since.
+    """Raise a GraphError if a node's gradient functions need an array that was changed after recording.
 
-    `needs` says for which inputs. A replay starts from the inputs again, so every change of an input counts,
-    unless the gradient needs no array at all.
+    `needs` says which inputs' gradients are needed. A replay starts from the inputs again, so every change of
+    an input counts, unless the gradient functions need no array at all.
     """
     gradients = node.gradients
     if type(gradients) is tuple:

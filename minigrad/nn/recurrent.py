@@ -21,7 +21,7 @@ from .utils.rnn import PackedSequence
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
-State = Any  # h; or (h, c) of an LSTM
+State = Any  # a tensor h or, for an LSTM, (h, c)
 
 
 def _run_layer(mode: str, x: Tensor, state: Sequence[Tensor], *others: Any, reverse: bool) -> tuple:
@@ -171,7 +171,7 @@ class RNNBase(Module):
             start = zeros(x.shape[1], self.hidden_size, dtype=x.dtype, device=x.device)
             return [(start,) * len(names)] * count
         if self.mode == "LSTM" and not (isinstance(hx, tuple | list) and len(hx) == 2):
-            raise OptionError("the state of an LSTM must be a pair, (h_0, c_0).\nPass both, or none.")
+            raise OptionError("the state of an LSTM must be a pair, (h_0, c_0).\nPass both, or leave hx out.")
         if self.mode != "LSTM" and not isinstance(hx, Tensor):
             raise DtypeError(
                 f"the state of {type(self).__name__} must be one tensor, got {type(hx).__name__}.\nPass h_0."
@@ -386,7 +386,7 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM: (h, c) to (h', c')."""
+    """One step of an LSTM: it takes x and the state (h, c), and returns the next state (h', c')."""
 
     mode = "LSTM"
 
@@ -402,13 +402,13 @@ class LSTMCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         if hx is not None and not (isinstance(hx, tuple | list) and len(hx) == 2):
-            raise OptionError("the state of an LSTMCell must be a pair, (h, c).\nPass both, or none.")
+            raise OptionError("the state of an LSTMCell must be a pair, (h, c).\nPass both, or leave hx out.")
         h, c = self._next(input, None if hx is None else tuple(hx))
         return h, c
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU: h to h'."""
+    """One step of a GRU: it takes x and the state h, and returns the next state h'."""
 
     mode = "GRU"
 

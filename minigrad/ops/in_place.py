@@ -330,12 +330,12 @@ def check_fits(new: Tensor, x: Tensor, name: str) -> None:
     if new.shape != x.shape:
         raise ShapeError(
             f"{name} of a tensor of shape {x.shape} would give shape {new.shape}.\n"
-            f"In place the shape stays; use {name.rstrip('_')}, which returns a new tensor."
+            f"An in-place operation keeps the shape; use {name.rstrip('_')}, which returns a new tensor."
         )
     if (is_floating(new.dtype) and not is_floating(x.dtype)) or (x.dtype == bool and new.dtype != bool):
         raise DtypeError(
             f"{name} of a tensor of dtype {x.dtype} would give {new.dtype}.\n"
-            f"In place the dtype stays; use {name.rstrip('_')}, or convert the tensor first."
+            f"An in-place operation keeps the dtype; use {name.rstrip('_')}, or convert the tensor first."
         )
 
 
