@@ -1,6 +1,6 @@
 """The ops used to train a Transformer, including in-place ones: one file per family.
 
-`core/op.py` says what an op is; `methods` makes them methods and operators of Tensor.
+`core/op.py` explains what an op is; `methods` binds the ops as methods and operators of Tensor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Nonlinearities: relu, sigmoid, SiLU, GELU, softmax and its logarithm, and dropout.
 
-At a kink the derivative is that of the flat side, as in PyTorch, unless a rule says otherwise.
+At a kink, rules use the derivative of the flat side, as in PyTorch, unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def sigmoid(x, /):
 
 @differentiable(floating=True, samples=unary(real), latex=r"g\,\sigma(x)\,\sigma(-x)", flops=per_element(4))
 def logistic(x, /):
-    """sigmoid(x) in the derivatives of other ops; d/dx = sigmoid(x) sigmoid(-x).
+    """sigmoid(x) for the derivatives of other ops; d/dx = sigmoid(x) sigmoid(-x).
 
-    1 - sigmoid(x) would be 0 where sigmoid(x) rounds to 1, from x = 17 in float32; so x is kept instead.
+    The gradient is computed from x, as 1 - sigmoid(x) is 0 where sigmoid(x) rounds to 1 (from x = 17 on in
+    float32).
     """
     xp = namespace(x)
     y = xp.sigmoid(x)
@@ -74,7 +75,7 @@ def logsigmoid(x):
     flops=per_element(5),
 )
 def gelu(x, /, approximate="none"):
-    """x Phi(x), Phi the normal distribution's cumulative function (Hendrycks and Gimpel 2016).
+    """x Phi(x), with Phi the cumulative normal distribution function (Hendrycks and Gimpel 2016).
 
     approximate="tanh": 0.5 x (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x**3), which is x sigmoid(2 u).
     d/dx = Phi(x) + x phi(x), phi the normal density (of the exact form). Phi(x) is erfc(-x / sqrt(2)) / 2,
@@ -95,7 +96,7 @@ MASKED = (
 
 
 def _largest(x, dim):
-    """The largest along `dim`, as a constant; 0 if x is empty."""
+    """The largest element along `dim`, as a constant; 0 if x is empty."""
     return x.detach().amax(dim, keepdim=True) if x.numel() else 0.0
 
 
@@ -107,7 +108,7 @@ def _largest(x, dim):
     flops=per_element(5),
 )
 def softmax(x, /, dim, dtype=None):
-    """exp(x - m) / sum(exp(x - m)) along `dim`; m, the largest, changes nothing but prevents overflow.
+    """exp(x - m) / sum(exp(x - m)) along `dim`; subtracting m, the largest element, prevents overflow.
 
     With y the result, dy_i/dx_j = y_i ((i = j) - y_j): a gradient g of y gives y (g - sum(g y)) for x. x is
     cast to `dtype` first, if one is given.
@@ -149,6 +150,6 @@ _KEY = random.Key(seed=0, stream=1, step=0, call=0)
 def dropout(x, /, p, key):
     """Zero each element with probability p, and divide the others by 1 - p (Srivastava et al. 2014).
 
-    The gradient gets the same mask and factor.
+    The gradient is multiplied by the same mask and factor.
     """
     return x * constant(draws.keep_mask(key, x.shape, p), x) * draws.keep_scale(p)

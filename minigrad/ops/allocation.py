@@ -42,7 +42,7 @@ def available_memory() -> int:
 
 
 def cgroup_memory(root: Path = Path("/")) -> Iterator[int]:
-    """The memory that each limit of the process's control groups (cgroup v1 or v2) leaves."""
+    """Yield how many bytes each limit of the process's control groups (cgroup v1 or v2) leaves."""
     with contextlib.suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -72,7 +72,7 @@ def _file_cache(folder: Path) -> int:
 
 
 def format_bytes(n: int) -> str:
-    """`4.4 TB`, in powers of 1000."""
+    """Format a number of bytes, such as `4.4 TB`, in powers of 1000."""
     if n >= 10**21:
         return "more than 1,000 EB"
     size = float(n)

@@ -1,6 +1,7 @@
 """Powers, roots and signs; sums, products and copies are in `core/arithmetic.py`.
 
-Where a function has no derivative (a tie, a kink, a pole) the rule states the choice, which is PyTorch's.
+Where a function has no derivative (at a tie, a kink or a pole), its docstring says which value is used, as in
+PyTorch.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def power(x, y, /):
     xp = namespace(x, y)
     array = x if hasattr(x, "dtype") else y
     if array.dtype == bool:
-        return x >= y, None  # False ** True alone is False
+        return x >= y, None  # only False ** True is False
     if isinstance(y, int | float):
         if y == 0:
             return xp.ones_like(x), (lambda g: xp.zeros_like(g), None)
@@ -81,7 +82,7 @@ def power(x, y, /):
 
 
 def _to(x, n):
-    """x ** n, small integer powers as products: NumPy's x**3 takes hundreds of times longer than x*x*x."""
+    """x ** n, with small integer powers as products: NumPy's x**3 takes hundreds of times as long."""
     if n not in (-3, -2, 3, 4) or not is_floating(x.dtype) or isinstance(x, Tensor):
         return x**n
     square = x * x

@@ -28,7 +28,7 @@ def sign(x: Any) -> Any:
 def take(x: Any, index: Any) -> Any:
     """x[index], always as an array."""
     value = x[index]
-    if isinstance(value, np.generic):  # a copy; with `...` it is a view without axes
+    if isinstance(value, np.generic):  # a scalar is a copy; with `...` the result is a 0-d view
         return x[(*index, ...) if isinstance(index, tuple) else (index, ...)]
     return value
 

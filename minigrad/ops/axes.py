@@ -50,7 +50,7 @@ def expand_reduced(g, shape, axes, keepdim):
 
 
 def count(shape, axes):
-    """The number of elements that each result reduces."""
+    """The number of elements that are reduced to each result."""
     return math.prod([shape[i] for i in axes])
 
 
@@ -61,18 +61,18 @@ def check_nonempty(name, shape, axes):
 
 
 def slice_along(x, dim, start, stop=None):
-    """x from `start` to before `stop` along an axis, as in a slice."""
+    """x[start:stop] along an axis."""
     return x[(slice(None),) * dim + (slice(start, stop),)]
 
 
 def as_floating(x):
-    """x as a tensor, with integers and booleans cast to float32."""
+    """Convert x to a tensor, and integers and booleans to float32."""
     x = as_tensor(x)
     return x if is_floating(x.dtype) else x.to(default_float)
 
 
 def all_floating(*xs):
-    """All as tensors, with integers and booleans cast to the common floating dtype, or float32."""
+    """Convert all to tensors, and integers and booleans to the common floating dtype, or float32."""
     tensors = [as_tensor(x) for x in xs]
     dtype = result_type(*tensors)
     dtype = dtype if is_floating(dtype) else default_float
@@ -80,7 +80,7 @@ def all_floating(*xs):
 
 
 def cast(x, dtype, whole=None):
-    """x in a dtype; if that is None, integers and booleans in `whole`, and floats unchanged."""
+    """Cast x to `dtype`; if that is None, cast integers and booleans to `whole`, and leave floats as is."""
     if dtype is None:
         if whole is None or is_floating(x.dtype):
             return x

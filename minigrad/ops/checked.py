@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable)
 
 
 def checked(function: F, flag: Kind = FLAG) -> F:
-    """Decorator: check the kinds of arguments, and add context to errors of NumPy."""
+    """Decorate a function to check the types of its arguments, and to add context to NumPy's errors."""
     name = function.__name__
     checks_of = cache(lambda: Checks(function, flag))  # made when first used
 
@@ -47,9 +47,9 @@ def checked(function: F, flag: Kind = FLAG) -> F:
 def check_all(
     namespace: dict[str, Any], names: Iterable[str] = (), wrap: Callable[[Callable], Callable] = checked
 ) -> None:
-    """Replace public functions in a module's globals() with checked ones; ops check themselves.
+    """Replace functions in a module's globals() with checked ones, except ops, which check themselves.
 
-    Without names, all functions that the module defines.
+    `names` are the functions to replace; by default, all public ones that the module defines.
     """
     for name in tuple(names) or [name for name in namespace if not name.startswith("_")]:
         function = namespace[name]

@@ -70,7 +70,7 @@ def minimum(x, y, /):
 
 
 def _kept(xp, lost, tied, g):
-    """0 where the other was chosen, half of g at a tie, g elsewhere (also where one of them is NaN)."""
+    """0 where the other operand was chosen, half of g at a tie, else g (also where an operand is NaN)."""
     return xp.where(lost, 0.0, xp.where(tied, g * 0.5, g))
 
 
@@ -83,37 +83,37 @@ _bits: Domain = integers(0, 16)
 
 @differentiable(compares=True, samples=binary(_small))
 def eq(x, y, /):
-    """x == y."""
+    """Whether x == y, elementwise."""
     return x == y, None
 
 
 @differentiable(compares=True, samples=binary(_small))
 def ne(x, y, /):
-    """x != y."""
+    """Whether x != y, elementwise."""
     return x != y, None
 
 
 @differentiable(compares=True, samples=binary(_small))
 def lt(x, y, /):
-    """x < y."""
+    """Whether x < y, elementwise."""
     return x < y, None
 
 
 @differentiable(compares=True, samples=binary(_small))
 def le(x, y, /):
-    """x <= y."""
+    """Whether x <= y, elementwise."""
     return x <= y, None
 
 
 @differentiable(compares=True, samples=binary(_small))
 def gt(x, y, /):
-    """x > y."""
+    """Whether x > y, elementwise."""
     return x > y, None
 
 
 @differentiable(compares=True, samples=binary(_small))
 def ge(x, y, /):
-    """x >= y."""
+    """Whether x >= y, elementwise."""
     return x >= y, None
 
 

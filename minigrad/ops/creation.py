@@ -61,12 +61,12 @@ def _allocate(
 
 
 def zeros(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
-    """Zeros of a shape: zeros(2, 3) or zeros((2, 3))."""
+    """A tensor of zeros: zeros(2, 3) or zeros((2, 3))."""
     return _allocate(lambda xp, *given: xp.zeros(*given), size, dtype, device, requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
-    """Ones of a shape: ones(2, 3) or ones((2, 3))."""
+    """A tensor of ones: ones(2, 3) or ones((2, 3))."""
     return _allocate(lambda xp, *given: xp.ones(*given), size, dtype, device, requires_grad)
 
 
@@ -82,7 +82,7 @@ def full(
     (value,) = _numbers("full", fill_value)
     if dtype is None:
         dtype = default_float if isinstance(value, float) else np.asarray(value).dtype
-    number = tensor(value, dtype).item()  # cast to the dtype, or an error
+    number = tensor(value, dtype).item()  # cast to the dtype; raises an error if it does not fit
     fill = lambda xp, shape, dtype: xp.full(shape, number, dtype)
     return _allocate(fill, (size,), dtype, device, requires_grad)
 
@@ -105,26 +105,26 @@ def eye(
 def zeros_like(
     input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """Zeros of the input's shape, dtype and device."""
+    """A tensor of zeros, with the input's shape, dtype and device."""
     return zeros(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
 def ones_like(input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
-    """Ones of the input's shape, dtype and device."""
+    """A tensor of ones, with the input's shape, dtype and device."""
     return ones(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
 def empty_like(
     input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """An uninitialized tensor of the input's shape, dtype and device."""
+    """An uninitialized tensor, with the input's shape, dtype and device."""
     return empty(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
 def full_like(
     input: Tensor, fill_value: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor filled with one number, of the input's shape, dtype and device."""
+    """A tensor filled with one number, with the input's shape, dtype and device."""
     return full(input.shape, fill_value, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
@@ -134,16 +134,16 @@ def _like(input: Any, dtype: Any, device: Device) -> dict[str, Any]:
     return {"dtype": dtype or x.dtype, "device": device or x.device}
 
 
-# ---------------------------------------------------------------- of a tensor's dtype: x.new_zeros(2, 3)
+# ---------------------------------------------------------------- in a tensor's dtype: x.new_zeros(2, 3)
 
 
 def new_zeros(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
-    """Zeros of a shape, in this tensor's dtype and on its device."""
+    """A tensor of zeros, in this tensor's dtype and on its device."""
     return zeros(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
 def new_ones(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
-    """Ones of a shape, in this tensor's dtype and on its device."""
+    """A tensor of ones, in this tensor's dtype and on its device."""
     return ones(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
@@ -180,9 +180,10 @@ def arange(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Numbers from `start` (0 if only one is given) to before `end`: int64, or float32 if one is a float.
+    """Numbers from `start` (0 if only one number is given) up to, but not including, `end`.
 
-    An integer `dtype` first rounds start and step towards 0, and int64 also end (as in PyTorch).
+    They are int64, or float32 if an argument is a float. With an integer `dtype`, start and step are first
+    rounded towards 0, and for int64 also end (as in PyTorch).
 
     >>> mg.arange(2, 8, 2)
     tensor([2, 4, 6])
@@ -232,7 +233,7 @@ def linspace(
 ) -> Tensor:
     """`steps` evenly spaced numbers from `start` to `end`, both included.
 
-    With an integer `dtype` both are first rounded towards 0, and so is each number.
+    With an integer `dtype`, `start` and `end` are first rounded towards 0, and then each number.
     """
     start, end = _for_dtype("linspace", dtype, *_numbers("linspace", start, end))
     make = lambda xp, shape, dtype: xp.asarray(_points(start, end, shape).astype(dtype))
@@ -250,7 +251,7 @@ def logspace(
 ) -> Tensor:
     """`steps` powers of `base`, with evenly spaced exponents from `start` to `end`.
 
-    With an integer `dtype` both are first rounded towards 0, and so is each power.
+    With an integer `dtype`, `start` and `end` are first rounded towards 0, and then each power.
     """
     start, end = _for_dtype("logspace", dtype, *_numbers("logspace", start, end))
     make = lambda xp, shape, dtype: xp.asarray((base ** _points(start, end, shape)).astype(dtype))
@@ -298,7 +299,7 @@ def rand(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Uniform on [0, 1)."""
+    """Random numbers, uniformly distributed on [0, 1)."""
     last = draws.bounds(0, 1, as_dtype(dtype or default_float))[1]  # the largest number below 1
     return _draw("random", size, generator, dtype, device, requires_grad, last)
 
@@ -310,7 +311,7 @@ def randn(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Standard normal.
+    """Random numbers from the standard normal distribution.
 
     >>> mg.randn(2, 3).shape
     (2, 3)
@@ -326,7 +327,7 @@ def randint(
     device: Device = None,
     generator: Generator = None,
 ) -> Tensor:
-    """Integers in [low, high), or [0, low) if `high` is not given."""
+    """Random integers from [low, high), or from [0, low) if `high` is not given."""
     if high is None or isinstance(high, tuple | list):
         low, high, size = 0, low, size if high is None else high
     if low >= high:
@@ -376,9 +377,9 @@ def normal(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normally distributed numbers with elementwise mean and std, or with one of each and a `size`.
+    """Normally distributed numbers, with mean and std given elementwise, or as two numbers and a `size`.
 
-    They have no gradient for mean and std: write `mean + std * randn_like(mean)` for that.
+    No gradient flows to mean and std; write `mean + std * randn_like(mean)` for that.
     """
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
     if any(not x.is_floating_point() for x in given):
@@ -403,21 +404,21 @@ def normal(
 
 
 def rand_like(input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
-    """Uniform on [0, 1), in the input's shape, dtype and device."""
+    """Random numbers, uniform on [0, 1), with the input's shape, dtype and device."""
     return rand(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
 def randn_like(
     input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """Standard normal, in the input's shape, dtype and device."""
+    """Standard normal random numbers, with the input's shape, dtype and device."""
     return randn(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
 def randint_like(
     input: Tensor, low: int, high: int | None = None, dtype: Any = None, device: Device = None
 ) -> Tensor:
-    """Integers in [low, high) (or [0, low)), in the input's shape, dtype and device."""
+    """Random integers from [low, high), or [0, low), with the input's shape, dtype and device."""
     low, high = (0, low) if high is None else (low, high)
     return randint(low, high, input.shape, **_like(input, dtype, device))
 
@@ -442,14 +443,14 @@ def _generator(stream: str, generator: Generator) -> np.random.Generator:
 
 
 def _rows(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> np.ndarray:
-    """The result of `draw`, which draws row by row, for the rows of the batch that `random.rows` selects."""
+    """Draw an array of `shape`: the rows of the whole batch that `random.rows` selects."""
     check_allocation(shape, float64)
     first = random.first_row() if shape else 0
     return np.asarray(draw((shape[0] + first, *shape[1:]))[first:] if first else draw(shape))
 
 
 def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
-    """`zeros(2, 3)`, `zeros((2, 3))` and `zeros([2, 3])` are the same."""
+    """Check the sizes of `zeros(2, 3)`, `zeros((2, 3))` or `zeros([2, 3])`, and return them as a tuple."""
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = tuple(sizes[0])
     if not all(map(is_integer, sizes)):
@@ -486,12 +487,12 @@ def from_dlpack(source: Any) -> Tensor:
 
 
 def _library_of_dlpack(source: Any) -> Any:
-    """The array library for CUDA memory, else NumPy."""
+    """The array library that reads a DLPack object: CuPy for CUDA memory, else NumPy."""
     kind = source.__dlpack_device__()[0] if hasattr(source, "__dlpack_device__") else 1
     return find_backend("cuda" if kind == 2 else "cpu").load()
 
 
-# ---------------------------------------------------------------- settings that mean nothing here
+# ---------------------------------------------------------------- PyTorch's settings without effect
 
 LAYOUT = frozenset(["memory_format", "layout", "pin_memory"])  # memory is always row-major
 

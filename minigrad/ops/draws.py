@@ -20,7 +20,7 @@ def _philox(key: Key, block: int) -> np.random.Philox:
 
 
 def keep_mask(key: Key, shape: tuple[int, ...], p: float) -> np.ndarray:
-    """Boolean array of `shape`: False with probability p, see `drop_threshold`.
+    """A boolean array of `shape`, False with probability p (see `drop_threshold` for its rounding).
 
     Element i of the whole batch is decided by the i-th group of 16 (or 32) bits of the key's sequence, so
     rows [a, b) of a batch, drawn with `row=a`, agree with the whole batch drawn at once.
@@ -35,7 +35,7 @@ def keep_mask(key: Key, shape: tuple[int, ...], p: float) -> np.ndarray:
 
 
 def drop_threshold(p: float) -> tuple[int, int]:
-    """(16, n) or (32, n): how many bits are drawn for an element, and how many of their values mean "drop".
+    """Return (16, n) or (32, n): the bits drawn for an element, and how many of their values drop it.
 
     16 bits are enough if they round p by at most 1% of the smaller of p and 1 - p.
     """
@@ -46,15 +46,15 @@ def drop_threshold(p: float) -> tuple[int, int]:
 
 
 def keep_scale(p: float) -> float:
-    """The factor of the elements that dropout keeps: 1 / (1 - p), or 0 if it keeps none."""
+    """The factor that dropout applies to the elements it keeps: 1 / (1 - p), or 0 if p is 1."""
     return 1 / (1 - p) if p < 1 else 0.0
 
 
 def bounds(low: float, high: float, dtype: np.dtype) -> tuple[float, float]:
-    """The smallest and the largest number of a floating dtype in [low, high), both rounded to it.
+    """The smallest and the largest number of a floating dtype in [low, high), with the bounds rounded to it.
 
     A number drawn in a wider dtype may be rounded up to `high`, so draws are clipped to these. If the range
-    contains no other number, both are `low`.
+    has no number but `low`, both are `low`.
     """
     first, end = dtype.type(low), dtype.type(high)
     return float(first), max(float(np.nextafter(end, dtype.type(-np.inf))), float(first))

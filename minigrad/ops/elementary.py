@@ -25,7 +25,7 @@ __all__ = ["cos", "erf", "erfc", "exp", "log", "logaddexp", "sin", "tanh"]
     latex=r"g\,e^x",
 )
 def exp(x, /):
-    """e ** x, its own derivative."""
+    """e ** x, which is its own derivative."""
     y = namespace(x).exp(x)
     return y, (lambda g: g * y,)
 

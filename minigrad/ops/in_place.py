@@ -3,9 +3,10 @@
 Outside a graph they write to the tensor's memory. In a graph, where the tensor or the new values require a
 gradient, nothing is overwritten: the op without the underscore computes the result, and the tensor is
 *rebound* to its array and node. The old values, which backward may need, stay in the old memory. Tensors that
-share memory with the changed one follow: its base is rebound to itself with the changed elements replaced,
-and each view is taken again from its base, by its own op. If a view between two tensors no longer exists
-(`h[0][1] = y`), or a common base does not, the strides of their arrays say which elements they share.
+share memory with the changed one are updated: its base is rebound to a copy of itself with the changed
+elements replaced, and each view is taken again from its base by the op that made it. If a view between two
+tensors no longer exists (`h[0][1] = y`), or a common base does not, the strides of their arrays say which
+elements they share.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def is_recorded(x: Tensor, *values: Any) -> bool:
 
 
 def rebind(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
-    """Rebind x to `compute(its old value)`, and update the tensors that share its memory."""
+    """Rebind x to what `compute` returns for its old value, and update the tensors that share its memory."""
     check_no_overlap(x, name)
     base, up, down = _relatives(x, name)
     family = [base, *map(_tensor_of, down)]
@@ -75,7 +76,7 @@ def rebind(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     base.version = VersionCounter()
     if base.node is not None:
         base.node.version = base.version
-    if constants:  # nodes elsewhere that refer to them can be walked through, but not be run again
+    if constants:  # other nodes that have them as inputs can run backward, but not be replayed
         base.version.modified_at = modifications.count
         base.version.changes = [Change(modifications.count, lambda: modifications, name, caller())]
     for view in down:
@@ -84,8 +85,8 @@ def rebind(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _relatives(x: Tensor, name: str) -> tuple[Tensor, list[View], list[View]]:
-    """The tensors that share memory with x: the base (not a view), the views from x up to it, and all its
-    views in order of creation."""
+    """Return the tensors that share memory with x: the base, which is not a view; the views from x up to the
+    base; and all views of the base, in order of creation."""
     views = existing_views((x.version.views if x.version else None) or ())
     made = {_tensor_of(view): view for view in views}
     for t, view in made.items():
@@ -151,7 +152,7 @@ def _base_of(view: View) -> Tensor:
 
 
 def _share(x: Tensor, y: Tensor) -> bool:
-    """Whether they share an element; a reshape, for example, may have copied."""
+    """Whether two tensors share an element. A tensor and its reshape may not, as a reshape may copy."""
     return type(x.array) is type(y.array) and array_module(x.array).shares_memory(x.array, y.array)
 
 
@@ -184,7 +185,10 @@ def _by_memory(view: View, made: dict[Tensor, View]) -> View:
 
 
 def _common_base(tensors: list[Tensor]) -> Tensor:
-    """A tensor of all the memory of these, made of them: last of those whose elements have a gradient."""
+    """Create a tensor of all the memory that these tensors have.
+
+    It is made from their elements; where they overlap, from those of a tensor that requires a gradient.
+    """
     first = first_address(tensors)
     tensors = sorted(tensors, key=lambda t: t.requires_grad)
     places = [place_in_memory(t, first, (0,)) for t in tensors]
@@ -200,7 +204,7 @@ def _common_base(tensors: list[Tensor]) -> Tensor:
 
 
 def _in_memory_as(new: Tensor, old: Tensor) -> Tensor:
-    """`new` with the memory order of `old`, so that the views of it can be views again."""
+    """Return `new` with the memory order of `old`, so that its views can be taken as views again."""
     order = axes_in_memory(old)
     if new.array.transpose(order).flags.c_contiguous:
         return new
@@ -238,7 +242,7 @@ def _move_into(x: Tensor, new: Tensor) -> None:
 
 
 def _retake_view(view: View) -> None:
-    """Take the view again from its base."""
+    """Take a view again from its base, which has been rebound."""
     base = _base_of(view)
     x = _tensor_of(view)
     own = x.version
@@ -261,7 +265,7 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
         )
     old = snapshot(x)
     requires_grad = x.requires_grad
-    with set_grad_enabled(x.node is not None):  # the gradient of a result has its shape
+    with set_grad_enabled(x.node is not None):  # a result's gradient has to be reshaped back
         new = compute(old)
     if x.node is not None:
         set_tensor(x.node, old)
@@ -280,7 +284,7 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
 
 
 def overwrite(x: Tensor, name: str, write: Callable[[], Any]) -> Tensor:
-    """Change the memory of x with `write`, in which NumPy or CuPy may raise."""
+    """Change the memory of x by calling `write`, and explain errors that NumPy or CuPy raise."""
     check_no_overlap(x, name)
     if not is_writeable(x.array):
         raise ShapeError(f"{name} on a tensor whose memory is read-only.\nChange a copy of it: x.clone().")
@@ -326,7 +330,7 @@ def check_no_overlap(x: Tensor, name: str) -> None:
 
 
 def check_fits(new: Tensor, x: Tensor, name: str) -> None:
-    """Raise if x cannot hold a result in place."""
+    """Raise an error if x, with its shape and dtype, cannot hold the result `new`."""
     if new.shape != x.shape:
         raise ShapeError(
             f"{name} of a tensor of shape {x.shape} would give shape {new.shape}.\n"

@@ -49,12 +49,12 @@ def getitem(x, /, index):
 
 @derived(samples=cases((real, 2, 3), (0, [2, 0, 2])))
 def index(x, index):
-    """x[index] as in PyTorch: an integer beside index arrays chooses a slice first, uint8 is a mask."""
+    """x[index] as in PyTorch: an integer beside index arrays selects a slice first, and uint8 is a mask."""
     return getitem(x, checked_index(array_index(index, x.array.shape), x))
 
 
 def checked_index(index, x):
-    """The index, checked against the shape of x: NumPy does so itself, but on a GPU indices wrap."""
+    """Check an index against the shape of x, and return it. NumPy checks indices itself, CuPy wraps them."""
     if x.device != CPU:
         _check_indices(index if type(index) is tuple else (index,), x.shape)
     return index
@@ -85,7 +85,7 @@ def out_of_range(wrong, dim, n, first=None):
 
 
 def checked_ids(name, ids, count, ignored=None):
-    """A copy of `ids`, checked to be in [0, count) or equal to `ignored`."""
+    """Return a copy of `ids` as an array; raise an error unless all are in [0, count) or `ignored`."""
     array = _copy_index(ids)
     if array.dtype.kind not in "iu":
         raise DtypeError(f"{name} must be integers, got {array.dtype}.\nConvert them with .long().")
@@ -98,7 +98,10 @@ def checked_ids(name, ids, count, ignored=None):
 
 
 def checked_places(name, index, x, dim, negative=False):
-    """A copy of `index`, checked to be valid positions along `dim`; may be negative if `negative`."""
+    """Return a copy of `index` as an array; raise an error unless all are positions along `dim`.
+
+    With `negative`, positions may count from the end.
+    """
     array = _copy_index(index)
     if array.size == 0 and array.dtype.kind == "f":
         array = array.astype(np.int64)
@@ -118,8 +121,8 @@ def _copy_index(index):
 
 
 def gather_index(name, x, dim, index):
-    """Return x with at least one axis, and the index that picks element `index` along `dim`, and along other
-    axes the element at the same position."""
+    """Return x with at least one axis, and NumPy's index for `gather`: positions `index` along `dim`, and the
+    same position along other axes."""
     if not x.ndim:
         x = view_as_shape(x, (1,))
     dim = axis_of(dim, x.ndim)
@@ -175,7 +178,7 @@ def check_mask_dtype(name, mask):
     flops=zero_flops,
 )
 def filled(x, mask, /, value):
-    """x with the number `value` where `mask` is True."""
+    """A copy of x with the number `value` where `mask` is True."""
     check_mask_dtype("masked_fill", mask)
     xp = namespace(x)
     try:
@@ -193,7 +196,7 @@ def filled(x, mask, /, value):
     latex=(r"g\,[\lnot\,\mathrm{mask}]", None, r"\sum g\,[\mathrm{mask}]"),
 )
 def masked_fill(x, mask, value):
-    """x with `value`, a number or a 0-d tensor, where `mask` is True.
+    """A copy of x with `value`, a number or a 0-d tensor, where `mask` is True.
 
     >>> scores = mg.tensor([1.0, 2.0, 3.0])
     >>> scores.masked_fill(mg.tensor([False, False, True]), float("-inf"))

@@ -67,7 +67,7 @@ def _is_tuple(items: list) -> bool:
 
 
 def _slice(i: slice) -> slice:
-    """A slice of integers."""
+    """Convert the bounds of a slice to integers, and check its step."""
     if i.step is None and type(i.start) in _BOUND and type(i.stop) in _BOUND:
         return i
     if not {type(i.start), type(i.stop), type(i.step)} <= _BOUND:
@@ -83,7 +83,7 @@ def _slice(i: slice) -> slice:
 
 
 def _item(i: Any) -> Any:
-    """An item of an index that is not a slice, as an integer, a boolean, or a copied array."""
+    """Convert an item of an index (not a slice) to an integer, a boolean, or an array, which is a copy."""
     array = as_index_array(i)
     if array.dtype.kind not in "iub" or isinstance(i, float | str | bytes):
         raise RangeError(
@@ -99,10 +99,11 @@ def _item(i: Any) -> Any:
 
 
 def _with_axes_of_pytorch(items: tuple, shape: tuple[int, ...]) -> tuple:
-    """Items with arrays, and integers or `...` besides, for which NumPy orders axes as PyTorch does.
+    """Rewrite an index of arrays and integers or `...` so that NumPy orders the axes as PyTorch does.
 
-    Axes of arrays that are adjacent (ignoring integers) stay in place; others come first. If NumPy's order
-    differs, the whole index becomes arrays, with slices replaced by the indices that they select.
+    In PyTorch the axes of arrays that are adjacent (ignoring integers) stay in place; else they come first.
+    If NumPy's order differs, the whole index becomes arrays, with slices replaced by the indices that they
+    select.
     """
     width = lambda i: i.ndim if is_mask(i) else int(is_array(i) or type(i) in (int, slice))
     missing = len(shape) - sum(map(width, items))
@@ -115,7 +116,7 @@ def _with_axes_of_pytorch(items: tuple, shape: tuple[int, ...]) -> tuple:
     if place == _place([is_joint(i) or type(i) is int for i in items]):
         return items
     library = array_module(next((i for i in items if is_array(i)), None))
-    parts: list[tuple[Any, Any]] = []  # each array of the index, and whose it is
+    parts: list[tuple[Any, Any]] = []  # (the number of its slice, "array", or None for an integer; array)
     # the lengths of sliced axes, and the shapes of the arrays
     lengths = list[int]()
     blocks = []
@@ -162,6 +163,6 @@ def is_mask(i: Any) -> bool:
 
 
 def _place(advanced: list[bool]) -> int:
-    """Before how many other axes NumPy leaves those of the items that are `advanced`: 0 if they are apart."""
+    """How many axes stay in front of those of the `advanced` items: none if these are not adjacent."""
     first = advanced.index(True)
     return first if all(advanced[first : first + sum(advanced)]) else 0

@@ -80,12 +80,12 @@ def matmul(x, y, /):
 
 
 def product(a, b):
-    """a @ b of arrays, computed as by the op: with kernels, and 16 bits rounded once."""
+    """a @ b for arrays, computed as the op does: by its kernels, and rounded once for 16 bits."""
     return matmul.op.run((a, b), {})[0]
 
 
 def _shape_error(x, y):
-    """Why tensors of these shapes have no matrix product."""
+    """The error that explains why tensors of these shapes cannot be multiplied."""
     if not x or not y:
         return ShapeError(f"matmul of shapes {x} and {y}: a number is not a matrix.\nUse * for it.")
     row = x[-1]

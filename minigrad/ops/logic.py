@@ -30,7 +30,7 @@ _everything = unary(real) | cases(np.array([0.0, -0.0, math.inf, -math.inf, math
 
 @differentiable(samples=_pairs, latex=(r"g\,[x \ge y]", r"g\,[x < y]"))
 def fmax(x, y, /):
-    """The elementwise maximum, ignoring NaN in one of them; at a tie x gets the gradient."""
+    """The elementwise maximum, or the other number if one is NaN; at a tie x gets the gradient."""
     xp = namespace(x, y)
     first = (x >= y) | (y != y)
     return xp.fmax(x, y), (lambda g: xp.where(first, g, 0.0), lambda g: xp.where(first, 0.0, g))
@@ -38,7 +38,7 @@ def fmax(x, y, /):
 
 @differentiable(samples=_pairs, latex=(r"g\,[x \le y]", r"g\,[x > y]"))
 def fmin(x, y, /):
-    """The elementwise minimum, ignoring NaN in one of them; at a tie x gets the gradient."""
+    """The elementwise minimum, or the other number if one is NaN; at a tie x gets the gradient."""
     xp = namespace(x, y)
     first = (x <= y) | (y != y)
     return xp.fmin(x, y), (lambda g: xp.where(first, g, 0.0), lambda g: xp.where(first, 0.0, g))
@@ -166,7 +166,7 @@ def isneginf(x, /):
 
 @differentiable(samples=_everything)
 def isreal(x, /):
-    """True everywhere: no number here is complex."""
+    """True for every element, as there are no complex tensors."""
     return namespace(x).ones_like(x, dtype=bool), None
 
 
@@ -190,9 +190,9 @@ def signbit(x, /):
     ),
 )
 def limit(x, low, high, /):
-    """min(max(x, low), high). Inside (limits included) the gradient is x's, outside it is that of the limit.
+    """min(max(x, low), high); the gradient flows to x from low to high (included), else to the limit.
 
-    Either limit may be None. Where low > high the result is `high`; where they are equal, x has no gradient.
+    Either limit may be None. Where low > high the result is `high`; where they are equal, x gets no gradient.
     """
     xp = namespace(x, low, high)
     y = x
@@ -226,9 +226,10 @@ def limit(x, low, high, /):
     latex=r"g\,[\text{min} \le x \le \text{max}]",
 )
 def clamp(x, min=None, max=None):
-    """Limit x to [min, max], which are numbers or tensors.
+    """Limit x to the range [min, max]; each limit is a number, a tensor or None.
 
-    The derivative is 1 inside (limits included) and 0 outside, where a limit that is a tensor gets it.
+    The derivative is 1 from min to max (included) and 0 outside, where a limit that is a tensor gets the
+    gradient.
     """
     if min is None and max is None:
         raise OptionError("clamp needs min or max.\nPass at least one of them.")

@@ -83,7 +83,7 @@ def raise_class_error(wrong, classes, ignore_index):
 
 
 def class_numbers(name, input, target):
-    """Convert the target to a tensor of integers, one for each row of `input`."""
+    """Convert a target to a tensor of class numbers, one for each row of `input`, or raise an error."""
     target = as_tensor_like(target, input)
     expected = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
     if target.shape != expected or target.is_floating_point():
@@ -137,7 +137,7 @@ def weighted_cross_entropy(input, target, weight, ignore_index=-100, reduction="
     | cases((real, 4), (probability, 4), reduction="none"),
 )
 def soft_cross_entropy(input, target, weight=None, reduction="mean", label_smoothing=0.0):
-    """-sum of q log softmax(input) over classes, q = (1 - e) target + e / V: a probability for each class."""
+    """-sum of q log softmax(input) over classes, q = (1 - e) target + e / V, target being probabilities."""
     axis = _class_axis(input)
     classes = input.shape[axis]
     if label_smoothing:
@@ -158,7 +158,7 @@ def _per_class(weight, input):
 
 
 def likelihoods(log_p, target, weight, ignore_index):
-    """Each row's weighted -log_p[target], its weight, and whether it counts."""
+    """Return, for each row, its loss -weight log_p[target], its weight, and whether it is not ignored."""
     axis = _class_axis(log_p)
     valid = target != ignore_index
     known = target.masked_fill(~valid, 0).to("int64")
@@ -186,7 +186,7 @@ def class_weights(weight, input):
 
 
 def check_pair(name, input, target):
-    """Convert both to tensors; warns if they broadcast, since (N, 1) with (N,) gives (N, N), rarely meant."""
+    """Convert both to tensors, and warn if their shapes differ: (N, 1) and (N,) would broadcast to (N, N)."""
     input, target = as_tensor(input), as_tensor(target)
     if input.shape != target.shape:
         warn(
@@ -203,7 +203,7 @@ def check_pair(name, input, target):
     latex=(r"\frac{2g}{n}\,(input - target)", r"\frac{2g}{n}\,(target - input)"),
 )
 def mse_loss(input, target, reduction="mean", weight=None):
-    """(input - target)**2; with `weight`, "mean" is the weighted mean."""
+    """The squared error (input - target)**2, averaged by default; with `weight`, a weighted mean."""
     input, target = all_floating(*check_pair("mse_loss", input, target))
     losses = (input - target).square()
     if weight is None:

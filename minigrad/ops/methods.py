@@ -1,4 +1,4 @@
-"""Binds functions as methods, operators and properties of Tensor; each part binds its own."""
+"""Binds ops as methods, operators and properties of Tensor."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from .methods_in_place import OWN, methods_in_place, of_a_tensor
 from .rounding import floor_divide, positive, remainder
 from .shaping import permute, transpose
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {}  # all that are `mg.NAME`
+FUNCTIONS: dict[str, Callable[..., Any]] = {}  # every function that is `mg.NAME`
 
 
 def bind_functions(families: Iterable[ModuleType], not_methods: set[str]) -> dict[str, Callable[..., Any]]:
@@ -76,7 +76,7 @@ def _converts_to(dtype):
     def convert(x):
         return to(x, dtype)
 
-    convert.__doc__ = f"x as {dtype}."
+    convert.__doc__ = f"Convert x to {dtype}."
     return convert
 
 
@@ -134,7 +134,7 @@ FAMILIES = (
     triangles,
 )  # fmt: skip
 
-# functions that do not take one tensor first
+# functions that are not methods in PyTorch; most do not take one tensor first
 NOT_METHODS = {
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "cat", "column_stack", "concat",
     "concatenate", "constant_pad_nd", "dstack", "fill", "hstack", "one_hot", "silu", "stack", "vstack",

@@ -41,31 +41,31 @@ def in_place(name: str, function: Callable) -> Callable:
         return copy_values(x, value.array, name)
 
     change.__name__ = change.__qualname__ = name
-    change.__doc__ = f"{name[:-1]}, in place."
+    change.__doc__ = f"The in-place version of `{name[:-1]}`."
     return change
 
 
 def _arithmetic(name: str, function: Callable, ufunc: str) -> Callable:
-    """x op= y, without a temporary array for numbers and tensors of the same dtype."""
+    """Make `x op= y`, which needs no temporary array if y is a number or a tensor of x's dtype."""
     by_function = in_place(name, function)
 
     @functools.wraps(function)
     def change(x: Tensor, other: Any, **settings: Any) -> Tensor:
         alpha = settings.get("alpha", 1)
         plain = not settings or (settings.keys() == {"alpha"} and name in ("add_", "sub_"))
-        half = x.array.dtype in HALF  # a number, or a multiple, must not be rounded to it first
+        half = x.array.dtype in HALF  # a number or alpha * y must not be rounded to 16 bits first
         if half or not plain or is_recorded(x, other):
             return by_function(x, other, **settings)
         y = on_device_of(other, x.array)
         fits = type(y) in (int, float) or getattr(y, "dtype", None) == x.array.dtype
-        whole = type(y) is not float and ufunc != "divide"  # the result is what x is
+        whole = type(y) is not float and ufunc != "divide"  # of integers, the result is an integer
         if not fits or not (whole or is_floating(x.array.dtype)):
             return by_function(x, other, **settings)
         y = y if alpha == 1 else alpha * y
         return overwrite(x, name, lambda: getattr(array_module(x.array), ufunc)(x.array, y, out=x.array))
 
     change.__name__ = change.__qualname__ = name
-    change.__doc__ = f"{name[:-1]}, in place."
+    change.__doc__ = f"The in-place version of `{name[:-1]}`."
     return change
 
 
@@ -75,7 +75,7 @@ def _reshape_in_place(name: str, function: Callable) -> Callable:
         return reshape_itself(x, name, lambda old: function(old, *args, **settings))
 
     change.__name__ = change.__qualname__ = name
-    change.__doc__ = f"{name[:-1]}, in place: changes the tensor's shape, not its memory."
+    change.__doc__ = f"The in-place version of `{name[:-1]}`: the tensor's shape changes, not its memory."
     return change
 
 
@@ -98,12 +98,12 @@ def zero_(x: Tensor) -> Tensor:
 
 
 def copy_(x: Tensor, source: Any, non_blocking: bool = False) -> Tensor:
-    """Copy `source`, broadcast, in the dtype and to the device of x."""
+    """Copy `source` into x, broadcast and converted to the dtype and device of x."""
     return write(x, "copy_", ..., source)
 
 
 def detach_(x: Tensor) -> Tensor:
-    """Detach the tensor itself from its graph."""
+    """Detach the tensor from its graph, in place."""
     if x.version is not None and any(View(*entry).view() is x for entry in x.version.views or ()):
         raise GraphError("detach_ cannot detach a view from its base.\nUse y = x.detach().")
     x.node = None
@@ -135,7 +135,7 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Genera
 
 @accept_aliases
 def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with numbers uniform on [low, high), both rounded to the dtype."""
+    """Fill with numbers uniformly distributed on [low, high); the bounds are rounded to the dtype."""
     _check_number("uniform_", "low", low, "finite", math.isfinite)
     _check_number("uniform_", "high", high, f"finite and at least {low}", lambda n: low <= n < math.inf)
     _check_floating(x, "uniform_")
@@ -165,7 +165,7 @@ def log_normal_(
 def cauchy_(
     x: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill with Cauchy distributed numbers."""
+    """Fill with Cauchy-distributed numbers."""
     _check_number("cauchy_", "sigma", sigma, "positive", lambda n: n > 0)
     _check_number("cauchy_", "median", median, "finite", math.isfinite)
     angles = (math.pi * (_uniform(x, generator) - 0.5)).array
@@ -180,7 +180,7 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
 
 
 def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fill with 1 with probability p (a number or a tensor), else 0."""
+    """Set each element to 1 with probability p (a number or a tensor), else to 0."""
     if not isinstance(p, Tensor):
         _check_number("bernoulli_", "p", p, "from 0 to 1", lambda n: 0 <= n <= 1)
     return write(x, "bernoulli_", ..., _uniform(x, generator) < p)
@@ -189,9 +189,9 @@ def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -
 def random_(
     x: Tensor, low: int = 0, high: int | None = None, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill with integers in [low, high), by default up to the largest that the dtype represents exactly.
+    """Fill with integers from [low, high), by default up to the largest that the dtype represents exactly.
 
-    With one number n: in [0, n).
+    `x.random_(n)` draws from [0, n).
     """
     for setting, n in (("low", low), ("high", 0 if high is None else high)):
         _check_number("random_", setting, n, "an integer", lambda n: not isinstance(n, float))
@@ -208,7 +208,7 @@ def _max_of_dtype(dtype: np.dtype) -> float:
 
 
 def _draw_dtype(x: Tensor) -> np.dtype:
-    """The dtype to draw in."""
+    """The dtype in which numbers for x are drawn: float32 if x has 16 bits or fewer, else its own."""
     return x.dtype if x.dtype.itemsize > 2 else float32
 
 
@@ -234,7 +234,7 @@ def _check_number(name: str, setting: str, value: Any, what: str, holds: Callabl
         raise OptionError(f"{setting} of {name} must be {what}, got {value!r}.\nPass another number.")
 
 
-# ---------------------------------------------------------------- all of them
+# ---------------------------------------------------------------- the list of methods
 
 FROM_FUNCTIONS = (  # functions with an in-place method
     "abs", "absolute", "acos", "acosh", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr",
@@ -286,7 +286,7 @@ def of_a_tensor(method: Callable) -> Callable:
 
 
 def methods_in_place(functions: Mapping[str, Callable]) -> dict[str, Callable]:
-    """The methods that change a tensor by one of the `functions`, and the operators that do."""
+    """The in-place methods, and the in-place operators, that are made from `functions`."""
     methods = {
         f"{name}_": in_place(f"{name}_", functions[name]) for name in FROM_FUNCTIONS if name in functions
     }

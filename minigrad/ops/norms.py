@@ -46,7 +46,7 @@ def p_norm(x, /, p, dim=None, keepdim=False):
 
 
 def _length(x, p, axes, keepdim):
-    """The norm of an array, with the reduced axes kept."""
+    """The p-norm of an array, with the reduced axes kept as axes of length 1."""
     size = abs(x)
     options = {"axis": axes, "keepdims": keepdim}
     if math.isinf(p) and not count(x.shape, axes):

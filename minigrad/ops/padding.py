@@ -55,7 +55,7 @@ MODES = ("constant", "reflect", "replicate", "circular")
 
 
 def _sources(mode, n, before, after):
-    """The index of the element of an axis of n at each position of the padded axis."""
+    """For each position of a padded axis, the index of its element in the axis of length n."""
     if mode == "circular":  # cropped elements do not wrap around
         first = max(-before, 0)
         last = n - max(-after, 0)

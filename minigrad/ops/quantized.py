@@ -1,4 +1,4 @@
-"""Products with matrices of 8-bit integers, a scale for each row: a quarter of the memory of float32."""
+"""Products with matrices of 8-bit integers and a scale for each row, in a quarter of float32's memory."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def quantized_linear(x, weight, scale, bias, /):
 
 
 def quantize_rows(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The 8-bit integers and the scales of a matrix (rows, columns): the largest number of a row is 127."""
+    """Return a matrix (rows, columns) as 8-bit integers, at most 127 in each row, and the rows' scales."""
     if array.ndim != 2:
         raise ShapeError(f"only a matrix can be quantized by rows, got shape {array.shape}.\nPass a matrix.")
-    if array.size > 1 and not any(array.strides):  # one number, broadcast: so are the results
+    if array.size > 1 and not any(array.strides):  # one number, broadcast; the results are, too
         weight, scale = quantize_rows(np.array(array[:1, :1]))
         return np.broadcast_to(weight, array.shape), np.broadcast_to(scale, len(array))
     weight = np.empty(array.shape, np.int8)

@@ -29,7 +29,7 @@ FLOATS = (0, 1, 2, 3, 4, 5)  # the operands of an op with one state that share a
 
 
 def _scan(step, inputs, states, lengths, reverse):
-    """The states' first after each step (T, B, H), and all of them after the last; `step` is one step."""
+    """Run `step` over time. Return the first state after each step (T, B, H), and all states at the end."""
     inputs = unbind(inputs)
     outputs = [None] * len(inputs)
     times = range(len(inputs))
@@ -57,7 +57,7 @@ def _flops(gates, others):
 
 
 def _samples(gates, states, **settings):
-    """A row of width 1 with a state of 2; two rows of width 2 and different lengths, with a state of 1."""
+    """Samples with one row of width 1 and a state of 2, and two rows of width 2, of different lengths."""
     first = [(within_one, 1, 2)] * states
     weights = [(within_one, 2 * gates, 1), (within_one, 2 * gates, 2)]
     biases = [(within_one, gates)] * 2

@@ -39,7 +39,7 @@ __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "max",
     flops=per_input(1),
 )
 def sum(x, /, dim=None, keepdim=False, dtype=None):
-    """Sum elements; d/dx = 1. Integers and booleans are summed in int64."""
+    """The sum of all elements, or along `dim`; d/dx = 1. Integers and booleans are summed in int64."""
     shape = x.shape
     axes = axes_of(dim, x.ndim)
     source = x.dtype
@@ -69,7 +69,7 @@ def mean(x, /, dim=None, keepdim=False, dtype=None):
 
 
 def _total(x, axes, keepdim, divisor=1):
-    """The sum divided by `divisor`, computed in float32 if x has 16 bits (set by `dtype`)."""
+    """The sum divided by `divisor`, computed in float32 if x has 16 bits (since `dtype` asked for them)."""
     if x.dtype in HALF:
         return _total(x.astype(float32), axes, keepdim, divisor).astype(x.dtype)
     value = stable_sum(x, axes, keepdim)
@@ -105,7 +105,7 @@ def _extreme(name, which):
 
     rule.__name__ = rule.__qualname__ = name
     rule.__doc__ = (
-        f"The {which} along `dim`, NaN if any is NaN; equal elements (or NaNs) share the gradient evenly."
+        f"The {which} element along `dim`, NaN if one is NaN; equal elements (or NaNs) share the gradient."
     )
     latex = r"\frac{g\,[x = y]}{\text{number of ties}}"
     return differentiable(rule, samples=reducing(distinct), latex=latex, flops=per_input(1))
@@ -115,7 +115,7 @@ amax, amin = _extreme("amax", "largest"), _extreme("amin", "smallest")
 
 
 class Extremes(NamedTuple):
-    """The extreme along an axis, and its index."""
+    """The extremes along an axis, and their indices."""
 
     values: Tensor
     indices: Tensor
@@ -141,7 +141,7 @@ def _place(search, x, dim, keepdim):
 
 @derived(exact_in_half=True, samples=_searches)
 def max(x, dim: int | Tensor | None = None, keepdim=False):
-    """The maximum of all elements, or (values, indices) along `dim`, where one of several gets the gradient.
+    """The maximum of all elements, or (values, indices) along `dim`, whose gradient goes to one element.
 
     With a tensor instead of `dim`, the elementwise maximum.
     """
@@ -152,7 +152,7 @@ def max(x, dim: int | Tensor | None = None, keepdim=False):
 
 @derived(exact_in_half=True, samples=_searches)
 def min(x, dim: int | Tensor | None = None, keepdim=False):
-    """The minimum of all elements, or (values, indices) along `dim`, where one of several gets the gradient.
+    """The minimum of all elements, or (values, indices) along `dim`, whose gradient goes to one element.
 
     With a tensor instead of `dim`, the elementwise minimum.
     """
@@ -173,13 +173,13 @@ def _best(index, x, dim, keepdim):
 
 @differentiable(samples=cases((mask, 2, 3)) | cases((mask, 2, 3), dim=1, keepdim=True) | cases((mask, 0)))
 def all(x, /, dim=None, keepdim=False):
-    """Whether every element is true."""
+    """Whether all elements, or all along `dim`, are true."""
     return _truth(namespace(x).all, x, dim, keepdim), None
 
 
 @differentiable(samples=cases((mask, 2, 3)) | cases((mask, 2, 3), dim=1, keepdim=True) | cases((mask, 0)))
 def any(x, /, dim=None, keepdim=False):
-    """Whether any element is true."""
+    """Whether any element, or any along `dim`, is true."""
     return _truth(namespace(x).any, x, dim, keepdim), None
 
 
@@ -200,7 +200,7 @@ def _truth(test, x, dim, keepdim):
     flops=per_input(4),
 )
 def logsumexp(x, /, dim: int | Sequence[int], keepdim=False):
-    """log(sum(exp(x))), without overflow: m + log(sum(exp(x - m))) with m the largest.
+    """log(sum(exp(x))) along `dim`, without overflow: m + log(sum(exp(x - m))), with m the largest element.
 
     d/dx = softmax(x).
     """

@@ -92,7 +92,7 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     flops=zero_flops,
 )
 def reversed_along(x, /, dims):
-    """Reverse the order along these axes."""
+    """Reverse the order of elements along the axes `dims`."""
     xp = namespace(x)
     return xp.copy(xp.flip(x, axis=dims)), (lambda g: xp.flip(g, axis=dims),)
 
@@ -110,7 +110,7 @@ def flip(x, *dims, dim=None):
 
 @derived(samples=cases((real, 2, 3)))
 def fliplr(x):
-    """Reverse the order of the columns."""
+    """Reverse the order of the columns (axis 1)."""
     if x.ndim < 2:
         raise ShapeError(f"fliplr needs at least 2 axes, got shape {x.shape}.\nUse x.flip(0).")
     return flip(x, 1)
@@ -118,7 +118,7 @@ def fliplr(x):
 
 @derived(samples=cases((real, 3)))
 def flipud(x):
-    """Reverse the order of the rows."""
+    """Reverse the order of the rows (axis 0)."""
     if not x.ndim:
         raise ShapeError("flipud needs at least 1 axis, got a 0-d tensor.\nPass a vector.")
     return flip(x, 0)

@@ -79,9 +79,10 @@ def floor_divide(x, y, /):
 
 @differentiable(samples=binary(reals, positives), latex=("g", r"-g\left\lfloor\frac{x}{y}\right\rfloor"))
 def remainder(x, y, /):
-    """x - q y, of the sign of y, with q = floor(x / y); d/dx = 1, d/dy = -q.
+    """The remainder x - q y with q = floor(x / y), which has the sign of y; d/dx = 1, d/dy = -q.
 
-    q is that of the exact quotient, which `floor_divide` gives: 7 / 0.1 rounds to 70, and q is 69.
+    q is the floor of the exact quotient, as in `floor_divide`: for 7 and 0.1 it is 69, though 7 / 0.1 is
+    rounded to 70.
     """
     _check_nonzero_divisor(x, y)
     xp = namespace(x, y)
@@ -92,10 +93,10 @@ def remainder(x, y, /):
     samples=binary(reals, positives), latex=("g", r"-g\,\operatorname{trunc}\left(\frac{x}{y}\right)")
 )
 def fmod(x, y, /):
-    """x - q y, of the sign of x, with q = trunc(x / y); d/dx = 1, d/dy = -q.
+    """The remainder x - q y with q = trunc(x / y), which has the sign of x; d/dx = 1, d/dy = -q.
 
-    q is that of the exact quotient, as is the value (PyTorch rounds x / y first): 7 / 0.1 rounds to 70, and q
-    is 69.
+    The value and the derivative use the exact quotient (PyTorch's derivative a rounded one): for 7 and 0.1, q
+    is 69, though 7 / 0.1 is rounded to 70.
     """
     _check_nonzero_divisor(x, y)
     xp = namespace(x, y)
@@ -150,7 +151,7 @@ def addcdiv(input, x, y, *, value=1):
     latex=(r"(1 - weight)\,g", r"weight\,g", r"g\,(\text{end} - \text{start})"),
 )
 def lerp(start, end, weight):
-    """start + weight (end - start), computed from the nearer of the two so that a weight of 1 gives `end`."""
+    """start + weight (end - start), computed from the nearer end, so that a weight of 1 gives `end`."""
     start, end = all_floating(start, end)
     step = end - start
     if isinstance(weight, int | float):
@@ -218,28 +219,28 @@ def _rounding(name, meaning):
     return differentiable(rule, samples=unary(distinct), latex="0")
 
 
-floor = _rounding("floor", "The next integer below")
+floor = _rounding("floor", "x rounded down to an integer")
 
-ceil = _rounding("ceil", "The next integer above")
+ceil = _rounding("ceil", "x rounded up to an integer")
 
-trunc = _rounding("trunc", "The next integer towards 0")
+trunc = _rounding("trunc", "x rounded towards 0 to an integer")
 
 
 def _far_from_ties(rng, *shape):
-    """Integers from -4 to 3, and 0.1 to 0.4 more."""
+    """Random numbers that are 0.1 to 0.4 above an integer from -4 to 3."""
     return np.asarray(rng.integers(-4, 4, shape) + rng.uniform(0.1, 0.4, shape))
 
 
 @differentiable(samples=unary(_far_from_ties) | cases((_far_from_ties, 2, 3), decimals=-1), latex="0")
 def round(x, /, decimals=0):
-    """x rounded to `decimals`, half to even (2.5 becomes 2); its derivative is 0."""
+    """x rounded to `decimals` decimal places, half to even (2.5 becomes 2); its derivative is 0."""
     xp = namespace(x)
     return xp.round(x, decimals), (lambda g: xp.zeros_like(g),)
 
 
 @derived(samples=unary(distinct), latex="g")
 def frac(x):
-    """The fractional part, with the sign of x; its derivative is 1."""
+    """The fractional part of x, with the sign of x; its derivative is 1."""
     return subtract(x, trunc(x))
 
 
@@ -248,7 +249,7 @@ def frac(x):
 
 @differentiable(samples=unary(distinct), latex="0")
 def sign(x, /):
-    """-1, 0 or 1, and 0 for NaN, as in PyTorch; its derivative is 0."""
+    """The sign of x, which is -1, 0 or 1, and for NaN 0, as in PyTorch; its derivative is 0."""
     xp = namespace(x)
     return x != 0 if x.dtype == bool else xp.sign(x), (lambda g: xp.zeros_like(g),)
 
@@ -259,7 +260,7 @@ def sign(x, /):
     latex=(r"g\,\operatorname{sign}(x)\,\operatorname{sign}(y)", "0"),
 )
 def copysign(x, y, /):
-    """|x| with the sign of y (that of -0.0 is negative); d/dx = sign(x) sign(y), 0 where x is 0; d/dy = 0."""
+    """|x| with the sign of y (-0.0 is negative); d/dx = sign(x) sign(y), 0 where x is 0; d/dy = 0."""
     xp = namespace(x, y)
     value = xp.copysign(x, y)
     return value, (lambda g: g * (xp.sign(value) * xp.sign(x)), lambda g: xp.zeros_like(g))
@@ -283,7 +284,7 @@ real = conj = conj_physical = positive  # the same for real numbers
 
 @differentiable(autocast="float32", sign="x²", advice=TOO_LARGE, samples=unary(reals), latex=r"2\,g\,x")
 def square(x, /):
-    """x * x, of booleans in int64."""
+    """x * x; booleans are squared in int64."""
     if x.dtype == bool:
         x = x.astype("int64")
     return x * x, (lambda g: g * (2 * x),)

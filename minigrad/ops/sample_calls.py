@@ -14,7 +14,7 @@ from .samplers import Sample
 
 
 def samples_of(record: OpInfo, seed: int = 0) -> list[Sample]:
-    """The record's samples, which depend on the seed and the op's name only."""
+    """The samples of an op or a derived function, which depend only on the seed and its name."""
     if record.samples is None:
         return []
     return list(record.samples(np.random.default_rng([seed, zlib.crc32(record.name.encode())])))
@@ -23,9 +23,10 @@ def samples_of(record: OpInfo, seed: int = 0) -> list[Sample]:
 def as_function(
     record: OpInfo, sample: Sample, dtype: str = "float64"
 ) -> tuple[Callable[..., Any], list[Tensor]]:
-    """A call of an op as a function of its floating inputs, and those inputs, which require gradients.
+    """Return a function that calls an op on a sample, given its floating inputs, and these inputs.
 
-    Other arrays are passed as tensors if they are operands, unchanged if they are settings.
+    The inputs require gradients. Other arrays of the sample are passed as tensors if they are operands, and
+    unchanged if they are settings.
     """
     inputs: list[Tensor] = []
     arity = record.arity if isinstance(record, Op) else len(sample.args)
@@ -54,11 +55,11 @@ def as_function(
 
 
 def floating(result: Any) -> list[Tensor]:
-    """The floating ones of an op's result or results."""
+    """The floating-point tensors among an op's results."""
     outs = result if isinstance(result, tuple | list) else [result]
     return [out for out in outs if isinstance(out, Tensor) and out.is_floating_point()]
 
 
 def forms(record: OpInfo) -> list[bool]:
-    """Fused, and if an op has a readable definition, that too."""
+    """The values of `fused` to check an op with: True, and False if it has a readable definition."""
     return [True, False] if isinstance(record, Op) and record.definition else [True]

@@ -1,8 +1,8 @@
-"""Valid inputs for each op, by name: what the gradient check, the tests and the benchmarks try it on.
+"""Valid inputs for the ops, which the gradient check, the tests and the benchmarks use.
 
 A *domain* draws an array of a shape: `real`, `positive`, `distinct` (far from ties and kinks), ...
 A *sampler* draws a list of Samples from a random generator: `unary(domain)` and `binary(domain)` have the
-shapes that most ops need; what is awkward writes its own out with `cases`.
+shapes that most ops need; an op that needs others lists them with `cases`.
 """
 
 from __future__ import annotations
@@ -16,62 +16,62 @@ Domain = Callable[..., np.ndarray]  # (generator, *shape) -> array
 
 
 class Sample(NamedTuple):
-    """One call: float64 arrays in `args` (also within lists) are inputs, all else is passed unchanged."""
+    """One call: float64 arrays in `args` (also within lists) are inputs, and all else is passed unchanged."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = {}  # noqa: RUF012 (never changed)
-    symmetric: bool = False  # matrices are inputs by their symmetric part, see `of_symmetric`
+    symmetric: bool = False  # whether the op gets the symmetric parts of the matrices (see `of_symmetric`)
 
 
-Sampler = Callable[..., Sequence[Sample]]  # takes a np.random.Generator, which is slow to import
+Sampler = Callable[..., Sequence[Sample]]  # its argument is a np.random.Generator, which is slow to import
 
 
 # ---------------------------------------------------------------- domains
 
 
 def real(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Normal numbers."""
+    """Normally distributed numbers."""
     return np.asarray(rng.normal(size=shape))
 
 
 def positive(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """From 0.5 to 2."""
+    """Numbers from 0.5 to 2."""
     return np.asarray(rng.uniform(0.5, 2.0, shape))
 
 
 def above_one(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """From 1.2 to 3."""
+    """Numbers from 1.2 to 3."""
     return np.asarray(rng.uniform(1.2, 3.0, shape))
 
 
 def within_one(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """From -0.9 to 0.9."""
+    """Numbers from -0.9 to 0.9."""
     return np.asarray(rng.uniform(-0.9, 0.9, shape))
 
 
 def probability(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """From 0.1 to 0.9."""
+    """Numbers from 0.1 to 0.9."""
     return np.asarray(rng.uniform(0.1, 0.9, shape))
 
 
 def distinct(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Numbers 0.4 apart and none nearer than 0.1 to 0, so that no step of finite differences meets a kink."""
+    """Numbers 0.4 apart and at least 0.1 from 0, so that finite differences do not cross a tie or a kink."""
     n = int(np.prod(shape))
     return np.asarray((rng.permutation(n) * 0.4 - 0.2 * n + 0.1).reshape(shape))
 
 
 def away_from_zero(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """From 0.5 to 2, of either sign."""
+    """Numbers from 0.5 to 2 in absolute value, of either sign."""
     return np.asarray(rng.uniform(0.5, 2.0, shape) * rng.choice([-1.0, 1.0], shape))
 
 
 def mask(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """True or False."""
+    """Booleans, each True with probability 1/2."""
     return np.asarray(rng.random(shape) < 0.5)
 
 
 def integers(low: int, high: int) -> Domain:
-    """Integers from `low` to before `high`."""
+    """Integers in [low, high)."""
     return lambda rng, *shape: np.asarray(rng.integers(low, high, shape))
 
 
@@ -82,7 +82,7 @@ def symmetric(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def invertible(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Matrices of full rank, far from those of a smaller one."""
+    """Matrices of full rank that are far from singular."""
     return rng.normal(size=shape) * 0.5 + shape[-1] * np.eye(shape[-2], shape[-1])
 
 
@@ -111,7 +111,7 @@ class cases:
 
 
 def of_symmetric(sampler: Sampler) -> Sampler:
-    """Samples of a function that reads one triangle; its derivative is that of a symmetric matrix."""
+    """Samples for a function that reads one triangle of a symmetric matrix, and has a symmetric gradient."""
     return lambda rng: [sample._replace(symmetric=True) for sample in sampler(rng)]
 
 
@@ -123,7 +123,7 @@ def _draw(rng: np.random.Generator, thing: Any) -> Any:
 
 
 def unary(domain: Domain, **settings: Any) -> cases:
-    """A matrix, a number, nothing at all, and three axes."""
+    """Samples with one operand: a matrix, a number, an empty matrix, and an array with three axes."""
     return (
         cases((domain, 2, 3), **settings)
         | cases((domain,), **settings)
@@ -133,7 +133,7 @@ def unary(domain: Domain, **settings: Any) -> cases:
 
 
 def binary(domain: Domain, second: Domain | None = None, **settings: Any) -> cases:
-    """Two operands of one shape, and operands that broadcast against each other."""
+    """Samples with two operands, of one shape or of shapes that broadcast."""
     other = second or domain
     return (
         cases((domain, 2, 3), (other, 2, 3), **settings)
@@ -144,7 +144,7 @@ def binary(domain: Domain, second: Domain | None = None, **settings: Any) -> cas
 
 
 def along_axis(domain: Domain, **settings: Any) -> cases:
-    """Return sample cases for a function that takes `dim`."""
+    """Samples for a function that takes one axis, `dim`."""
     return (
         cases((domain, 2, 3), dim=0, **settings)
         | cases((domain, 2, 3), dim=-1, **settings)
@@ -154,7 +154,7 @@ def along_axis(domain: Domain, **settings: Any) -> cases:
 
 
 def reducing(domain: Domain, **settings: Any) -> cases:
-    """A function over all axes, one, or several, with and without `keepdim`."""
+    """Samples for a reduction over all axes, one or several, with and without `keepdim`."""
     return (
         cases((domain, 2, 3), **settings)
         | cases((domain, 2, 3), dim=1, **settings)

@@ -38,8 +38,8 @@ def multinomial(
 ) -> Tensor:
     """Draw `num_samples` class indices for each row of weights, which need not sum to 1.
 
-    Without replacement, no class is drawn twice: with exponential e_i, the smallest e_i / weight_i are such a
-    draw, in order (Efraimidis and Spirakis 2006).
+    Without replacement, no class is drawn twice: the classes with the smallest e_i / weight_i, where the e_i
+    are exponentially distributed, are such a draw, in order (Efraimidis and Spirakis 2006).
     """
     weights = _as_float64("multinomial", input)
     if weights.ndim not in (1, 2):
@@ -75,7 +75,7 @@ def multinomial(
     else:
         noise = -np.log1p(-rand(weights.shape, generator=generator, dtype=float64).array)
         with np.errstate(divide="ignore", invalid="ignore"):
-            arrivals = np.minimum(noise / weights, np.finfo(float64).max)  # before those of weight 0
+            arrivals = np.minimum(noise / weights, np.finfo(float64).max)  # less than the inf of weight 0
         arrivals = np.where(weights > 0, arrivals, np.inf)
         drawn = np.argsort(arrivals, axis=-1, kind="stable")[..., :num_samples]
     return constant(drawn, input)

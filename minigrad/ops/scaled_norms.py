@@ -37,7 +37,7 @@ def scaled_norm(x: Any, p: float, axes: tuple[int, ...]) -> Any:
 
 
 def mean_square(x: Any, divisor: float, axes: tuple[int, ...], keepdim: bool) -> Any:
-    """sum(x**2) / divisor, also where the sum alone is too large for the dtype."""
+    """sum(x**2) / divisor over some axes, also where the sum alone is too large for the dtype."""
     with np.errstate(over="ignore"):  # such sums are computed again
         value = stable_sum(x * x, axes, True) / divisor
     if isinstance(x, np.ndarray) and np.isinf(value).any():
@@ -46,7 +46,7 @@ def mean_square(x: Any, divisor: float, axes: tuple[int, ...], keepdim: bool) ->
 
 
 def _power_sum(x: Any, p: float, axes: tuple[int, ...]) -> tuple[Any, Any]:
-    """sum(|x|**p), and its root."""
+    """Return sum(|x|**p) and its p-th root."""
     if p == 2:
         sums = stable_sum(x * x, axes, True)
         return sums, sums**0.5

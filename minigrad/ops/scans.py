@@ -75,7 +75,7 @@ def logcumsumexp(x, /, dim):
 
 
 def _cumulative_extreme(accumulate, x, dim):
-    """(values, indices) of the extreme so far; the last of equal elements, and of NaN."""
+    """Return (values, indices) of the extreme so far; of equal elements, or NaNs, the index of the last."""
     x = as_tensor(x)
     dim = axis_of(dim, x.ndim)
     if not x.ndim:
@@ -90,11 +90,11 @@ def _cumulative_extreme(accumulate, x, dim):
 
 @derived(exact_in_half=True, samples=along_axis(distinct) | cases((distinct,), 0))
 def cummax(x, dim):
-    """Return (values, indices) of the maximum so far, the last of equal ones; NaN from the first NaN on."""
+    """Return (values, indices) of the largest so far, the last of equal ones; NaN from the first NaN on."""
     return _cumulative_extreme(np.maximum.accumulate, x, dim)
 
 
 @derived(exact_in_half=True, samples=along_axis(distinct) | cases((distinct,), 0))
 def cummin(x, dim):
-    """Return (values, indices) of the minimum so far, the last of equal ones; NaN from the first NaN on."""
+    """Return (values, indices) of the smallest so far, the last of equal ones; NaN from the first NaN on."""
     return _cumulative_extreme(np.minimum.accumulate, x, dim)

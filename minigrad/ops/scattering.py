@@ -73,7 +73,7 @@ def replaced(x, values, /, index):
 
 
 def _last(shape, index):
-    """Whether each element of x[index] is the last one for its element of x; None if all are."""
+    """Whether each element of x[index] is the last that refers to its element of x; None if all are."""
     if is_basic(index) or (is_array(index) and index.dtype.kind == "b"):
         return None
     index = tuple(map(on_cpu, index)) if isinstance(index, tuple) else on_cpu(index)
@@ -111,7 +111,7 @@ def _region(src, at):
 
 
 def _scatter(name, x, dim, index, src):
-    """The operands of a scatter: x with an axis, the index, the part of src that it covers."""
+    """Return the operands of a scatter: x with at least one axis, NumPy's index, the covered part of src."""
     x = as_tensor(x)
     number = isinstance(src, int | float)
     src = _of_dtype(x, src)
@@ -119,7 +119,7 @@ def _scatter(name, x, dim, index, src):
     return line, at, src if number else _region(src, at)
 
 
-_SPOTS = (integers(0, 3), 2, 4)  # more than there are
+_SPOTS = (integers(0, 3), 2, 4)  # more indices than the axis has elements
 
 
 @derived(
@@ -152,7 +152,7 @@ def scatter_add(x, dim, index, src):
 
 @round_once
 def _add_at(x, values, at):
-    """x with `values` added at `at`."""
+    """A copy of x with `values` added at the index `at`."""
     return x + scattered(values, x.shape, at)
 
 
@@ -180,7 +180,7 @@ def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
 
 @round_once
 def _reduce_at(x, src, at, reduce, include_self):
-    if x.dtype == bool:  # they count as numbers: True is 1
+    if x.dtype == bool:  # booleans are reduced as numbers: True is 1
         if reduce == "mean":
             raise DtypeError("reduce=\"mean\" does not take booleans.\nConvert them: .to('float32').")
         return _reduce_at(x.to(uint8), src.to(uint8), at, reduce, include_self).to(bool)
@@ -212,7 +212,7 @@ def _greatest(dtype):
     latex=(r"\frac{g}{n}\,[x = y]", r"\frac{g}{n}\,[\mathrm{values} = y]"),
 )
 def extreme(x, values, /, index, largest):
-    """The largest (or smallest) of each element of x and the values at its index; n equal ones share g."""
+    """Each element of x, or a larger (or smaller) value at its index; n equal ones share the gradient."""
     x, values = _plain(x), _plain(values)
     y = through_cpu(partial(_extreme, largest=largest), x, values, *_indices(index))
     mine = x == y
@@ -247,7 +247,7 @@ def _products(x, src, at):
     order = np.argsort(place, kind="stable")
     ranked = place[order]
     starts = np.searchsorted(ranked, ranked)
-    column = np.arange(len(ranked)) - starts + 1  # 0 is x's own
+    column = np.arange(len(ranked)) - starts + 1  # column 0 has x's own elements
     table = ones(x.numel(), int(column.max(initial=0)) + 1, dtype=x.dtype, device=x.device)
     table = replaced(table, ravel(x), (slice(None), 0))
     table = replaced(table, getitem(ravel(src), order), (ranked, column))
@@ -255,7 +255,7 @@ def _products(x, src, at):
 
 
 def _slices(name, x, dim, index, source, negative=False):
-    """The operands of an index_... function: x with an axis, the index of slices, a matching source."""
+    """Return the operands of index_add and others: x with at least one axis, NumPy's index, the source."""
     x = as_tensor(x)
     line = x if x.ndim else view_as_shape(x, (1,))
     dim = axis_of(dim, line.ndim)
@@ -314,7 +314,7 @@ def index_fill(x, dim, index, value):
     | cases((real, 3), 0, _ROWS, (real, 2), "amax")
 )
 def index_reduce(x, dim, index, source, reduce, *, include_self=True):
-    """Reduce slices of x with those of `source` at their index: "prod", "mean", "amax" or "amin"."""
+    """Reduce slice index[i] of x with slice i of `source`, by "prod", "mean", "amax" or "amin"."""
     line, at, source = _slices("index_reduce", x, dim, index, source)
     places = at[-1].reshape(-1, *(1,) * (line.ndim - len(at)))
     return view_as_shape(
@@ -356,7 +356,7 @@ def index_put(x, indices, values, accumulate=False):
 
 @derived(samples=cases((real, 2, 3), _ROWS, (real, 2)) | cases((real, 2, 3), _ROWS, (real, 2), True))
 def put(x, index, source, accumulate=False):
-    """Write `source` (or with `accumulate` add it) at flat indices `index` of a copy of x."""
+    """Write `source`, or with `accumulate` add it, to a copy of x, at indices of the flattened x."""
     x = as_tensor(x)
     line = ravel(x)
     places = checked_places("put", index, line, 0, negative=True)

@@ -79,7 +79,7 @@ def index_select(x, dim, index):
 
 @derived(samples=cases((real, 2, 3), (integers(-6, 6), 2, 2)) | cases((real,), 0))
 def take(x, index):
-    """Select elements of the flattened x: a tensor of the index's shape."""
+    """Select elements of the flattened x; the result has the index's shape."""
     line = ravel(as_tensor(x))
     return getitem(line, checked_places("take", index, line, 0, negative=True))
 
@@ -90,7 +90,7 @@ def take(x, index):
     | cases((real, 2, 3), (integers(0, 6), 4))
 )
 def take_along_dim(x, indices, dim=None):
-    """`gather` with the other axes broadcast; without `dim`, from the flattened x."""
+    """Like `gather`, with the other axes broadcast; without `dim`, from the flattened x."""
     x = as_tensor(x)
     line, d = (ravel(x), 0) if dim is None else (x, axis_of(dim, x.ndim))
     places = checked_places("take_along_dim", indices, line, d, negative=True) % max(line.shape[d], 1)
@@ -119,7 +119,7 @@ def masked_select(x, mask):
 
 @derived(samples=unary(mask))
 def nonzero(x, *, as_tuple=False):
-    """The indices of the elements that are not 0: int64 (count, axes), or a vector for each axis."""
+    """The indices of nonzero elements: int64 (count, axes), or with `as_tuple` a vector for each axis."""
     array = as_tensor(x).array
     if as_tuple:
         return tuple(Tensor(places) for places in (array if array.ndim else array.reshape(1)).nonzero())
@@ -128,13 +128,13 @@ def nonzero(x, *, as_tuple=False):
 
 @derived(samples=unary(mask))
 def argwhere(x):
-    """The indices of the elements that are not 0: int64 (count, axes)."""
+    """The indices of nonzero elements: int64 (count, axes)."""
     return nonzero(x)
 
 
 @derived(samples=cases((integers(0, 4), 2, 3), 4) | cases((integers(0, 4), 3)))
 def one_hot(index, num_classes=-1):
-    """Encode integers as one-hot vectors: int64 (..., num_classes), by default the largest + 1."""
+    """Encode integers as one-hot vectors, int64 (..., num_classes); by default the largest integer + 1."""
     places = as_index_array(index)
     if num_classes == -1:
         if not places.size:

@@ -95,7 +95,7 @@ def topk(x, k, dim=-1, largest=True, sorted=True):
     | cases((distinct, 3), 0, 0, True)
 )
 def extreme_places(x, /, k, dim, largest):
-    """Indices of the k largest (or smallest) along an axis, most extreme first; of equal ones the first."""
+    """The indices of the k largest (or smallest) along an axis, in order; of equal elements, the first."""
     xp = namespace(x)
     axis = axis_of(dim, x.ndim)
     if not x.ndim or not k:
@@ -224,7 +224,7 @@ def _most_frequent(x, axis):
     place = np.arange(ordered.shape[-1])
     new = np.ones(ordered.shape, bool)
     new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    so_far = place - np.maximum.accumulate(np.where(new, place, 0), -1)  # equal elements before, in order
+    so_far = place - np.maximum.accumulate(np.where(new, place, 0), -1)  # how many equal elements precede
     places = np.take_along_axis(order, so_far.argmax(-1)[..., None], -1)
     return np.moveaxis(places, -1, axis)
 
@@ -284,7 +284,7 @@ def _to_front(axis, ndim):
 
 
 def _interpolate(line, q, interpolation, skip_nan):
-    """Quantiles along the first axis."""
+    """The quantiles q along the first axis, interpolated between elements."""
     missing = line != line
     last = (line.shape[0] - 1 - missing.sum(0)).clamp(0) if skip_nan else line.shape[0] - 1
     rank = q * last

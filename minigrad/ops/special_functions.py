@@ -42,7 +42,7 @@ def _tail() -> np.ndarray:
 
 _SERIES, _TAIL = _series(18), _tail()
 _SHORT_TAIL = np.polynomial.chebyshev.cheb2poly(_TAIL[:14])  # powers; relative error 1.2e-9
-BLOCK = 1 << 14  # elements a block: the block and its temporaries stay in the second-level cache
+BLOCK = 1 << 14  # elements per block, which stays in the second-level cache with its temporaries
 FAR = 40.0  # beyond it e**(-x**2) is 0 in float64
 
 
@@ -71,13 +71,13 @@ def scaled_erfc(z: np.ndarray) -> np.ndarray:
 
 
 def _bell(z: np.ndarray) -> np.ndarray:
-    """e**(-z**2), without overflow on the way."""
+    """e**(-z**2), where z**2 does not overflow."""
     return np.exp(-np.square(np.minimum(z, FAR)))
 
 
 @in_double
 def erf(x):
-    """erf(x), elementwise, to a few units in the last place of float64; the dtype of `x`."""
+    """erf(x), elementwise, computed to a few units in the last place of float64; the result has x's dtype."""
     z = np.abs(x)
     near = z < 1
     head = z * np.polynomial.polynomial.polyval(np.where(near, z * np.minimum(z, 1), 0), _SERIES)
@@ -114,7 +114,7 @@ def _erfc_of_float32(x):
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + e**-x), elementwise; if e**-x overflows, e**x, which may be subnormal."""
+    """1 / (1 + e**-x), elementwise; where e**-x overflows it is e**x, which may be subnormal."""
     if device_of(x) == CPU:
         with np.errstate(over="ignore"):
             y = np.asarray(np.exp(-x))
@@ -136,7 +136,7 @@ def logaddexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def power(x, y):
-    """x ** y; as in PyTorch negative powers of integers are 0 unless |x| is 1, or raise if y is 0-d."""
+    """x ** y; as in PyTorch, integers to a negative power are 0 unless |x| is 1, and raise if y is 0-d."""
     if y.dtype.kind != "i" or not (negative := y < 0).any():
         return np.power(x, y)
     if not y.ndim:

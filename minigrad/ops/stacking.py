@@ -31,7 +31,7 @@ __all__ = [
     samples=cases([(real, 2), (real, 3)]) | cases([(real, 2, 1), (real, 2, 2)]) | cases([(real,), (real,)])
 )
 def hstack(tensors):
-    """Concatenate tensors along the second axis, vectors along their only one."""
+    """Concatenate tensors along the second axis, or vectors along their only axis."""
     tensors = [atleast_1d(as_tensor(x)) for x in tensors]
     return cat(tensors, 0 if tensors[0].ndim == 1 else 1)
 
@@ -87,7 +87,7 @@ def chunk(x, chunks, dim=0):
 
 @derived(samples=cases((real, 5, 2), 3) | cases((real, 5, 2), (1, 3, 7)) | cases((real, 2, 3), (2, 1), -1))
 def tensor_split(x, indices_or_sections, dim=0):
-    """Split into a number of pieces (the first ones longer by one if uneven), or before each index."""
+    """Split into a number of pieces, of which the first may be longer by one, or before each given index."""
     x = as_tensor(x)
     dim, n = _axis_to_split(x, dim)
     cuts = indices_or_sections
@@ -101,19 +101,19 @@ def tensor_split(x, indices_or_sections, dim=0):
 
 @derived(samples=cases((real, 2, 4), 2) | cases((real, 3), (1,)))
 def hsplit(x, indices_or_sections):
-    """`tensor_split` along the second axis, or along the only axis of a vector."""
+    """Split x as `tensor_split` does, along the second axis, or along the only axis of a vector."""
     return _split_evenly(x, indices_or_sections, 1 if x.ndim > 1 else 0, 1)
 
 
 @derived(samples=cases((real, 4, 2), 2))
 def vsplit(x, indices_or_sections):
-    """`tensor_split` along the first axis."""
+    """Split x as `tensor_split` does, along the first axis."""
     return _split_evenly(x, indices_or_sections, 0, 2)
 
 
 @derived(samples=cases((real, 1, 2, 4), (1, 2)))
 def dsplit(x, indices_or_sections):
-    """`tensor_split` along the third axis."""
+    """Split x as `tensor_split` does, along the third axis."""
     return _split_evenly(x, indices_or_sections, 2, 3)
 
 

@@ -38,7 +38,7 @@ __all__ = [
     flops=per_input(1),
 )
 def prod(x, /, dim=None, keepdim=False, dtype=None):
-    """Multiply elements; each element's derivative is the product of all others, computed without division.
+    """The product of all elements, or along `dim`; d/dx is the product of the others, without division.
 
     Integers and booleans are multiplied in int64.
     """
@@ -67,7 +67,7 @@ def _product_of_others(x, axes):
 
 
 def accumulate_in_float64(accumulate, x):
-    """accumulate(x), a cumulative sum or product: NumPy floats in float64, others in at least float32."""
+    """Return accumulate(x), computed in float64 for NumPy floats, and in at least float32 for others."""
     wide = float64 if isinstance(x, np.ndarray) else float32
     narrow = is_floating(x.dtype) and x.dtype.itemsize < wide.itemsize
     return accumulate(x.astype(wide)).astype(x.dtype) if narrow else accumulate(x)
@@ -76,8 +76,8 @@ def accumulate_in_float64(accumulate, x):
 def sums_from_the_end(xp, g, factors, dim):
     """s with s[i] = g[i] + factors[i] s[i + 1] along an axis: the gradient of a cumulative product.
 
-    It takes log n steps (Hillis and Steele 1986, "Data Parallel Algorithms"): after one of them s[i] holds
-    the terms of `reach` elements from i on, and factors[i] takes it to the next `reach`.
+    It takes log n steps (Hillis and Steele 1986, "Data Parallel Algorithms"). After each, g[i] has the terms
+    of `reach` elements from i on, and factors[i] is the product of `reach` factors from i on.
     """
     reach = 1
     while reach < g.shape[dim]:
@@ -101,8 +101,8 @@ _with_zeros = cases(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | cases(np.array
 def cumprod(x, /, dim, dtype=None):
     """Compute the cumulative product along `dim` (int64 for integers).
 
-    dx_i = p_i s_i, with p_i the product of the elements before i and s_i = g_i + x_{i+1} s_{i+1}. It divides
-    by no element, since an element may be 0.
+    dx_i = p_i s_i, with p_i the product of the elements before i and s_i = g_i + x_{i+1} s_{i+1}: there is no
+    division, as an element may be 0.
     """
     xp = namespace(x)
     dim = axis_of(dim, x.ndim)
@@ -167,7 +167,7 @@ def sum_to_size(x, *size):
 def variance(x, /, dims, correction, keepdim):
     """sum((x - mean)**2) / (n - correction); d/dx = 2 (x - mean) / (n - correction).
 
-    Where n - correction is not positive it is infinite, or NaN if all are equal.
+    Where n - correction is not positive, the variance is infinite, or NaN if all elements are equal.
     """
     shape = x.shape
     axes = axes_of(dims, x.ndim)
@@ -206,7 +206,7 @@ def _centred(x, axes, n):
     flops=per_input(4),
 )
 def deviation(x, /, dims, correction, keepdim):
-    """sqrt(sum((x - mean)**2) / (n - correction)), n - correction above 0, without overflow.
+    """sqrt(sum((x - mean)**2) / (n - correction)), without overflow; n - correction must be positive.
 
     d/dx = (x - mean) / ((n - correction) std), and 0 where std is 0.
     """
@@ -242,7 +242,7 @@ _spreads = (
     latex=r"\frac{2\,g\,(x - \operatorname{mean}(x))}{n - \text{correction}}",
 )
 def var(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
-    """The variance, divided by n - correction; correction defaults to 1, or 0 with unbiased=False."""
+    """The variance, with divisor n - correction; `correction` is by default 1, or 0 with unbiased=False."""
     if isinstance(dim, bool):  # var(unbiased)
         unbiased = dim
         dim = None
@@ -266,14 +266,14 @@ def std(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None)
 
 @derived(autocast="float32", samples=_spreads)
 def var_mean(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
-    """(variance, mean)."""
+    """Return (variance, mean); see `var` for the arguments."""
     axes = None if isinstance(dim, bool) else dim
     return var(x, dim, unbiased, keepdim, correction=correction), mean(x, axes, keepdim)
 
 
 @derived(autocast="float32", samples=_spreads)
 def std_mean(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
-    """(standard deviation, mean)."""
+    """Return (standard deviation, mean); see `var` for the arguments."""
     axes = None if isinstance(dim, bool) else dim
     return std(x, dim, unbiased, keepdim, correction=correction), mean(x, axes, keepdim)
 

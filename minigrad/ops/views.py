@@ -93,19 +93,19 @@ def unflatten(x, dim, sizes):
 
 @derived(samples=cases((real,)) | cases([(real,), (real, 2)]) | cases((real, 2, 3)))
 def atleast_1d(*tensors):
-    """A number as a tensor of one element; several tensors give a tuple."""
+    """View x with at least one axis: a number becomes (1,). Several tensors give a tuple."""
     return _of_each(tensors, lambda x: x if x.ndim else view_as_shape(x, (1,)))
 
 
 @derived(samples=cases((real,)) | cases([(real, 3), (real, 2, 1, 2)]))
 def atleast_2d(*tensors):
-    """A number or a vector as a matrix of one row; several tensors give a tuple."""
+    """View x with at least two axes: a vector becomes (1, n). Several tensors give a tuple."""
     return _of_each(tensors, lambda x: x if x.ndim > 1 else view_as_shape(x, (1, x.numel())))
 
 
 @derived(samples=cases((real,)) | cases([(real, 3), (real, 2, 2)]))
 def atleast_3d(*tensors):
-    """A number as (1, 1, 1), a vector as (1, n, 1), a matrix as (m, n, 1); several tensors give a tuple."""
+    """View x with at least three axes: a vector becomes (1, n, 1), a matrix (m, n, 1). Several: a tuple."""
     return _of_each(
         tensors,
         lambda x: (
