@@ -1,4 +1,4 @@
-"""Attention of all heads on views of their packed projections: no copies into heads and back.
+"""Attention of all heads on views of their packed projections, without copying heads out and back.
 
 `attention_of_heads` decorates the definition, which is in `minitransformer/layers/attention.py`.
 """
@@ -22,15 +22,15 @@ from ..ops.samplers import each, mask, real
 def attend_to_views(
     x, kv, mask, num_heads, is_causal=False, dropout_p=0.0, key=None, num_kv_heads=None, scale=None
 ):
-    """The kernel of `scaled_dot_product_attention` for these arrays, on views of the projections.
+    """Run the kernel of `scaled_dot_product_attention` that supports these arrays on views of them.
 
-    The library's kernels write gradients into views of the projections' gradients, too.
+    Return None if there is none. minigrad's kernels write gradients into views of the projections' gradients.
     """
     shape = x.shape[:2]
     if mask is not None and mask.ndim == 4 and mask.shape[0] not in (1, shape[0]):
-        return None  # the result has the mask's batch
+        return None  # the result would have the mask's batch size
     rows = shape[0] if kv is None else kv.shape[0]
-    if rows != shape[0]:  # the beams of a sentence are more queries of its row
+    if rows != shape[0]:  # the beams of a sentence become further queries of its row
         if is_causal or dropout_p or (mask is not None and (mask.dtype != bool or mask.ndim < 4)):
             return None
         x = x.reshape(rows, -1, x.shape[2])
@@ -73,7 +73,7 @@ def attend_to_views(
 
 
 def _copy_gradients(pull: Any, g: Any, needs: Any, into: Any) -> Any:
-    """Copy the gradients of a user's kernel to `into`, and return the mask's."""
+    """Copy the gradients of a user's kernel to the arrays `into`, and return the mask's gradient."""
     needed = (True, True, True, needs[2])
     found = pull(g, needed) if callable(pull) else [f and f(g) for f in pull]
     *parts, d_mask = found
@@ -83,7 +83,7 @@ def _copy_gradients(pull: Any, g: Any, needs: Any, into: Any) -> Any:
 
 
 def split_views(x: Any, kv: Any, num_heads: int, num_kv_heads: int | None = None) -> tuple[Any, Any, Any]:
-    """Queries, keys and values of each head, (B, H, T, d), as views of arrays."""
+    """The queries, keys and values of each head, (B, H, T, d), as views of the projections."""
     kv_heads = num_kv_heads or num_heads
     if kv is None and kv_heads == num_heads:
         return tuple(_split(x, 3, num_heads))

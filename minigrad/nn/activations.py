@@ -1,4 +1,4 @@
-"""Activation modules; for the derivatives see their functions."""
+"""Activation functions as modules; the functions' docstrings state the derivatives."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequen
 
 
 class _List(Module):
-    """Modules, or parameters, named by their positions."""
+    """A list of modules or of parameters, which are named by their positions."""
 
     _holds = "module"
 
@@ -179,7 +179,7 @@ def _repr_of_parameters(container: Module) -> str:
 
 
 class _Dict(Module):
-    """Modules, or parameters, by name."""
+    """A dictionary of modules or of parameters."""
 
     _holds = "module"
 
@@ -252,11 +252,11 @@ class _Dict(Module):
 
 
 class ModuleDict(_Dict):
-    """Modules by name."""
+    """A dictionary of modules."""
 
 
 class ParameterDict(_Dict):
-    """Parameters by name; tensors and arrays become parameters."""
+    """A dictionary of parameters; tensors and arrays become parameters."""
 
     _holds = "parameter"
 

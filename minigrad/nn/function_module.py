@@ -16,8 +16,8 @@ class FunctionModule(Module):
     """A module that calls a function of `functional`: `class ELU(FunctionModule, function=F.elu): ...`.
 
     `forward` takes the first `inputs` arguments of the function. The constructor takes the others, with their
-    names and defaults, and stores them as attributes. `settings` lists the constructor's arguments if there
-    are fewer or in another order. `shown` lists those that are printed, by default all.
+    names and defaults, and stores them as attributes. `settings` lists the constructor's arguments if they
+    are fewer, or in another order. `shown` lists the arguments that the repr shows, by default all.
     """
 
     __signature__: Any  # the constructor's, for help() and inspect

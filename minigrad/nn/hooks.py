@@ -73,7 +73,7 @@ def after_error(
     output: Any = None,
     hooks: Iterable[Hook] | None = None,
 ) -> None:
-    """Run the hooks with `always_call` among those left (None: all); an error in one is only a warning."""
+    """Run the remaining `hooks` (None: all) that have `always_call`; an error in one becomes a warning."""
     for hook in tuple(module._forward_hooks.values() if hooks is None else hooks):
         try:
             output = _replaced_output(hook, module, args, kwargs, output) if hook.always else output
@@ -158,7 +158,7 @@ def _pass_boundary(values: tuple, pull: Callable[[tuple], tuple]) -> tuple:
 
 
 def _returned_gradients(gradients: tuple, replaced: Any, name: str) -> tuple:
-    """Check the gradients that a backward hook returned; for None, return the ones that it got."""
+    """Check and return the gradients that a backward hook returned, or `gradients` if it returned None."""
     if replaced is None:
         return gradients
     replaced = replaced if isinstance(replaced, tuple) else (replaced,)

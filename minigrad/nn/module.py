@@ -33,7 +33,7 @@ from .hooks import BackwardHooks, Hook, add_hook, after_error, after_forward, be
 class Parameter(Tensor):
     """A tensor that a module registers as its parameter when it is assigned to an attribute.
 
-    It takes attributes of the user's own: `p.no_weight_decay = True`.
+    It accepts further attributes, such as `p.no_weight_decay = True`.
     """
 
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
@@ -51,7 +51,7 @@ class Parameter(Tensor):
 class IncompatibleKeys(NamedTuple):
     """The result of `load_state_dict`: keys missing from the state, and keys that the module does not have.
 
-    True if both lists are empty, unlike PyTorch's: `assert model.load_state_dict(state, strict=False)`.
+    Unlike PyTorch's, it is true if both lists are empty: `assert model.load_state_dict(state, strict=False)`.
     """
 
     missing_keys: list[str]
@@ -226,7 +226,7 @@ class Module:
         self._transient.discard(name)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set attributes, as copying and unpickling do; a subclass may add those that old states lack."""
+        """Set the attributes of a copied or unpickled module; a subclass may add those that it lacks."""
         self.__dict__.update(state)
 
     def __copy__(self) -> Any:
@@ -326,8 +326,8 @@ class Module:
     ) -> Iterator[tuple[str, Module]]:
         """Iterate over (path, module) of this module and its descendants; a shared one comes once.
 
-        Modules in `memo` are skipped, and the others are added to it. A descendant's own `named_modules`
-        gives those below it.
+        Modules in `memo` are skipped, and the others are added to it. The descendants of a submodule are
+        found by its own `named_modules`.
         """
         seen = set() if memo is None else memo
         if self in seen:
@@ -496,10 +496,10 @@ class Module:
                 _check_tied(x, first, value, key, new)
             elif strict:
                 missing_keys.append(key)
-            if x in loaded and not only_check:  # maybe under another path
+            if x in loaded and not only_check:  # perhaps from another path in the state
                 if assign:
                     setattr(self, name, loaded[x][1])
-                    loaded[loaded[x][1]] = loaded[x]  # this module may have another path
+                    loaded[loaded[x][1]] = loaded[x]  # for the same module under another path
                 else:
                     with no_grad():
                         x.copy_(loaded[x][1])
@@ -675,7 +675,7 @@ def _brief(value: Any) -> str:
 
 
 def _new_value(key: str, x: Tensor, value: Any, assign: bool) -> Tensor:
-    """Check a value in a state, and return it as a tensor: one of its own kind to `assign` in place of x."""
+    """Check a value in a state, and return it as a tensor; with `assign`, of x's class, to replace x."""
     array = as_array(value.array if isinstance(value, Tensor) else value)
     if array.shape != x.shape or not np.can_cast(array.dtype, x.dtype, "same_kind"):
         raise ShapeError(
@@ -686,7 +686,7 @@ def _new_value(key: str, x: Tensor, value: Any, assign: bool) -> Tensor:
 
 
 def _check_tied(x: Tensor, first: str, a: Tensor, key: str, b: Tensor) -> None:
-    """Raise an error if the values of one tensor, at two of its paths, differ."""
+    """Raise an error if a state has different values for one tensor, at two of its paths."""
     if first == key:
         return
     one, other = (on_cpu(value.array.astype(x.dtype)) for value in (a, b))

@@ -1,4 +1,4 @@
-"""`torch.nn.parameter`: another import path of Parameter."""
+"""Another import path of Parameter, as in torch.nn.parameter."""
 
 from .module import Parameter
 

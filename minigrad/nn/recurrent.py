@@ -51,9 +51,9 @@ class RNNBase(Module):
     """Base class of stacked recurrent layers; weights are initialized uniformly from ±1/sqrt(H).
 
     The input is (T, B, input_size), (B, T, input_size) with `batch_first`, (T, input_size) without a batch,
-    or a PackedSequence. Returns (output, h_n): the last layer's states at every step (T, B, D H), D = 2 if
-    `bidirectional`, and each layer's last state (num_layers D, B, H). The state of an LSTM is a pair,
-    (h_n, c_n). `hx` is the initial state, in the same form as the returned one; zeros by default.
+    or a PackedSequence. The result is (output, h_n): the last layer's states at every step (T, B, D H), with
+    D = 2 if `bidirectional`, else 1, and each layer's last state (num_layers D, B, H). The state of an LSTM
+    is a pair, (h_n, c_n). `hx` is the initial state, in the same form as the returned one; zeros by default.
     """
 
     def __init__(
@@ -248,7 +248,7 @@ class RNN(RNNBase):
 class LSTM(RNNBase):
     """Long short-term memory (Hochreiter and Schmidhuber 1997), stacked layers of the op `lstm`; see RNNBase.
 
-    The rows of the weights are those of the gates i, f, g and o, in this order.
+    The rows of the weights belong to the gates i, f, g and o, in this order.
 
     >>> lstm = nn.LSTM(input_size=4, hidden_size=8, batch_first=True)
     >>> output, (h, c) = lstm(mg.ones(2, 5, 4))
@@ -278,7 +278,7 @@ class LSTM(RNNBase):
 class GRU(RNNBase):
     """Gated recurrent units (Cho et al. 2014), stacked layers of the op `gru`; see RNNBase.
 
-    The rows of the weights are those of the gates r, z and n, in this order.
+    The rows of the weights belong to the gates r, z and n, in this order.
     """
 
     def __init__(
@@ -305,7 +305,7 @@ class GRU(RNNBase):
 class RNNCellBase(Module):
     """Base class of cells: one step from x (B, input_size) and a state (B, H) to the next state (B, H).
 
-    The state is zeros by default. x and the state may also have no batch axis.
+    The state is zeros by default. x and the state may also lack the batch axis.
     """
 
     bias_ih: Parameter | None

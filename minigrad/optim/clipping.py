@@ -77,7 +77,7 @@ def clip_grad_norm_(
 def norm_of_all(arrays: list[Any], infinite: bool) -> Any:
     """Return sqrt(sum x**2) over all elements of all arrays, or with `infinite` the largest |x|.
 
-    It is NaN if an element is. On a GPU it is an array there, and nothing is synchronized.
+    The norm is NaN if an element is NaN. On a GPU it is a 0-d array there, and nothing synchronizes.
     """
     xp = array_module(arrays[0])
     if infinite:

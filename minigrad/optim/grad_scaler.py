@@ -22,7 +22,7 @@ class GradScaler:
         scaler.step(optimizer)      # unscales; skips the step if a gradient is infinite or NaN
         scaler.update()             # a smaller factor after a skipped step, a larger one after many good ones
 
-    As torch.amp.GradScaler, except that update() raises an error once the factor falls below 2**-14:
+    Like torch.amp.GradScaler, except that update() raises an error once the factor falls below 2**-14:
     gradients that are still not finite have another cause. bfloat16 has the range of float32 and needs no
     scaler. With `enabled=False`, nothing is scaled.
     """
@@ -40,7 +40,7 @@ class GradScaler:
             raise OptionError(f"device must be 'cpu' or 'cuda', got {device!r}.\nPass one of them.")
         self.enabled = enabled
         self._set(init_scale, growth_factor, backoff_factor, growth_interval, 0)
-        self.found: dict[int, bool] = {}  # id of an unscaled optimizer -> all its gradients are finite
+        self.found: dict[int, bool] = {}  # id of an unscaled optimizer -> whether its gradients are finite
         self.stepped: set[int] = set()  # ids of the optimizers with a step() since update()
 
     def _set(
@@ -161,7 +161,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load the state of an enabled scaler, PyTorch's too."""
+        """Load the state of an enabled scaler of minigrad or PyTorch."""
         if not self.enabled:
             return
         if not isinstance(state_dict, Mapping):

@@ -59,8 +59,8 @@ def wsd_schedule(
 ) -> float:
     """Return the rate of a warm-up, a stable phase at `lr`, and a decay to `min_lr`.
 
-    The decay is as 1 - sqrt(x) over the last `decay_steps` (Hu et al. 2024, section 4; Hägele et al. 2024,
-    section 3).
+    Over the last `decay_steps`, the rate decays as 1 - sqrt(x) (Hu et al. 2024, section 4; Hägele et al.
+    2024, section 3).
     """
     if step < warmup_steps:
         return lr * (step + 1) / (warmup_steps + 1)

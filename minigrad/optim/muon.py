@@ -103,7 +103,7 @@ def orthogonalize(
     steps: int = 5,
     eps: float = 1e-7,
 ) -> Any:
-    """Return about U V^T for a matrix U S V^T, by iterating x <- a x + b (x x^T) x + c (x x^T)^2 x.
+    """Approximate U V^T for a matrix x = U S V^T by iterating x <- a x + b (x x^T) x + c (x x^T)^2 x.
 
     With Muon's coefficients, 5 steps of this Newton-Schulz iteration bring the singular values to between 0.7
     and 1.2. They start at 1 or less, because x is first divided by its Frobenius norm.

@@ -60,7 +60,7 @@ stepping = _Stepping()
 
 
 def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: run an optimizer's hooks around its `step`, but not around `super().step()` within it."""
+    """Decorate `step` of an optimizer to run its hooks, but not again for `super().step()` within it."""
 
     @wraps(step)
     def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -176,10 +176,10 @@ class Optimizer:
         self.param_groups.append({**self.defaults, **group, "params": params, **names})
 
     def _is_misspelt(self, name: str) -> bool:
-        """Return whether a key of a group is probably an option, and not a key of the user's own."""
+        """Return whether a key of a group is probably a misspelt option, rather than one that a user adds."""
         if name in _options_of_all():  # an option of this optimizer, or of another
             return True
-        longer = any(name.startswith(option) for option in self.defaults)  # weight_decay_factor
+        longer = any(name.startswith(option) for option in self.defaults)  # such as weight_decay_factor
         close = difflib.get_close_matches(name, self.defaults, 1, 0.85)
         return name == "learning_rate" or (bool(close) and not longer)
 
@@ -303,7 +303,7 @@ class Optimizer:
         """Load the result of `state_dict` for the same parameters in the same order.
 
         A state with other names or shapes raises an error and changes nothing. A parameter that has not had
-        a gradient has no state. If a class has a `step` of its own, what that stored comes back as it was:
+        a gradient has no state. What a class with a `step` of its own has stored is restored unchanged, with
         tensors as tensors.
         """
         states, groups = saved_parts(state_dict, type(self).__name__)
@@ -341,11 +341,11 @@ class Optimizer:
         self.__setstate__({"state": loaded, "param_groups": self.param_groups})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set attributes, as loading and copying do; a subclass may add options that old states lack."""
+        """Set the attributes of a loaded or copied state; a subclass may add options that old states lack."""
         self.__dict__.update(state)
 
     def _has_own(self, method: str) -> bool:
-        """Return whether the class, or a base of it, overrides a method outside this library."""
+        """Return whether a class outside minigrad overrides the method."""
         return not getattr(type(self), method).__module__.startswith("minigrad.")
 
     def _parameters_with_group(self) -> list[tuple[Tensor, int]]:
@@ -381,7 +381,7 @@ class Optimizer:
         if self.arrays is not None:
             shapes = dict.fromkeys(self.arrays, p.shape) | dict.fromkeys(self.numbers, ())
         writes_arrays = self._has_own("update")
-        if not writes_arrays and not self._has_own("step"):  # then other names are its own
+        if not writes_arrays and not self._has_own("step"):  # otherwise the class may use other names
             needed = shapes.keys() - {*(self.arrays or ())} | {*self.names(options)}
             check_names(f"state {number}", type(self).__name__, own.keys(), needed, shapes.keys())
         return {
@@ -472,7 +472,7 @@ def as_array(value: Any) -> np.ndarray:
 
 @cache
 def _kinds_of(optimizer: Any) -> Checks:
-    """Return the checks of the options, which are those of the library's constructor."""
+    """Return the checks of an optimizer's options, made from the constructor of its minigrad class."""
     ours = next(kind for kind in optimizer.__mro__ if kind.__module__.startswith("minigrad."))
     return Checks(ours.__init__, SETTING)
 
@@ -499,7 +499,7 @@ def _check_ranges(options: Mapping[str, Any]) -> None:
         if isinstance(value, str):
             raise_argument_error(name, value, NUMBER)
         if name == "lr" and is_number and value < 0:
-            continue  # combined schedules may reach it, as in PyTorch; `add_param_group` raises
+            continue  # a combination of schedules may be negative, as in PyTorch; `add_param_group` raises
         if not is_number or not value >= 0:
             raise OptionError(f"{name} must be a non-negative number, got {value!r}.\nPass 0 or more.")
     betas = options.get("betas", (0.0, 0.0))
@@ -716,7 +716,7 @@ class Adam(Optimizer):
 def adam_update(p: Any, g: Any, m: Any, v: Any, hyperparameters: Any) -> Any:
     """m += (1 - b1) (d - m), v = b2 v + (1 - b2) d**2, p = shrink p - rate m / (root sqrt(v) + eps).
 
-    d = g + decay p; all are flat, and p, m and v are changed in place. The hyperparameters are those of
+    d = g + decay p; all are flat, and p, m and v are changed in place. `hyperparameters` is the result of
     `Adam.hyperparameters`: rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay.
     """
     rate, c1, b2, c2, root, eps, shrink, decay = hyperparameters
@@ -774,7 +774,7 @@ class FlatParameters:
         return views
 
     def matches(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> bool:
-        """Return whether these parameters, their arrays and their states are the same, all at one step."""
+        """Return whether the parameters, their arrays and states are the flattened ones, all at one step."""
         same = len(params) == len(self.params) and all(map(is_, params, self.params))
         same = same and all(map(is_, map(attrgetter("array"), params), self.arrays))
         same = same and all(map(is_, map(states.get, params), self.states))
@@ -783,7 +783,7 @@ class FlatParameters:
         return same and bool((self.steps == self.steps[0]).all())
 
     def gather(self) -> dict[str, np.ndarray]:
-        """Copy the parameters and their gradients in, and return the flat state."""
+        """Copy the parameters and their gradients to the flat arrays, and return the flat state."""
         gradients = list(map(attrgetter("grad.array"), self.params))
         flatten(self.arrays, self.p)
         flatten(gradients, self.g)

@@ -75,7 +75,7 @@ class CuPyBackend(ArrayBackend):
         return array.get()
 
     def is_writeable(self, array: Any) -> bool:
-        """Whether writes are safe. CuPy does not mark views by `broadcast_to` as read-only."""
+        """Whether no two elements share memory: CuPy does not mark the views of `broadcast_to` read-only."""
         return not any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
 
     def address_of(self, array: Any) -> int:
@@ -83,7 +83,7 @@ class CuPyBackend(ArrayBackend):
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """x where the condition holds, else y. CuPy's `where` returns float32 for bfloat16."""
+    """x where the condition holds, else y; bfloat16 stays bfloat16, unlike with CuPy's `where`."""
     value = array_module(condition).where(condition, x, y)
     dtypes = {a.dtype for a in (x, y) if is_array(a)}
     return value.astype(bfloat16) if dtypes == {bfloat16} else value
@@ -96,12 +96,12 @@ def scatter_add(shape: tuple[int, ...], index: Any, values: Any) -> Any:
     """zeros(shape) with `values` added at `index`; dtypes without atomic addition are converted."""
     if is_basic(index) or values.dtype in _ATOMIC:
         return array_functions.scatter_add(shape, index, values)
-    wide = np.float32 if is_floating(values.dtype) else np.uint64  # wraps around like any integer
+    wide = np.float32 if is_floating(values.dtype) else np.uint64  # sums of integers wrap around in any case
     return array_functions.scatter_add(shape, index, values.astype(wide)).astype(values.dtype)
 
 
 def replaced(x: Any, values: Any, index: Any) -> Any:
-    """A copy of x with `values` at `index`; of several values for one element, the last.
+    """A copy of x with `values` at `index`; of several values for one element, the last is used.
 
     The order of writes on a GPU is undefined, so the last values are selected first.
     """

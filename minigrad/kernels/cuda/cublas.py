@@ -122,7 +122,7 @@ class Layout(NamedTuple):
 
 
 def layout(x: Any, batch: tuple[int, ...]) -> Layout:
-    """The layout of a matrix, or of a batch of them broadcast to `batch`; copies x if it has none."""
+    """The layout of a matrix, or of a batch of them broadcast to `batch`; x is copied if it has none."""
     rows, columns = x.shape[-2:]
     *lead, down, right = [step // x.itemsize for step in x.strides]
     lead = [0] * (len(batch) - len(lead)) + [
@@ -163,7 +163,7 @@ def _product(a: Any, b: Any, onto: Any = None) -> Any:
     m, k = a.shape[-2:]
     n = b.shape[-1]
     y = xp.empty((*batch, m, n), a.dtype)
-    # cuBLAS reads the matrices transposed, so a and b change places
+    # cuBLAS reads the matrices transposed, so a and b are swapped
     left = layout(b, batch)
     right = layout(a, batch)
     kind = KINDS[a.dtype]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-ALIGNMENT = 16  # bytes, of the addresses of all matrices
+ALIGNMENT = 16  # bytes; the addresses of all matrices must be multiples of it
 MAX_PLANS = 512
 SUCCESS = 0  # cublasStatus_t
 RESULT = np.dtype(
@@ -71,7 +71,7 @@ def product_with_bias(
 ) -> bool:
     """Write C = A B + bias, or return False, without writing, if cuBLASLt does not support it.
 
-    `addresses` are those of A, B, the bias and C. `cublas` is a `cublas.Handle`, whose stream and workspace
+    `addresses` are where A, B, the bias and C are. `cublas` is a `cublas.Handle`, whose stream and workspace
     are used. `one` and `zero` are the addresses of these numbers in the host's memory.
     """
     lt = cublas.lt
@@ -103,7 +103,7 @@ class Library(NamedTuple):
 
 @lru_cache(maxsize=16)
 def library(xp: Any, device: int) -> Library | None:
-    """cuBLASLt for GPU number `device`, the one in use; None if it or nvmath-python is not installed."""
+    """cuBLASLt for the GPU in use, number `device`; None if it or nvmath-python is not installed."""
     try:
         bindings = importlib.import_module("nvmath.bindings.cublasLt")
         return Library(bindings, bindings.create())

@@ -1,4 +1,4 @@
-"""`flatten`, in a step that is being captured."""
+"""The optimizers' `flatten` in a step that is being captured."""
 
 from __future__ import annotations
 

@@ -58,7 +58,10 @@ def _warn_once(error: Exception) -> None:
 
 
 def _require_home(locator: Any) -> Any:
-    """Subclass numba's locator of caches in the home folder, which without one uses the current folder."""
+    """Subclass numba's locator of the home folder's cache to raise an error if there is no home folder.
+
+    numba would use the current folder.
+    """
 
     class HomeLocator(locator):
         def ensure_cache_path(self) -> None:

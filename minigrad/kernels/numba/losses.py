@@ -1,4 +1,4 @@
-"""Cross-entropy. Backward keeps two numbers per row, and the scores, which the graph keeps anyway."""
+"""Cross-entropy. For backward, two numbers per row are kept, and the scores, which the graph keeps anyway."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
 
 @loop
 def _count(target, classes, ignored, counts):
-    """counts = the first row with a class out of range (or -1), and the number of rows not ignored."""
+    """Write to `counts` the first row with a class out of range, or -1, and how many rows are not ignored."""
     number = 0
     for i in range(target.size):
         if target[i] != ignored:

@@ -86,7 +86,7 @@ EXP = _fit_polynomial(_exp_remainder, -0.3467, 0.3467, 4)
 _T = _fit_polynomial(_scaled_erfc, 0.07, 1.0, 9)
 LOG2E, LN2 = F(1 / math.log(2)), F(math.log(2))
 EXP_LOWEST, _HIGHEST = F(-87.3), F(88.72)
-# Adding it rounds to an integer n, and the last bits of n + ROUND are n + 127, the exponent of 2**n.
+# Adding ROUND rounds a number to an integer n. The last bits of n + ROUND are n + 127, the exponent of 2**n.
 ROUND = F(1.5 * 2**23 + 127)
 _ROOT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
 

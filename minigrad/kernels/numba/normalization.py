@@ -12,7 +12,7 @@ from .arrays import contiguous, is_float32
 from .mathematics import F, accumulate, loop
 
 ROWS = 64  # rows summed in float32 before the sum is added to one in float64
-# A mean square outside of these may have overflowed or lost digits in float32, and is recomputed in float64.
+# A mean square out of this range may have overflowed or lost digits in float32: it is recomputed in float64.
 LEAST, MOST = F(1e-26), F(1e36)
 
 

@@ -1,7 +1,7 @@
 """Products of a few rows with 8-bit matrices, which are converted in registers.
 
-Generation has one row for each text, and is limited by how fast weights are read: a quarter of the bytes of
-float32 takes about half of the time.
+Generation has one row for each text, and is limited by how fast weights are read: with a quarter of
+float32's bytes, it takes about half of the time.
 """
 
 from __future__ import annotations

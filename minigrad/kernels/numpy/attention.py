@@ -51,7 +51,7 @@ def _causal(queries: int, keys: int, dtype: np.dtype) -> np.ndarray:
 def attention_softmax(scores: np.ndarray, causal_offset: int | None) -> np.ndarray:
     if causal_offset is not None:
         _mask_future(scores, causal_offset)
-    if scores.max(initial=-np.inf) < LARGE:  # rows of keys are short, and their maxima slow to find
+    if scores.max(initial=-np.inf) < LARGE:  # one maximum of all is faster than the maxima of short rows
         exponentials = np.exp(scores)
         total = _row_sums(exponentials)
         if total.min(initial=1) > SMALL:
@@ -86,7 +86,7 @@ def _row_sums(x: np.ndarray) -> np.ndarray:
     """Sums over the last axis, which is kept: of short rows by a product with ones, of long ones pairwise."""
     if not 0 < x.shape[-1] <= 8 * BLOCK:
         return np.add.reduce(x, axis=-1, keepdims=True)
-    with np.errstate(invalid="ignore"):  # OpenBLAS may report one of numbers that are not in x
+    with np.errstate(invalid="ignore"):  # OpenBLAS may report invalid numbers that are not in x
         return (x.reshape(-1, x.shape[-1]) @ ones(x.shape[-1], x.dtype)).reshape(*x.shape[:-1], 1)
 
 
@@ -120,8 +120,8 @@ def attend(
     """Return the result and its gradient function.
 
     With a mask or dropout, or more scores than a tile holds, `_Tiled` computes it, otherwise
-    `_attend_in_one_tile`. The gradient function takes one more argument than those of other kernels: `into`,
-    the arrays to write to, since the heads of a projection are views of one array. By default, new ones.
+    `_attend_in_one_tile`. Unlike in other kernels, the gradient function has an argument `into`: the arrays
+    that it writes to, by default new ones, since the heads of a projection are views of one array.
 
     dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
     """
@@ -154,7 +154,7 @@ def attend(
 
 
 class _Tiled(NamedTuple):
-    """Attention tile by tile, with what all tiles share."""
+    """Attention computed tile by tile; the fields are shared by all tiles."""
 
     work: RowWork
     q: np.ndarray
@@ -180,7 +180,7 @@ class _Tiled(NamedTuple):
         self, g: np.ndarray, logarithms: np.ndarray, d_q: np.ndarray, d_k: np.ndarray, d_v: np.ndarray,
         d_mask: np.ndarray | None,
     ) -> None:  # fmt: skip
-        """Write the gradients."""
+        """Write the gradients of q, k, v and, unless None, the mask."""
         k, v = self.contiguous_kv()
         sums_k, sums_v = (d_k, d_v) if k is self.k else (np.empty_like(k), np.empty_like(v))
         for tile in self.tiles:

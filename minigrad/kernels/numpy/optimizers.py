@@ -16,7 +16,7 @@ SMALLEST_SQUARE = 1e-30  # a smaller sum of squares has lost digits in float32
 
 @kernel(adam_update, "numpy")
 def adam(p, g, m, v, hyperparameters):
-    """`adam_update`, a block of elements at a time; what the hyperparameters are is said there."""
+    """`adam_update`, a block of elements at a time."""
     rate, c1, b2, c2, root, eps, shrink, decay = hyperparameters
     scratch = np.empty(min(BLOCK, p.size), p.dtype)
     for start in range(0, p.size, BLOCK):
@@ -66,5 +66,5 @@ def total_norm(arrays, infinite):
 
 
 def _largest(arrays):
-    """The largest |x|, or NaN."""
+    """The largest |x| in all arrays, or NaN if one is NaN."""
     return float(np.max([float(abs(a).max()) for a in arrays if a.size], initial=0.0))

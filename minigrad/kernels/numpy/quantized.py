@@ -15,7 +15,7 @@ BLOCK = 256  # rows of the matrix
 
 @kernel(quantized.quantized_linear, "numpy")
 def quantized_linear(x, weight, scale, bias):
-    """The memory is that of the integers, of the result and of one block."""
+    """Multiply block by block, so that only one block of the matrix is converted to float at a time."""
     rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
     products = np.empty((len(rows), len(weight)), x.dtype)
     for start in range(0, len(weight), BLOCK):
@@ -25,7 +25,7 @@ def quantized_linear(x, weight, scale, bias):
 
 
 def result_of(x, rows, products, weight, scale, bias):
-    """The value and the gradient, of the products with the integers."""
+    """Return the value and the gradient function, given the products with the matrix of integers."""
     y = products * scale.astype(x.dtype)
     if bias is not None:
         y += bias

@@ -33,10 +33,10 @@ class Cell(NamedTuple):
     """One step of a recurrent layer. `a` is W_ih x + W_hh h plus biases; in backward, the gates.
 
     forward(a, r, before, after, kept) turns `a` into the gates, in place, and writes the new states `after`;
-    `kept` holds other arrays for backward. backward(a, before, after, kept, d, da, dr) turns `d`, the
-    gradients of the new states, into those of the previous states (except for the part through W_hh), and
-    writes the gradient of `a` to `da`. A cell that does not simply add W_hh h + b_hh (`separate`) gets it as
-    `r` instead, and writes its gradient to `dr`.
+    `kept` holds other arrays for backward. backward(a, before, after, kept, d, da, dr) replaces `d`, the
+    gradients of the new states, by the gradients of the previous states (except for the part through W_hh),
+    and writes the gradient of `a` to `da`. If W_hh h + b_hh is not simply added to `a` (`separate`), the cell
+    gets it as `r`, and writes its gradient to `dr`.
     """
 
     forward: Callable[..., None]
@@ -47,7 +47,7 @@ class Cell(NamedTuple):
 
 
 class Tape(NamedTuple):
-    """What forward saves for backward: inputs, gates and states of all steps."""
+    """What forward saves for backward: the inputs, gates and states of all steps."""
 
     cell: Cell
     x: np.ndarray  # (T, B, I)
@@ -116,7 +116,7 @@ def _forward(tape: Tape, bias_ih: Any, bias_hh: Any) -> None:
 
 
 def _backward(tape: Tape, g: Any, needs: Sequence[bool]) -> tuple:
-    """Return the gradients of `scan`'s inputs, given those of the outputs and of the last states."""
+    """Return the gradients of `scan`'s inputs, given `g`: the gradients of the outputs and last states."""
     cell, x, weight_ih, weight_hh, gates, states, *_ = tape
     past = 1 if tape.reverse else 0
     needs_x, *needs_first, needs_ih, needs_hh, needs_b_ih, needs_b_hh, _ = needs
@@ -128,7 +128,7 @@ def _backward(tape: Tape, g: Any, needs: Sequence[bool]) -> tuple:
     d_gates = np.empty((max(map(_length, tape.parts)), *gates.shape[1:]), x.dtype)
     d_recurrent = np.empty_like(d_gates) if cell.separate else d_gates
     for part in reversed(tape.parts):
-        _steps_back(tape, part, g[0], d, d_gates, d_recurrent)
+        _backward_part(tape, part, g[0], d, d_gates, d_recurrent)
         is_first = part == tape.parts[-1]
         flat, flat_recurrent = (_rows(each[: _length(part)]) for each in (d_gates, d_recurrent))
         if dx is not None:
@@ -152,13 +152,14 @@ def _backward(tape: Tape, g: Any, needs: Sequence[bool]) -> tuple:
     )
 
 
-def _steps_back(
+def _backward_part(
     tape: Tape, part: slice, g: Any, d: list[np.ndarray], d_gates: np.ndarray, d_recurrent: np.ndarray
 ) -> None:
-    """Backward through the steps of a part.
+    """Run the backward pass of one part.
 
-    Turns `d`, the gradients of the states after the part, into those before it, and writes the gradients of
-    the gates. `g` is the gradient of the outputs, or None.
+    On entry `d` has the gradients of the states after the part, on exit the gradients of the states before
+    it. The gradients of the gates are written to `d_gates`, and of W_hh h + b_hh to `d_recurrent`. `g` is the
+    gradient of the outputs, or None.
     """
     cell = tape.cell
     gates = tape.gates

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # what `more` adds, for editors
     from ...more.functional import *
 
 __all__ = ["embedding", "linear"]
-listed = __all__  # `add` adds the others
+listed = __all__  # to which `add` adds the other functions
 
 
 def add(
@@ -42,7 +42,8 @@ def add(
 ) -> None:
     """Add functions to this module, with argument checks.
 
-    Those named in `may_change` get an argument `inplace`; those in `underscored` also a twin such as `relu_`.
+    Functions named in `may_change` get an argument `inplace`; those in `underscored` also get an in-place
+    variant such as `relu_`.
     """
     names = {function.__name__: function for function in functions}
     document(names.values())

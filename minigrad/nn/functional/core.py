@@ -56,9 +56,9 @@ def embedding(
 ) -> Tensor:
     """Look up the rows of `weight` (V, D) for the ids in `input`: (...) -> (..., D).
 
-    Row `padding_idx` gets no gradient. An id outside the table raises an error; on a GPU, which would have to
-    wait for the check, it gives NaN. With `max_norm`, looked-up rows of `weight` with a larger norm (of order
-    `norm_type`) are first scaled down to it in place.
+    Row `padding_idx` gets no gradient. An id outside the table raises an error on the CPU and gives NaN on a
+    GPU, where a check would have to wait for the result. With `max_norm`, looked-up rows of `weight` with a
+    larger norm (of order `norm_type`) are first scaled down to it in place.
 
     >>> table = mg.tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
     >>> F.embedding(mg.tensor([2, 1]), table)
@@ -155,7 +155,7 @@ def rms_norm(
     return norm(input, weight, shape, eps)
 
 
-# their result has 16 bits if the input has, even with float32 parameters
+# for a 16-bit input, the result has 16 bits even if the parameters are float32
 _layer_norm_like_input = round_once(normalization.layer_norm, "float32", like_first=True)
 _rms_norm_like_input = round_once(normalization.rms_norm, "float32", like_first=True)
 
@@ -241,11 +241,11 @@ def cross_entropy(
 ) -> Tensor:
     """Return the mean of -log softmax(input)[target].
 
-    `input` is (N, V), (V,) or (N, V, d1, ...), `target` the same without V: class numbers from 0 to V - 1, or
-    an error; on a GPU, others give NaN. A floating-point target of the input's shape holds class
-    probabilities. Targets equal to `ignore_index` are left out; this needs class numbers. With
-    `label_smoothing` e, the target is (1 - e) one-hot + e / V. `weight` (V,) weights the classes, also in
-    the mean. `reduction` is "mean", "sum" or "none".
+    `input` is (N, V), (V,) or (N, V, d1, ...). `target` has the same shape without V, and contains class
+    numbers from 0 to V - 1; others raise an error on the CPU and give NaN on a GPU. A floating-point target
+    of the input's shape contains class probabilities. Targets equal to `ignore_index` are left out; this
+    needs class numbers. With `label_smoothing` e, the target is (1 - e) one-hot + e / V. `weight` (V,)
+    weights the classes, also in the mean. `reduction` is "mean", "sum" or "none".
 
     >>> logits = mg.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 3.0]])
     >>> F.cross_entropy(logits, mg.tensor([0, 2]))
@@ -369,7 +369,7 @@ def _draw(dropout_p: float) -> Any:
 
 
 def attention_mask(mask: Any, query: Tensor) -> Tensor:
-    """Return the mask as a tensor on the query's device: booleans (True = may attend), or in its dtype."""
+    """Return the mask as a tensor on the query's device, boolean (True = may attend) or of its dtype."""
     if not isinstance(mask, Tensor):
         mask = as_tensor_like(mask, query)
     if mask.is_floating_point():

@@ -1,4 +1,4 @@
-"""Parameters to one vector, and back."""
+"""Conversion of parameters to one vector, and back."""
 
 from __future__ import annotations
 

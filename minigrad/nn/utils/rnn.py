@@ -77,7 +77,7 @@ class PackedSequence:
 
     @classmethod
     def of_padded(cls, padded: Tensor, lengths: Tensor, is_sorted: bool) -> PackedSequence:
-        """Make one from a padded batch (T, B, ...) and the lengths of its sequences."""
+        """Make a PackedSequence from a padded batch (T, B, ...) and the lengths of its sequences."""
         self = cls.__new__(cls)
         self.padded = padded
         self.lengths = lengths
@@ -85,7 +85,7 @@ class PackedSequence:
         return self
 
     def with_data(self, padded: Tensor) -> PackedSequence:
-        """Return other elements (T, B, ...) in sequences of the same lengths."""
+        """Return a PackedSequence with other elements (T, B, ...) and the same lengths."""
         return self.of_padded(padded, self.lengths, self.is_sorted)
 
     @property
@@ -121,7 +121,7 @@ class PackedSequence:
         return f"PackedSequence({', '.join(f'{n}={x}' for n, x in zip(names, self, strict=True))})"
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Return it on another device or in another dtype."""
+        """Return the sequences on another device or in another dtype."""
         padded = self.padded.to(*args, **kwargs)
         return self.of_padded(padded, self.lengths.to(padded.device), self.is_sorted)
 

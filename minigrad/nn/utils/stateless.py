@@ -87,7 +87,7 @@ def _are_same(a: Tensor, b: Tensor) -> bool:
 
 
 def _set_tensors(module: Module, tensors: Mapping[str, Tensor]) -> None:
-    """Set attributes of any kind by path."""
+    """Set parameters and buffers by path, without the checks of `setattr`."""
     for path, x in tensors.items():
         owner, _, name = path.rpartition(".")
         vars(module.get_submodule(owner))[name] = x

@@ -51,7 +51,7 @@ def _supports(q, k, v, mask):
 
 
 def _to_4d(x):
-    """x with four axes: leading axes are flattened, or added."""
+    """x with four axes: extra leading axes are flattened, and missing ones are added."""
     if x.ndim > 4:
         return x.reshape(-1, *x.shape[-3:])
     return x[(None,) * (4 - x.ndim)]

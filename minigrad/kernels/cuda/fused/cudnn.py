@@ -48,7 +48,7 @@ class use(Switch):
 
 
 def takes(q: Any, k: Any, v: Any) -> bool:
-    """Whether cuDNN is enabled and supports attention of these (batch, heads, length, width)."""
+    """Whether cuDNN is enabled and supports attention of these arrays (batch, heads, length, width)."""
     return (
         _modes.enabled
         and q.dtype in HALF
@@ -58,14 +58,14 @@ def takes(q: Any, k: Any, v: Any) -> bool:
 
 
 def attention(q: Any, k: Any, v: Any, y: Any, logarithms: Any, is_causal: bool, scale: float) -> bool:
-    """Write y and the statistics (batch, heads, queries); False, without writing, if unsupported."""
+    """Write y and the statistics (batch, heads, queries); return False, without writing, if unsupported."""
     return takes(q, k, v) and _run([*map(_readable, (q, k, v)), y], logarithms, is_causal, scale)
 
 
 def attention_backward(
     q: Any, k: Any, v: Any, y: Any, g: Any, logarithms: Any, into: list[Any], is_causal: bool, scale: float
 ) -> bool:
-    """Write the gradients of q, k and v, given g of y; False, without writing, if unsupported."""
+    """Write the gradients of q, k and v, given g of y; return False, without writing, if unsupported."""
     return takes(q, k, v) and _run([*map(_readable, (q, k, v, y, g)), *into], logarithms, is_causal, scale)
 
 
@@ -156,7 +156,7 @@ def build_plan(cudnn: Any, dtype: Any, layouts: tuple, is_causal: bool, scale: f
 
 
 def _build(cudnn: Any, graph: Any) -> None:
-    """Build with cuDNN's own kernels, not those that its Python frontend compiles."""
+    """Build the graph's plans from cuDNN's own kernels, without the ones that its frontend compiles."""
     graph.validate()
     graph.build_operation_graph()
     graph.deselect_engines(["sdpa_"])

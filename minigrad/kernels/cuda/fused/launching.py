@@ -31,13 +31,13 @@ def supports(*arrays: Any) -> bool:
 
 
 def accumulator(dtype: Any) -> np.dtype:
-    """The dtype of statistics and sums."""
+    """The dtype of statistics and sums of a `dtype`: float64 for float64, else float32."""
     return np.dtype(np.float64 if dtype == np.float64 else np.float32)
 
 
 @lru_cache(maxsize=64)
 def code(source: str) -> str:
-    """A source file with its includes inserted, each file once."""
+    """The text of a source file, with each include inserted once."""
     seen: set[str] = set()
 
     def text(name: str) -> str:
@@ -111,7 +111,7 @@ def sum_of_parts(source: str, parts: Any, parameter: Any) -> Any:
 
 
 def struct(dtype: Any, *names: str) -> np.dtype:
-    """A C struct with fields of one dtype. CuPy passes it as an array with one element."""
+    """The dtype of a C struct whose fields share one dtype; CuPy passes it as an array of one element."""
     return np.dtype([(name, dtype) for name in names])
 
 

@@ -42,7 +42,7 @@ __device__ inline void store_own(const acc_t own[OWN], const Heads& x, index_t b
         if (i < rows && place(lane, k) < width) x.at(b, h, i)[place(lane, k)] = own[k] * factor;
 }
 
-// Load rows from `first` on into shared memory, by all threads of the block; zeros past the end.
+// Load the rows from `first` on into shared memory, with all threads of the block; zeros past the end.
 __device__ inline void load_tile(Tile tile, const Heads& x, index_t b, index_t h, index_t first, index_t rows,
                                  index_t width) {
     for (int n = threadIdx.x; n < TILE * WIDTH; n += THREADS) {
@@ -51,7 +51,7 @@ __device__ inline void load_tile(Tile tile, const Heads& x, index_t b, index_t h
     }
 }
 
-// own · row, summed over the threads of a row; returned to each.
+// own · row, summed over the threads of a row, and returned to each of them.
 __device__ inline acc_t dot(const acc_t own[OWN], const acc_t* row, int lane) {
     acc_t total = 0;
 #pragma unroll

@@ -3,7 +3,7 @@
 
 #include "many.cuh"
 
-// The sum over the 256 threads of a block, in a fixed order; returned to the first thread.
+// The sum over the 256 threads of a block, in a fixed order, returned to the first thread.
 __device__ inline double block_sum(double value) {
     __shared__ double of_warps[8];
     for (int apart = 16; apart; apart /= 2) value += __shfl_xor_sync(WARP, value, apart);

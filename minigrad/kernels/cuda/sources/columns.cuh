@@ -6,7 +6,7 @@
 
 const int SHARES = 8;  // threads per column
 
-// The sum over the threads of a column; returned to those with threadIdx.y == 0.
+// The sum over the threads of a column, returned to the threads with threadIdx.y == 0.
 __device__ inline acc_t column_sum(acc_t value, acc_t (*scratch)[32]) {
     __syncthreads();  // all threads have read the results of an earlier call from scratch
     scratch[threadIdx.y][threadIdx.x] = value;

@@ -4,8 +4,8 @@
 
 #include "rows.cuh"
 
-const int WARPS = 16;   // that share the uses of a row
-const int COLUMNS = 4;  // per thread
+const int WARPS = 16;   // warps that share the uses of a row
+const int COLUMNS = 4;  // columns per thread
 
 // y[i] = weight[ids[i]]; NaN if the id is out of range
 extern "C" __global__ void embedding(

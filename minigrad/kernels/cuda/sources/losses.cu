@@ -1,6 +1,6 @@
 // Cross-entropy of rows of scores: -sum of q log softmax(x), q = (1 - e) onehot(target) + e / V, with V
-// classes and e the label smoothing. Each row's largest score m and log(sum(exp(x - m))) are stored, from
-// which backward recomputes softmax; separately, since their sum may lose digits.
+// classes and e the label smoothing. Each row's largest score m and log(sum(exp(x - m))) are stored, separately
+// since their sum may lose digits; backward recomputes softmax from them.
 
 #include "rows.cuh"
 
@@ -19,7 +19,7 @@ extern "C" __global__ void cross_entropy(
     for (index_t j = threadIdx.x; j < classes; j += blockDim.x) {
         const acc_t number = x[j];
         if (number > largest) {
-            total = total * exp(largest - number) + (number - number + 1);  // NaN of an infinity
+            total = total * exp(largest - number) + (number - number + 1);  // NaN if it is infinite
             largest = number;
         } else if (number != -infinity()) {
             total += exp(number - largest);

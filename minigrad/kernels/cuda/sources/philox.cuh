@@ -1,11 +1,11 @@
 // Random bits as a function of a key and a position: Philox 4x64-10 (Salmon et al. 2011, "Parallel Random
-// Numbers: As Easy as 1, 2, 3"). Bit for bit the numbers that minigrad.random draws.
+// Numbers: As Easy as 1, 2, 3"). minigrad.random draws the same bits.
 
 #pragma once
 #include "common.cuh"
 
 #ifndef BITS
-#define BITS 16  // drawn for an element, or 32
+#define BITS 16  // the bits drawn for an element, 16 or 32
 #endif
 
 // The key of the draws, and how many of the 2**BITS equally likely values mean "drop".
@@ -37,7 +37,7 @@ __device__ inline void philox(const Draw& draw, word_t block, word_t out[4]) {
     out[0] = a, out[1] = b, out[2] = c, out[3] = d;
 }
 
-// A block of the sequence decides on 16 elements, or two blocks do with 32 bits: bit i is 1 if element i is kept.
+// Which of 16 elements are kept: bit i is 1 if element i is. It takes one block of the sequence, with 32 bits two.
 __device__ inline unsigned kept_of_group(const Draw& draw, word_t group) {
     word_t words[BITS / 4];
     for (int n = 0; n < BITS / 16; n++) philox(draw, BITS / 16 * group + n, words + 4 * n);
@@ -47,7 +47,7 @@ __device__ inline unsigned kept_of_group(const Draw& draw, word_t group) {
     return kept;
 }
 
-// The same for 16 elements starting at any index.
+// Which of the 16 elements from any index on are kept.
 __device__ inline unsigned kept_from(const Draw& draw, word_t element) {
     element += draw.first;
     const unsigned skip = element % 16;

@@ -14,8 +14,8 @@ struct Larger {
     __device__ acc_t operator()(acc_t a, acc_t b) const { return a > b ? a : b; }
 };
 
-// Combine the values of a row's threads; returned to every thread. `scratch` is shared memory, one value per
-// warp.
+// Combine the values of a row's threads, and return the result to each. `scratch` is shared memory, one value
+// per warp.
 template <class Combine> __device__ acc_t over_row(acc_t value, Combine combine, acc_t* scratch) {
     for (int apart = 16; apart; apart /= 2) value = combine(value, __shfl_xor_sync(WARP, value, apart));
     if (blockDim.x == 32) return value;
