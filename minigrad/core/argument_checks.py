@@ -158,7 +158,7 @@ SEVERAL = ("shape", "size", "sizes", "dims", "repeats")
 
 
 def kind_of(parameter: inspect.Parameter, flag: Kind = FLAG) -> Kind:
-    """The kind of argument that a parameter accepts; `flag` is the kind of Booleans."""
+    """The kind of argument that a parameter accepts; for flags it is `flag`."""
     name = parameter.name
     default = parameter.default
     annotation = parameter.annotation
@@ -177,7 +177,7 @@ def kind_of(parameter: inspect.Parameter, flag: Kind = FLAG) -> Kind:
         return flag
     if isinstance(default, str) and name not in NAMED:
         return TEXT
-    if name == "dim":  # several axes are accepted if None, which means all, is
+    if name == "dim":  # if None, which means all axes, is accepted, then so are several axes
         return AXIS if isinstance(default, int) or default is parameter.empty else AXES.or_none()
     kind = NUMBER if isinstance(default, float) and name not in ("p", "ord") else NAMED.get(name, ANYTHING)
     return kind.or_none() if default is None and kind is not ANYTHING else kind

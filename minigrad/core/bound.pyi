@@ -211,9 +211,9 @@ class Methods:
     def eq(self, y: Any) -> Tensor: 'Whether x == y, elementwise.'
     def eq_(self, y: Any) -> Tensor: 'The in-place version of `eq`.'
     def equal(self, y: Any) -> builtins.bool: 'Whether two tensors have the same shape and elements, as a Python bool; `eq` is elementwise.'
-    def erf(self) -> Tensor: '2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2).'
+    def erf(self) -> Tensor: 'The error function; d/dx = 2/sqrt(pi) e**(-x**2).'
     def erf_(self) -> Tensor: 'The in-place version of `erf`.'
-    def erfc(self) -> Tensor: '1 - erf(x), accurate in the tail as well; d/dx = -2/sqrt(pi) e**(-x**2).'
+    def erfc(self) -> Tensor: '1 - erf(x), also accurate where erf(x) is near 1; d/dx = -2/sqrt(pi) e**(-x**2).'
     def erfc_(self) -> Tensor: 'The in-place version of `erfc`.'
     def erfinv(self) -> Tensor: 'The y with erf(y) = x, NaN where |x| > 1; d/dx = sqrt(pi)/2 e**(y**2).'
     def erfinv_(self) -> Tensor: 'The in-place version of `erfinv`.'
@@ -347,7 +347,7 @@ class Methods:
     def matrix_power(self, n: Any) -> Tensor: 'Raise a matrix to the integer power n by repeated squaring; a negative n inverts it first.'
     def max(self, dim: Any = None, keepdim: builtins.bool = False, **axis: Any) -> Any: 'The maximum of all elements, or (values, indices) along `dim`, whose gradient goes to one element.'
     def maximum(self, y: Any) -> Tensor: 'The elementwise maximum, NaN if either is NaN; at a tie each gets half of the gradient.'
-    def mean(self, dim: Any = None, keepdim: builtins.bool = False, dtype: Any = None, **axis: Any) -> Tensor: "The mean; each element's derivative is 1 / n. Integers become float32; the mean of nothing is NaN."
+    def mean(self, dim: Any = None, keepdim: builtins.bool = False, dtype: Any = None, **axis: Any) -> Tensor: 'The mean of all elements, or along `dim`; d/dx = 1 / n. Integers become float32; without any, NaN.'
     def median(self, dim: Any = None, keepdim: builtins.bool = False, **axis: Any) -> Tensor: 'Return the lower median of all elements, or (values, indices) along `dim`; NaN if any is NaN.'
     def min(self, dim: Any = None, keepdim: builtins.bool = False, **axis: Any) -> Any: 'The minimum of all elements, or (values, indices) along `dim`, whose gradient goes to one element.'
     def minimum(self, y: Any) -> Tensor: 'The elementwise minimum, NaN if either is NaN; at a tie each gets half of the gradient.'
@@ -408,7 +408,7 @@ class Methods:
     def real(self) -> Tensor: 'x itself.'
     def reciprocal(self) -> Tensor: 'y = 1 / x; d/dx = -y**2.'
     def reciprocal_(self) -> Tensor: 'The in-place version of `reciprocal`.'
-    def register_hook(self, hook: Any) -> Tensor: "Call `hook(gradient)` when this tensor's gradient is complete; a tensor that it returns replaces it."
+    def register_hook(self, hook: Any) -> Tensor: "Call `hook(gradient)` when this tensor's gradient is complete; a returned tensor replaces the gradient."
     def relu(self) -> Tensor: 'max(x, 0); the derivative at 0 is 0.'
     def relu_(self) -> Tensor: 'The in-place version of `relu`.'
     def remainder(self, y: Any) -> Tensor: 'The remainder x - q y with q = floor(x / y), which has the sign of y; d/dx = 1, d/dy = -q.'
@@ -453,7 +453,7 @@ class Methods:
     def slogdet(self) -> Tensor: 'Return (sign, log |det|) of the determinant, without overflow; d logabsdet / dX = X⁻ᵀ.'
     def softmax(self, dim: Any = ..., dtype: Any = None, **axis: Any) -> Tensor: 'exp(x - m) / sum(exp(x - m)) along `dim`; subtracting m, the largest element, prevents overflow.'
     def sort(self, dim: Any = -1, descending: builtins.bool = False, stable: builtins.bool = False, **axis: Any) -> Tensor: 'Sort along an axis. Return (values, indices). The sort is always stable, whatever `stable` says.'
-    def split(self, split_size: Any, dim: Any = 0, **axis: Any) -> tuple[Tensor, ...]: 'Split along an axis into pieces of length `split_size` (the last may be shorter), or of its lengths.'
+    def split(self, split_size: Any, dim: Any = 0, **axis: Any) -> tuple[Tensor, ...]: 'Split along an axis into pieces of one length (the last may be shorter), or of several lengths.'
     def split_with_sizes(self, split_sizes: Any, dim: Any = 0, **axis: Any) -> Tensor: 'Split into pieces of the given lengths along an axis.'
     def sqrt(self) -> Tensor: 'The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0.'
     def sqrt_(self) -> Tensor: 'The in-place version of `sqrt`.'

@@ -21,7 +21,7 @@ from .trees import fill, leaves, map_leaves, structure
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return function(*args, **kwargs) without saving its graph; backward() runs it again, with equal draws.
+    """Return function(*args, **kwargs) without saving its graph: backward() runs it again, with equal draws.
 
     The gradients of arguments, module parameters and closed-over tensors are the same as without a
     checkpoint. The result may be a tensor, or nested dicts, lists and tuples of tensors; checkpoints may be

@@ -3,7 +3,7 @@
 The largest float16 is 65504, and NumPy multiplies float16 matrices without BLAS. bfloat16 has 8 bits of
 mantissa. Neither is precise enough for a running sum, or a formula of several steps. So an op's rule, its
 gradients and a function made of ops get float32 arrays instead, unless they are declared `exact_in_half`. A
-0-d operand of another dtype is not rounded to 16 bits before.
+0-d operand of another dtype is not rounded to 16 bits beforehand.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def check_hook(function: Any) -> Callable[..., Any]:
 
 
 def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
-    """Call `hook(gradient)` when this tensor's gradient is complete; a tensor that it returns replaces it.
+    """Call `hook(gradient)` when this tensor's gradient is complete; a returned tensor replaces the gradient.
 
     Call `remove()` on the returned handle to remove the hook.
 

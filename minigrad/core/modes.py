@@ -97,7 +97,7 @@ class Switch:
             self._set()
 
     def _new_value(self, current: Any) -> Any:
-        """What to set; a subclass may derive it from the current value."""
+        """The value to set, which a subclass may derive from the current one."""
         return self.value
 
     def _read(self) -> Any:

@@ -166,7 +166,7 @@ def make_callable(op: Op) -> Callable:
 
 @lru_cache(256)
 def constant(x: float) -> np.ndarray:
-    """A number as a float32 array, with which NumPy is twice as fast; 0 and -0 share one cache entry."""
+    """A nonzero number as a float32 array, with which NumPy is twice as fast (a cache takes -0 for 0)."""
     return np.array(x, float32)
 
 

@@ -71,7 +71,7 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _is_fine(x: np.ndarray, axes: tuple[int, ...]) -> bool:
-    """Whether NumPy's sum is accurate: few numbers, or pairwise."""
+    """Whether NumPy's sum is accurate, as it adds few numbers or adds pairwise."""
     last = tuple(range(x.ndim - len(axes), x.ndim))
     return prod([x.shape[i] for i in axes]) <= BLOCK or (axes == last and x.flags.c_contiguous)
 

@@ -43,7 +43,7 @@ class CrossEntropyLoss(Loss, function=F.cross_entropy):
 
 
 class MSELoss(Loss, function=F.mse_loss, settings="reduction"):
-    """(input - target)**2.
+    """The squared error (input - target)**2, averaged by default.
 
     >>> nn.MSELoss()(mg.tensor([1.0, 2.0]), mg.tensor([1.0, 4.0]))
     tensor(2.)

@@ -226,7 +226,7 @@ class Module:
         self._transient.discard(name)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set the attributes of a copied or unpickled module; a subclass may add those that it lacks."""
+        """Set the attributes after copying or unpickling; a subclass may add those that old states lack."""
         self.__dict__.update(state)
 
     def __copy__(self) -> Any:

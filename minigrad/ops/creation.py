@@ -180,7 +180,7 @@ def arange(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Numbers from `start` (0 if only one number is given) up to, but not including, `end`.
+    """Numbers from `start` (0 if only one number is given) up to, not including, `end`, in steps of `step`.
 
     They are int64, or float32 if an argument is a float. With an integer `dtype`, start and step are first
     rounded towards 0, and for int64 also end (as in PyTorch).

@@ -91,13 +91,13 @@ def tanh(x, /):
 
 @differentiable(floating=True, samples=unary(real), latex=r"\frac{2g}{\sqrt\pi}\,e^{-x^2}")
 def erf(x, /):
-    """2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2)."""
+    """The error function; d/dx = 2/sqrt(pi) e**(-x**2)."""
     xp = namespace(x)
     return xp.erf(x), (lambda g: g * (2 / math.sqrt(math.pi) * xp.exp(-x * x)),)
 
 
 @differentiable(floating=True, samples=unary(real), latex=r"-\frac{2g}{\sqrt\pi}\,e^{-x^2}")
 def erfc(x, /):
-    """1 - erf(x), accurate in the tail as well; d/dx = -2/sqrt(pi) e**(-x**2)."""
+    """1 - erf(x), also accurate where erf(x) is near 1; d/dx = -2/sqrt(pi) e**(-x**2)."""
     xp = namespace(x)
     return xp.erfc(x), (lambda g: g * (-2 / math.sqrt(math.pi) * xp.exp(-x * x)),)

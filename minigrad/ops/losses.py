@@ -137,7 +137,10 @@ def weighted_cross_entropy(input, target, weight, ignore_index=-100, reduction="
     | cases((real, 4), (probability, 4), reduction="none"),
 )
 def soft_cross_entropy(input, target, weight=None, reduction="mean", label_smoothing=0.0):
-    """-sum of q log softmax(input) over classes, q = (1 - e) target + e / V, target being probabilities."""
+    """-sum of q log softmax(input) over classes, with q = (1 - e) target + e / V.
+
+    `target` has a probability for each class, and e is `label_smoothing`.
+    """
     axis = _class_axis(input)
     classes = input.shape[axis]
     if label_smoothing:
@@ -203,7 +206,7 @@ def check_pair(name, input, target):
     latex=(r"\frac{2g}{n}\,(input - target)", r"\frac{2g}{n}\,(target - input)"),
 )
 def mse_loss(input, target, reduction="mean", weight=None):
-    """The squared error (input - target)**2, averaged by default; with `weight`, a weighted mean."""
+    """The squared error (input - target)**2; with `weight`, "mean" is the weighted mean."""
     input, target = all_floating(*check_pair("mse_loss", input, target))
     losses = (input - target).square()
     if weight is None:

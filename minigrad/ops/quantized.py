@@ -29,7 +29,7 @@ def quantized_linear(x, weight, scale, bias, /):
 
 
 def quantize_rows(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a matrix (rows, columns) as 8-bit integers, at most 127 in each row, and the rows' scales."""
+    """Quantize a matrix: return integers from -127 to 127 (rows, columns), and scales (rows,)."""
     if array.ndim != 2:
         raise ShapeError(f"only a matrix can be quantized by rows, got shape {array.shape}.\nPass a matrix.")
     if array.size > 1 and not any(array.strides):  # one number, broadcast; the results are, too

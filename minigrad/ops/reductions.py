@@ -56,7 +56,7 @@ def sum(x, /, dim=None, keepdim=False, dtype=None):
     flops=per_input(1),
 )
 def mean(x, /, dim=None, keepdim=False, dtype=None):
-    """The mean; each element's derivative is 1 / n. Integers become float32; the mean of nothing is NaN."""
+    """The mean of all elements, or along `dim`; d/dx = 1 / n. Integers become float32; without any, NaN."""
     shape = x.shape
     axes = axes_of(dim, x.ndim)
     source = x.dtype

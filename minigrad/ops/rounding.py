@@ -95,8 +95,8 @@ def remainder(x, y, /):
 def fmod(x, y, /):
     """The remainder x - q y with q = trunc(x / y), which has the sign of x; d/dx = 1, d/dy = -q.
 
-    The value and the derivative use the exact quotient (PyTorch's derivative a rounded one): for 7 and 0.1, q
-    is 69, though 7 / 0.1 is rounded to 70.
+    The value and the derivative use the exact quotient, while PyTorch's derivative uses a rounded one: for 7
+    and 0.1, q is 69, though 7 / 0.1 is rounded to 70.
     """
     _check_nonzero_divisor(x, y)
     xp = namespace(x, y)

@@ -134,7 +134,7 @@ def argwhere(x):
 
 @derived(samples=cases((integers(0, 4), 2, 3), 4) | cases((integers(0, 4), 3)))
 def one_hot(index, num_classes=-1):
-    """Encode integers as one-hot vectors, int64 (..., num_classes); by default the largest integer + 1."""
+    """Encode integers as one-hot vectors: int64 (..., num_classes), or as many as the largest integer + 1."""
     places = as_index_array(index)
     if num_classes == -1:
         if not places.size:

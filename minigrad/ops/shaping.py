@@ -123,7 +123,7 @@ Tensor._nested = staticmethod(nested)
     flops=zero_flops,
 )
 def split(x, /, split_size, dim=0):
-    """Split along an axis into pieces of length `split_size` (the last may be shorter), or of its lengths."""
+    """Split along an axis into pieces of one length (the last may be shorter), or of several lengths."""
     if not x.ndim:
         raise ShapeError("a 0-d tensor cannot be split.\nAdd an axis: x.reshape(1).")
     dim = dim % x.ndim if type(dim) is int and -x.ndim <= dim < x.ndim else axis_of(dim, x.ndim)
@@ -162,7 +162,7 @@ concat = concatenate = cat  # PyTorch's other names
 
 
 def sizes_of(shape):
-    """The sizes of `x.reshape(2, 3)` or `x.reshape((2, 3))`."""
+    """Return (2, 3) for the arguments of `x.reshape(2, 3)` and of `x.reshape((2, 3))`."""
     return tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
 
 

@@ -524,9 +524,9 @@ check_methods(Optimizer, ["add_param_group", "load_state_dict"])
 
 
 class SGD(Optimizer):
-    """p -= lr * v with v = momentum * v + (1 - dampening) * (g + weight_decay * p), in the first step v = g.
+    """v = momentum * v + (1 - dampening) * d with d = g + weight_decay * p, at first v = d; p -= lr * v.
 
-    With `nesterov`, p -= lr * (g + momentum * v) (Sutskever et al. 2013).
+    With `nesterov`, p -= lr * (d + momentum * v) (Sutskever et al. 2013).
 
     >>> w = nn.Parameter(mg.tensor([1.0]))
     >>> (w**2).sum().backward()

@@ -60,7 +60,7 @@ def _warn_once(error: Exception) -> None:
 def _require_home(locator: Any) -> Any:
     """Subclass numba's locator of the home folder's cache to raise an error if there is no home folder.
 
-    numba would use the current folder.
+    Without one, numba itself would use the current folder.
     """
 
     class HomeLocator(locator):
