@@ -5,7 +5,7 @@ Read these first, in this order:
     tensor    an array that knows its node (the first 100 lines)
     op        a rule: a value, and how a gradient flows back to each input (see `arithmetic`);
               and a call: arrays and edges in, the rule, a node out
-    backward  what the graph is made of, and the walk back over it
+    backward  the nodes and edges of the graph, and the backward pass over them
 
 Then `composites` (ops written with other ops) and `higher_order` (how a gradient is differentiated again).
 

@@ -17,12 +17,12 @@ function calls ops too, but is not an op: its derivative follows from its parts.
 A kernel is registered on an op with `@kernel(op, "numba")` and computes it faster (see `kernels`);
 `fused(False)` disables kernels.
 
-All metadata of an op stands where it is defined, also for users' ops (see `About`): sample inputs for tests
+All metadata of an op is given where it is defined, also for users' ops (see `About`): sample inputs for tests
 (`samples`), its gradients as formulas (`latex`, in terms of the upstream gradient g), its cost, what autocast
 does with it, how it is drawn, what to do when it produces a NaN. No other file lists ops by name.
 
 A call of an op has three parts: arrays and edges in; the rule, or a kernel; a node out (`make_callable`).
-Observers (see `observers`) are shown the value between the last two.
+Observers (see `observers`) are shown the value after the second part.
 """
 
 from __future__ import annotations

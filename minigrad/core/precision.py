@@ -5,7 +5,7 @@
     loss.backward()
 
 Weights and optimizer states stay float32 (Micikevicius et al. 2018, "Mixed Precision Training"). Matrix
-products take the time: they multiply rounded numbers and accumulate in float32. Steep functions and
+products, which take most of the time, multiply rounded numbers and accumulate in float32. Steep functions and
 long sums (softmax, norms, losses) are computed in float32, the rest in the dtype of their inputs. Each op
 declares this in its `autocast` attribute. The precisions are those of torch.amp for CUDA, on both devices; a
 few ops that PyTorch leaves in their inputs' dtype use float32 here, and dot and tensordot count as matrix
@@ -59,7 +59,7 @@ float32_matmul = _Float32Matmul()
 def set_float32_matmul_precision(precision: str) -> None:
     """Set the precision of float32 matrix products on a GPU: "highest" is float32, "high" is TF32 (10 bits).
 
-    torch.set_float32_matmul_precision. Both accumulate in float32. On the CPU it is always float32.
+    Both accumulate in float32. On the CPU, products are always float32 (torch.set_float32_matmul_precision).
     """
     if precision not in ("highest", "high"):
         raise OptionError(f"the precision must be 'highest' or 'high', got {precision!r}.\nPass one of them.")

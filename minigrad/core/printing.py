@@ -25,7 +25,7 @@ class Options:
     """What `set_printoptions` sets."""
 
     precision: int = 4  # digits after the point
-    threshold: float = 1000  # more elements than this are summarized
+    threshold: float = 1000  # tensors with more elements are summarized
     edgeitems: int = 3  # elements at either end of each summarized axis
     linewidth: int = 80
     sci_mode: bool | None = None  # scientific notation: never, always, or (None) if magnitudes differ much

@@ -292,8 +292,8 @@ class Tensor(Methods):
         Assigning to `data` replaces the array.
         """
         alias = Tensor(self.array)
-        share_version(self, alias)  # a view, which follows if this tensor is rebound in place,
-        alias.version = VersionCounter()  # but whose own changes do not count
+        share_version(self, alias)  # a view, which is updated if this tensor is rebound in place,
+        alias.version = VersionCounter()  # but whose own changes are not counted
         alias.version.is_data = True
         return alias
 

@@ -105,7 +105,10 @@ def atleast_2d(*tensors):
 
 @derived(samples=cases((real,)) | cases([(real, 3), (real, 2, 2)]))
 def atleast_3d(*tensors):
-    """View x with at least three axes: (n,) becomes (1, n, 1), (m, n) (m, n, 1). Several tensors: a tuple."""
+    """View x with at least three axes: a vector becomes (1, n, 1), a matrix (m, n, 1).
+
+    Several tensors give a tuple.
+    """
     return _of_each(
         tensors,
         lambda x: (

@@ -28,7 +28,7 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
 
 
 def _supports_one_query(q, k, v, mask):
-    """Whether `_one_query` supports these: several keys with contiguous rows, and a boolean mask of keys."""
+    """Whether `_one_query` supports the arrays: several keys in contiguous rows, a boolean mask of keys."""
     if not (q.ndim == k.ndim == 4 and k.shape[2] > 1 and q.shape[:2] == k.shape[:2] and k.shape == v.shape):
         return False
     if not q.strides[3] == k.strides[3] == v.strides[3] == 4:
@@ -54,7 +54,7 @@ _ALL = np.ones((0, 0), bool)  # stands for a mask under which all keys are visib
 
 
 def _supports_heads(q, k, v, mask):
-    """Whether `heads` supports these: not empty, with equal leading axes to which the mask broadcasts."""
+    """Whether `heads` supports the arrays: not empty, with equal leading axes to which the mask broadcasts."""
     if not (q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2]):
         return False
     if not (q.size and k.size and v.size):
