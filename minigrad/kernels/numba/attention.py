@@ -54,7 +54,7 @@ _ALL = np.ones((0, 0), bool)  # stands for a mask under which all keys are visib
 
 
 def _supports_heads(q, k, v, mask):
-    """Whether `heads` supports the arrays: not empty, with equal leading axes to which the mask broadcasts."""
+    """Whether `heads` supports the arrays: not empty, with equal leading axes that the mask broadcasts to."""
     if not (q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2]):
         return False
     if not (q.size and k.size and v.size):
