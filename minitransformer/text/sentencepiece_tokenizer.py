@@ -180,9 +180,7 @@ def _processor(model: bytes, where: str) -> Any:
         raise _missing(where, "sentencepiece") from None
     try:
         processor = SentencePieceProcessor(model_proto=model)
-        processor.id_to_piece(
-            list(range(processor.get_piece_size()))
-        )  # raises an error if a piece is not UTF-8
+        processor.id_to_piece(list(range(processor.get_piece_size())))  # raises if one is not UTF-8
         return processor
     except (RuntimeError, OSError, ValueError) as error:
         problem = str(error).splitlines()[0] if str(error) else "it cannot be parsed"

@@ -277,9 +277,7 @@ class Tokenizer:
             ]
         marks = iter([self.special_id(part) for part in parts[1::2]])
         letter = unused_letter("".join(parts[::2]))
-        inside = self._split(letter)[-1].strip(
-            " ▁Ġ"
-        )  # the letter as it appears in tokens: as bytes in "byte bpe"
+        inside = self._split(letter)[-1].strip(" ▁Ġ")  # the letter in tokens, which may be its bytes
         ids: list[int] = []
         for word in self._split(letter.join(parts[::2])):
             first, *others = word.split(inside)
