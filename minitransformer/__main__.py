@@ -73,7 +73,7 @@ def has_other_minigrad() -> bool:
 
 
 class Messages(io.FileIO):
-    """Standard error that is redirected to a file. Errors of writing, such as a full disk, are ignored."""
+    """Standard error that is redirected to a file. Errors while writing, such as a full disk, are ignored."""
 
     def write(self, data: Any) -> int:
         with contextlib.suppress(OSError):

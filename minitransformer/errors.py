@@ -72,6 +72,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def truncated_repr(value: Any) -> str:
-    """The repr of a value on one line, at most 60 characters."""
+    """The repr of a value on one line, truncated after 60 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:60]}..."

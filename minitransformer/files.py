@@ -117,7 +117,7 @@ def check_is_text(path: str | Path, content: bytes) -> None:
 
 
 def check_can_write(file: Path, overwrite: bool) -> None:
-    """Raise a UserError if the path is not one of a file, or a file exists and `overwrite` is False."""
+    """Raise a UserError if the folder of `file` is missing, or it exists and must not be replaced."""
     if not file.parent.is_dir():
         raise UserError(f"there is no folder {file.parent}.\nCreate it, or choose another with -o FILE.")
     if file.is_dir():

@@ -30,8 +30,8 @@ class Batch(dict[str, Any]):
     """Arrays by name. Their first axis is the examples.
 
     "target" is what the model should predict: integers are classes, with IGNORE where nothing is predicted;
-    floats count as one target for each example. If the number of targets is another, "counts" has the number
-    in each row.
+    floats count as one target for each example. If the number of targets is different, "counts" has the
+    number in each row.
     """
 
     @property
@@ -99,7 +99,7 @@ class Batches:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._epoch: tuple[int, list[np.ndarray]] | None = None  # drawn last
+        self._epoch: tuple[int, list[np.ndarray]] | None = None  # the epoch that was drawn last
 
     def epoch(self, number: int) -> list[Int[np.ndarray, " rows"]]:
         """The batches of an epoch, as indices into the data set. All epochs have the same number."""
@@ -195,7 +195,7 @@ class BlockBatches:
 
 
 def all_blocks(ids: Int[np.ndarray, " n"], block_size: int, batch_size: int) -> Iterator[Batch]:
-    """Yield a whole text in blocks. Each token except the first is a target once. The last one is padded."""
+    """Yield a whole text in blocks, the last one padded. Each token except the first is a target once."""
     targets = len(ids) - 1
     number = -(-targets // block_size)
     x = np.zeros(number * block_size, np.int64)

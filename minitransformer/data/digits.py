@@ -61,7 +61,7 @@ class PixelRange(NamedTuple):
                 f"{trained.largest_pixel:g}"
             )
         learned = trained.largest_pixel / trained.divisor()
-        if not self.integer_pixels and self.largest_pixel > learned + abs(learned):  # no outlier
+        if not self.integer_pixels and self.largest_pixel > learned + abs(learned):  # not an outlier
             return f"has floats up to {self.largest_pixel:g}, the model was trained on up to {learned:g}"
         return ""
 

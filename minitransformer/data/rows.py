@@ -1,8 +1,9 @@
 """Reads a user's file: rows of cells, and the columns that a task needs.
 
-A task's plain format, with tabs between columns and no header, is read without questions. Other tables need
-column names that are in ROLES. If these are ambiguous, an error shows the first rows, and names the flag that
-decides: --columns, --header, --format or --skip-bad-rows, each of which is also a key of [data].
+A file in the task's plain format, with tabs between columns and no header, is read without further settings.
+Other tables need column names that are in ROLES. If these are ambiguous, an error shows the first rows, and
+names the flag that decides: --columns, --header, --format or --skip-bad-rows, each of which is also a key of
+[data].
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ KINDS = {
 }  # fmt: skip
 FORMATS = ("auto", *KINDS)
 
-# Column names with the role of each key. "answers.text" is the key `text` in the object `answers`.
+# The column names of each role, besides the role's own name. "answers.text" is the key `text` in the object
+# `answers`.
 ALIASES = {
     "text": """sentence content review review_text tweet comment message body document article headline title
         phrase question query description name names line input""",

@@ -28,7 +28,7 @@ from ..layers.encoder_decoder import Decoder, Encoder
 
 
 class Calls:
-    """The recorded values by module path: `found` has a module's value, or a list if it was called again."""
+    """Recorded values by module path. `found` has a value, or a list if a module is called several times."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
@@ -148,7 +148,7 @@ def record_activations(model: nn.Module, *patterns: str) -> Iterator[dict[str, A
 
     Modules are selected by patterns of `fnmatch`: "encoder.layers.*" also matches everything inside the
     layers, "encoder.layers.[0-9]" only the layers. Without a pattern, all modules are recorded. Outputs are
-    not copied, and part of the graph: `mg.autograd.grad(loss, outputs["decoder.layers.0"])`. A module that is
+    not copied, and have gradients: `mg.autograd.grad(loss, outputs["decoder.layers.0"])`. A module that is
     called several times has a list of its outputs.
     """
     calls = Calls()
@@ -196,12 +196,13 @@ def ablate_heads(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterat
 
 
 def logit_lens(model: nn.Module, *inputs: Any, **named_inputs: Any) -> dict[str, Float[Tensor, "B *T V"]]:
-    """What the model would predict after each layer: the final norm and the output layer are applied to the
-    residual stream (nostalgebraist 2020, "interpreting GPT: the logit lens").
+    """What the model would predict after each layer (nostalgebraist 2020, "interpreting GPT: the logit
+    lens").
 
-    It takes the inputs of `model(...)`. The result has the probabilities before the first layer, "embedding",
-    and after each layer of the decoder (or of the only stack), by the layer's path. The last are the model's
-    output. The model runs in evaluation mode, and each layer runs once.
+    The final norm and the output layer are applied to the residual stream. The function takes the inputs of
+    `model(...)`. The result has the probabilities before the first layer, "embedding", and after each layer
+    of the decoder (or of the only stack), by the layer's path. The last are the model's output. The model
+    runs in evaluation mode, and each layer runs once.
     """
     stacks = [(path, m) for path, m in _named_modules(model) if isinstance(m, (Encoder, Decoder))]
     if not stacks:

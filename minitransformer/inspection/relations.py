@@ -48,7 +48,7 @@ def punctuation(tokens: Sequence[str]) -> Bool[np.ndarray, "T T"]:
 
 
 def rare_words(counts: Mapping[str, int], below: int, tokens: Sequence[str]) -> Bool[np.ndarray, "T T"]:
-    """The tokens that occur fewer than `below` times in `counts`, except special tokens."""
+    """The tokens whose number in `counts` is less than `below`, except special tokens."""
     return _these_keys([counts.get(token, 0) < below and not SPECIAL.fullmatch(token) for token in tokens])
 
 

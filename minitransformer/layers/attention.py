@@ -52,7 +52,7 @@ def attention_weights(
     return scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
 
 
-@attention_of_heads  # a kernel runs in place of this definition: the same values, in tiles
+@attention_of_heads  # a kernel that computes the same values in tiles replaces this definition
 def multi_head_attention(
     x, kv, mask, /, num_heads, is_causal=False, dropout_p=0.0, key=None, num_kv_heads=None, scale=None
 ):

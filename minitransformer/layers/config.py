@@ -31,7 +31,7 @@ NORMS: dict[str, Callable[[int, float], nn.Module]] = {"layer_norm": nn.LayerNor
 
 @dataclass(frozen=True)
 class LayerConfig(Config):
-    """The settings of encoder and decoder layers. The defaults are the paper's, but without dropout."""
+    """The settings of encoder and decoder layers. The defaults are the paper's, without dropout."""
 
     d_model: int
     num_heads: int

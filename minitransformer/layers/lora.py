@@ -59,7 +59,7 @@ class LoRALinear(nn.Module):
 
     def __init__(self, linear: nn.Linear, rank: int, alpha: float) -> None:
         super().__init__()
-        self.original = (linear,)  # in a tuple: not a layer of this one
+        self.original = (linear,)  # in a tuple, so that it is not a submodule
         self.weight = linear.weight
         self.register_parameter("bias", linear.bias)
         self.adapter = Adapter(linear.weight, rank, alpha)
@@ -85,7 +85,7 @@ class LoRAAttention(MultiHeadAttention):
     def __init__(self, attention: MultiHeadAttention, targets: list[str], rank: int, alpha: float) -> None:
         nn.Module.__init__(self)
         copy_settings(attention, self)
-        self.original = (attention,)  # in a tuple: not a layer of this one
+        self.original = (attention,)  # in a tuple, so that it is not a submodule
         self.in_proj_weight = attention.in_proj_weight
         self.register_parameter("in_proj_bias", attention.in_proj_bias)
         self.out_proj = attention.out_proj
@@ -132,7 +132,7 @@ class LoRAAttention(MultiHeadAttention):
 
 
 def parse_targets(targets: str) -> list[str]:
-    """Split a list such as "q,v" into names. Raise a UserError if a name is unknown or used twice over."""
+    """Split a list such as "q,v" into names. Raise a UserError if names are missing, unknown or overlap."""
     names = [name.strip() for name in targets.split(",") if name.strip()]
     for name in names:
         check_choice("LoRA target", name, TARGETS)

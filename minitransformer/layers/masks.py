@@ -129,7 +129,7 @@ def resolve_mask(
     length = q.array.shape[1]
     keys = (q if kv is None else kv).array.shape[1]
     visible = causal_mask(length, past).to(q.device) if is_causal and past and length > 1 else None
-    is_causal = is_causal and not past  # a single query attends to every key
+    is_causal = is_causal and not past  # a single query after past tokens attends to every key
     if mask is None:
         return visible, is_causal
     mask = attention_mask(mask, q)

@@ -60,7 +60,7 @@ class Positions(nn.Module):
         index: Any = slice(start, end)
         if mask is not None and mask.shape[1:3] == (1, 1):
             index = row_positions(mask[:, 0, 0], start, end)
-            end = int(index.max()) + 1 if index.size else 0  # CuPy's max has no initial
+            end = int(index.max()) + 1 if index.size else 0  # CuPy's max has no `initial`
         p = self.vectors(x, index, end)  # (T, D) or (B, T, D)
         return cat([x, p.expand(*x.shape[:2], -1)], -1) if self.concatenate else x + p
 

@@ -110,7 +110,7 @@ def quantize(model: Any) -> Any:
 
         model = quantize(load_pretrained("gpt2"))
 
-    The matrices cannot be trained: gradients flow through them, to inputs and states.
+    The matrices cannot be trained, but gradients flow through them to inputs and states.
     """
     if any(".lora_" in name for name, _ in model.named_parameters()):
         raise UserError("a model with adapters cannot be quantized.\nMerge them first: merge_lora(model).")

@@ -52,7 +52,7 @@ class BERTConfig(Config):
     pad_token_id: int | None = 0  # in a recipe, the tokenizer's; None: no token is padding
     positions: str = "learned"  # "learned", "none", "sinusoidal", "rotary", "alibi" or "t5"
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm"
-    norm_first: bool = False  # pre-norm layers
+    norm_first: bool = False  # whether layers are pre-norm
     pooler_hidden_act: str = "tanh"  # activation for the state of [CLS]: "tanh" or "relu" (DistilBERT)
     head: str = "masked_lm"  # what is predicted: one of HEADS, such as "classification"
     num_labels: int = 2  # number of a classifier's labels; in a recipe, 0 means all in the training data

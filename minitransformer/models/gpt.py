@@ -44,7 +44,7 @@ class GPTConfig(Config):
     concatenate_positions: bool = False  # concatenate positions (half of n_embd) instead of adding them
     rope_theta: float = 10000.0  # base of the frequencies of rotary positions
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm"
-    norm_first: bool = True  # pre-norm, as GPT-2; False: post-norm, as GPT-1
+    norm_first: bool = True  # pre-norm, as in GPT-2; False: post-norm, as in GPT-1
     bias: bool = True  # whether linear layers have biases
     n_kv_head: int | None = None  # heads of keys and values, for grouped-query attention; None: n_head
     head_dim: int | None = None  # width of a head; None: n_embd / n_head

@@ -39,7 +39,7 @@ class Language(Protocol):
     """The attributes that every model that predicts tokens has."""
 
     is_encoder_decoder: ClassVar[bool]
-    model_type: ClassVar[str]  # its name in MODELS, recipes and run folders
+    model_type: ClassVar[str]  # the model's name in MODELS, recipes and run folders
     config_class: ClassVar[type]  # a frozen dataclass
     config: Any  # with vocab_size and, if the model has them, eos_token_id and pad_token_id
 

@@ -37,8 +37,8 @@ class T5Config(Config):
     d_model: int = 512  # size of each token's vector
     d_kv: int = 64  # size of each head's queries, keys and values
     d_ff: int = 2048  # inner width of the feed-forward networks
-    num_layers: int = 6  # of the encoder
-    num_decoder_layers: int | None = None  # None: num_layers
+    num_layers: int = 6  # number of encoder layers
+    num_decoder_layers: int | None = None  # number of decoder layers; None: num_layers
     num_heads: int = 8
     relative_attention_num_buckets: int = 32
     relative_attention_max_distance: int = 128  # all longer distances share a bucket
@@ -160,7 +160,7 @@ class T5(EncoderDecoderModel):
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """The logits of the next token for each hidden state.
 
-        If embeddings are tied, states are scaled by 1 / sqrt(d_model), as embeddings have variance 1.
+        With `config.scales_outputs`, states are scaled by 1 / sqrt(d_model), as embeddings have variance 1.
         """
         if self.config.scales_outputs:
             states = states * self.config.d_model**-0.5

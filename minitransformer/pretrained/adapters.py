@@ -103,9 +103,10 @@ def _adapters(model: Any) -> Iterator[tuple[str, Adapter]]:
 
 
 def _layer(table: Any, weight: str, number: int, target: str = "") -> str:
-    """The name in transformers of the layer that has `weight`, of whose tensors this is the `number`-th.
+    """The name in transformers of the layer that an adapter belongs to.
 
-    Raises a PretrainedError if transformers has no separate layer for the `target`.
+    `weight` is our parameter, which may stack several tensors, and `number` the index of the adapted one.
+    Raises a PretrainedError if transformers has no such layer.
     """
     source = find(table, weight)
     if source is None or (len(source.names) > 1) != (target in PROJECTIONS):

@@ -66,7 +66,8 @@ class Family:
     fixed: Settings = field(default_factory=dict)
     # patterns of names in older versions -> the current names
     renamed: Mapping[str, str] = field(default_factory=dict)
-    prepare: Callable[[Any], Any] = lambda model: model  # makes our model expressible
+    # converts our model to an equal one that the family can express
+    prepare: Callable[[Any], Any] = lambda model: model
     implied: Callable[[Any], Settings] = lambda config: {}  # the values that None stands for in our fields
     aliases: Mapping[str, str] = field(default_factory=dict)  # other names of settings -> the usual names
     copies: Mapping[str, str] = field(default_factory=dict)  # copies -> the embedding; the output layer first

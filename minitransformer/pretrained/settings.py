@@ -11,7 +11,7 @@ from .errors import PretrainedError
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read config.json. Raise a PretrainedError if the folder has no model of its own."""
+    """Read config.json. Raise a PretrainedError if the folder does not exist or has no complete model."""
     if folder.is_file():
         raise PretrainedError(
             f"{folder} is a file.\n"

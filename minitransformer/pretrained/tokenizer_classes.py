@@ -22,7 +22,7 @@ USUAL_CLASS = {  # model_type -> the usual class of its tokenizer
     "bart": "RobertaTokenizer", "bert": "BertTokenizer", "distilbert": "BertTokenizer",
     "gpt2": "GPT2Tokenizer", "llama": "LlamaTokenizer", "marian": "MarianTokenizer", "t5": "T5Tokenizer",
 }  # fmt: skip
-GENERAL = ("", "PreTrainedTokenizer", "PythonBackend", "TokenizersBackend")  # they follow the files
+GENERAL = ("", "PreTrainedTokenizer", "PythonBackend", "TokenizersBackend")  # these only follow the files
 WITHOUT_JSON = """
 BartphoTokenizer BertGenerationTokenizer BertJapaneseTokenizer BertweetTokenizer BioGptTokenizer
 BlenderbotSmallTokenizer ByT5Tokenizer CTRLTokenizer CanineTokenizer ClvpTokenizer CpmAntTokenizer

@@ -67,7 +67,7 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
     content = read_object(folder / files[0]) if files[0] == "tokenizer.json" else {}
     tokens = added_tokens(folder, content.get("added_tokens"), settings)
     rows = config.get("vocab_size")
-    is_lost = lambda i: type(rows) is int and rows <= i < MOST_TOKENS  # larger ids are damage
+    is_lost = lambda i: type(rows) is int and rows <= i < MOST_TOKENS  # larger ids are an error
     lost = [token["content"] for token in tokens if is_lost(token["id"])]
     added = [token for token in tokens if token["content"] not in lost]
     tokenizer = _read(folder / files[0], name, content, added, settings, config)

@@ -119,12 +119,12 @@ class PretrainedTokenizer(Tokenizer):
             ) from None
 
     def encode_marked(self, parts: Sequence[str]) -> list[int]:
-        """The ids of a text in parts, in which every second part is a special token such as [MASK]."""
+        """The ids of a text in parts, of which every second is a special token such as [MASK]."""
         if len(parts) == 1:
             return self.encode(parts[0])
         marks = [self.special_id(part) for part in parts[1::2]]
         special = [self.id_to_token[i] for i in self._special]
-        if any(token in part for part in parts[::2] for token in special):  # they are ordinary text
+        if any(token in part for part in parts[::2] for token in special):  # these are ordinary text
             first, *others = map(self.encode, parts[::2])
             return first + [i for mark, ids in zip(marks, others, strict=True) for i in (mark, *ids)]
         names = [self.id_to_token[marks[k // 2]] if k % 2 else part for k, part in enumerate(parts)]

@@ -262,7 +262,7 @@ class Tokenizer:
         return [(each, span) for i, span in pairs for each in self._as_text([i])]
 
     def encode_marked(self, parts: Sequence[str]) -> list[int]:
-        """The ids of a text that is given in parts, of which every second is a special token such as [MASK].
+        """The ids of a text in parts, of which every second is a special token such as [MASK].
 
         The other parts are encoded as if each special token were a word: a punctuation mark after it has no
         space before it, as in the training data.

@@ -42,7 +42,7 @@ class WordSplitter:
     def __init__(self, known: Iterable[str]) -> None:
         known = sorted(map(_fold, known), key=len, reverse=True)
         one_of = lambda words: "|".join(map(re.escape, words)) or "(?!)"
-        like = lambda c: r"\d" if c.isdigit() else r"[^\W\d]"  # a digit, or a letter
+        like = lambda c: r"\d" if c.isdigit() else r"[^\W\d]"  # matches a digit or a letter
         joints = {("a", "'", "a")}.union(*(re.findall(r"(?=(\w)(\W)(\w))", word) for word in known))
         inside = "|".join(sorted({rf"(?<={like(a)}){re.escape(x)}(?={like(b)})" for a, x, b in joints}))
         inside = rf"(?:\w|{inside})"

@@ -356,7 +356,7 @@ class Checkpoints:
         content = json_bytes(state)
         before = read_text(path / SUMS)
         after = before.replace(_sum(STATE, self._read(path, STATE)), _sum(STATE, content))
-        write_atomically(path / SUMS, (before + after).encode())  # if killed here, it is valid for both
+        write_atomically(path / SUMS, (before + after).encode())  # valid for both if killed here
         write_atomically(path / STATE, content)
         write_atomically(path / SUMS, after.encode())
 

@@ -38,7 +38,7 @@ class TrainConfig(Config):
     weight_decay: float = 0.0  # of matrices; biases and norms have none
     clip_norm: float = 1.0  # maximum global norm of the gradients; 0: no clipping
     label_smoothing: float = 0.1  # section 5.4
-    precision: str = "float32"  # of matmuls; on a GPU also "tf32", "bfloat16", "float16"
+    precision: str = "float32"  # of matmuls; on a GPU also "tf32", "bfloat16", "float16"; weights are float32
     micro_batches: int = 1  # gradient accumulation steps, to save memory
     seed: int = 0  # of initial weights, batches and dropout
     log_every: int = 20  # steps between log entries

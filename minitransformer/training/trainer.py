@@ -243,7 +243,7 @@ class Trainer:
             rate = self.config.learning_rate(self.config.steps)
             warm_up = f"warmup_steps = {self.config.warmup_steps} is more than steps = {self.config.steps}"
             self._warn(f"{warm_up}: the learning rate ends at {rate:.3g}, below lr = {self.config.lr:.3g}")
-        stop = False  # on any rank: a signal may reach ranks in different steps
+        stop = False  # whether any rank has received a signal, so that all stop after the same step
         with ExitStack() as stack:
             if self.ranks.rank == 0:
                 stack.enter_context(lock(self.folder))
