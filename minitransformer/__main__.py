@@ -51,8 +51,8 @@ def _stop(number: int, frame: object) -> None:
 def let_openblas_use_avx512(cpuinfo: str = "/proc/cpuinfo") -> None:
     """Make OpenBLAS use its AVX-512 kernels on AMD's CPU family 26, which version 0.3.31 does not detect.
 
-    OpenBLAS reads OPENBLAS_CORETYPE when NumPy is imported; a value that is already set is kept. Only on
-    Linux, which has `cpuinfo`.
+    OpenBLAS reads OPENBLAS_CORETYPE when NumPy is imported. A value that is already set is kept. On systems
+    without `cpuinfo`, which only Linux has, this does nothing.
     """
     try:
         with open(cpuinfo, encoding="utf-8", errors="replace") as file:
@@ -67,13 +67,13 @@ def let_openblas_use_avx512(cpuinfo: str = "/proc/cpuinfo") -> None:
 
 
 def has_other_minigrad() -> bool:
-    """Whether PyPI's `minigrad` was imported, which has no version."""
+    """Whether the imported `minigrad` is PyPI's package of the same name, which has no `__version__`."""
     found = sys.modules.get("minigrad")
     return found is not None and not hasattr(found, "__version__")
 
 
 class Messages(io.FileIO):
-    """Standard error, redirected to a file: a full disk there does not stop a training."""
+    """Standard error that is redirected to a file. Errors while writing, such as a full disk, are ignored."""
 
     def write(self, data: Any) -> int:
         with contextlib.suppress(OSError):
@@ -82,7 +82,7 @@ class Messages(io.FileIO):
 
 
 def redirect_messages() -> None:
-    """Replace `sys.stderr` by `Messages`, unless it is a terminal."""
+    """Replace `sys.stderr` with `Messages`, unless it is a terminal."""
     if sys.stderr is not None and not sys.stderr.isatty():
         raw: Any = Messages(2, "w", closefd=False)  # unbuffered
         sys.stderr = io.TextIOWrapper(raw, sys.stderr.encoding, "replace", write_through=True)
@@ -96,7 +96,7 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """`warnings.showwarning` of the command line: prints only the first line of the message."""
+    """Print the first line of a warning. The command line replaces `warnings.showwarning` with this."""
     print(f"warning: {str(message).strip().partition(chr(10))[0]}", file=file or sys.stderr)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from .errors import UserError, did_you_mean, truncated_repr
 
 C = TypeVar("C")
-KINDS: dict[Any, tuple[Any, str]] = {  # annotation -> types that match, and their name in errors
+KINDS: dict[Any, tuple[Any, str]] = {  # annotation -> the types that match it, and its name in errors
     bool: (bool | np.bool_, "True or False"),
     int: (Integral, "an integer"),
     float: (Real, "a number"),
@@ -26,22 +26,23 @@ KINDS: dict[Any, tuple[Any, str]] = {  # annotation -> types that match, and the
 
 
 class Config:
-    """Base class of configurations, which are frozen dataclasses.
+    """The base class of configurations, which are frozen dataclasses.
 
-    Raises a UserError for an unknown field, with similar names, and for a value of the wrong type.
+    The constructor raises a UserError for an unknown field, suggesting similar names, and for a value of the
+    wrong type.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
         names: Any = annotations_of(cls)  # type: ignore[arg-type]  # mypy takes type[Self] for unhashable
-        in_order = zip(names, values)  # noqa: B905 (Python counts them)
+        in_order = zip(names, values)  # noqa: B905 (`__init__` raises if there are too many)
         check_fields(cls, {**dict(in_order), **named})
         return super().__new__(cls)
 
 
 def check_fields(cls: type, values: Mapping[str, Any]) -> None:
-    """Raise a UserError for an unknown field of a dataclass, or a value of the wrong type."""
+    """Raise a UserError if a name is not a field of the dataclass, or a value has the wrong type."""
     known = annotations_of(cls)
     for name, value in values.items():
         if name not in known:
@@ -65,7 +66,7 @@ def annotations_of(cls: Any) -> dict[str, Any]:
 
 
 def fits(value: Any, annotation: Any) -> bool:
-    """Whether a value matches an annotation composed of KINDS; other annotations match anything."""
+    """Whether a value matches an annotation. Types that are not in KINDS match any value."""
     parts = get_args(annotation)
     if isinstance(annotation, UnionType):
         return any(fits(value, part) for part in parts)
@@ -78,7 +79,7 @@ def fits(value: Any, annotation: Any) -> bool:
 
 
 def describe(annotation: Any) -> str:
-    """An annotation composed of KINDS in words, for error messages."""
+    """Describe an annotation composed of KINDS for error messages: "an integer or None" for `int | None`."""
     kind = get_origin(annotation) or annotation
     if kind in KINDS:
         return KINDS[kind][1]
@@ -87,7 +88,7 @@ def describe(annotation: Any) -> str:
 
 
 def check_config(config: C, expected: type) -> C:
-    """The configuration; a UserError if it is not an instance of the expected class."""
+    """Return the configuration. Raise a UserError if it is not an instance of the expected class."""
     if not isinstance(config, expected):
         name = expected.__name__
         is_class = isinstance(config, type)

@@ -16,9 +16,9 @@ class UserError(ValueError):
 
 
 def check_range(config: object, names: str, low: float, below: float = math.inf) -> None:
-    """Raise a UserError if a value of `config` is outside [low, below), or an integer beyond 64 bits.
+    """Raise a UserError if a field of `config` is outside [low, below), or an integer of more than 64 bits.
 
-    None is skipped.
+    `names` are the fields, separated by spaces. Fields that are None are not checked.
     """
     for name in names.split():
         value = getattr(config, name)
@@ -52,7 +52,7 @@ def _interval(low: float, below: float) -> str:
 
 
 def counted_units(n: int, units: str) -> str:
-    """A number with a unit, given in the plural: `1 pair`, `1,000 pairs`."""
+    """A number with its unit: `1 pair`, `1,000 pairs`. `units` is a plural."""
     return f"{n:,} {singular(units) if n == 1 else units}"
 
 
@@ -66,12 +66,12 @@ def singular(units: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A suggestion ` Did you mean ...?` of similar names; empty if there are none."""
+    """The suggestion ` Did you mean ...?` with similar names, or an empty string if there are none."""
     close = difflib.get_close_matches(word[:100], list(known), n=3, cutoff=0.7)
     return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def truncated_repr(value: Any) -> str:
-    """The repr of a value on one line, at most 60 characters."""
+    """The repr of a value on one line, truncated after 60 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:60]}..."

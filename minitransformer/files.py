@@ -1,4 +1,7 @@
-"""Reads and writes text and JSON files. Errors name the file; devices and huge files are errors."""
+"""Functions that read and write text and JSON files.
+
+Their errors name the file. A device, a pipe or a huge file raises a UserError instead of being read.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,15 @@ from minigrad.io import write_atomically
 
 from .errors import UserError
 
-# control characters, and characters that reorder a line
+# control characters, surrogates, and characters that reverse the direction of a line
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _TYPE_NAMES = {
     int: "an integer", float: "a number", bool: "true or false", str: "a string", list: "a list",
     dict: "an object", type(None): "null",
 }  # fmt: skip
 
-LIMIT = 2**28  # bytes; split into lines, the text takes up to 8 times as much memory
-JSON_LIMIT = 2**25  # bytes; parsed, the content takes up to 30 times as much memory
+LIMIT = 2**28  # bytes; a text that is split into lines takes up to 8 times as much memory
+JSON_LIMIT = 2**25  # bytes; parsed JSON takes up to 30 times as much memory
 
 
 def printable(text: object) -> str:
@@ -37,26 +40,33 @@ def printable(text: object) -> str:
 
 
 def one_line(text: object) -> str:
-    """The text with line feeds and control characters escaped, so that it cannot imitate our output."""
+    """The text on one line, with line feeds and control characters escaped: it cannot forge other output."""
     return printable(text).replace("\n", "\\n")
 
 
-COMMAND = ["minitransformer"]  # what starts the command line, or ["python", ...] for a program with `main()`
+# the words that start the command line; ["python", ...] in a program that calls `main()` itself
+COMMAND = ["minitransformer"]
 
 
 def our_command(words: Iterable[object]) -> str:
-    """A shell command of our command line, or of the program that has it, whose models are its own."""
+    """A shell command that runs the command line with these arguments, as the user started it.
+
+    A program that registers models and calls `main()` is named in place of `minitransformer`.
+    """
     return shell_command([*COMMAND, *words])
 
 
 def shell_command(words: Iterable[object]) -> str:
-    """A shell command, with arguments quoted. A Path that starts with "-" gets a "./"."""
+    """Join words into a shell command, quoted where needed. A Path that starts with "-" is prefixed "./"."""
     is_flag = lambda word: isinstance(word, Path) and str(word).startswith("-")
     return shlex.join(f"./{word}" if is_flag(word) else str(word) for word in words)
 
 
 def check_name(name: str, what: str) -> str:
-    """The name; a UserError unless it is the name of a file or folder, and not a path."""
+    """Return the name. Raise a UserError if it is a path, or not a valid name of a file or folder.
+
+    `what` names the value in the error.
+    """
     is_part = PurePosixPath(name).name == name == PureWindowsPath(name).name
     if not is_part or not name.strip(" .") or one_line(name) != name:
         raise UserError(
@@ -67,7 +77,7 @@ def check_name(name: str, what: str) -> str:
 
 
 def read_bytes(path: str | Path, limit: int = LIMIT) -> bytes:
-    """Read a regular file of at most `limit` bytes."""
+    """Read a regular file. Raise a UserError if it cannot be read or has more than `limit` bytes."""
     try:
         found = os.stat(path)
         is_file = stat.S_ISREG(found.st_mode)
@@ -97,7 +107,7 @@ BINARY = {  # first bytes of files that are not text -> their type, and what to 
 
 
 def check_is_text(path: str | Path, content: bytes) -> None:
-    """Raise a UserError for content that is not text, such as compressed files, or is in UTF-16."""
+    """Raise a UserError for content that is not UTF-8 text: compressed or binary files, and UTF-16."""
     for start, (kind, fix) in BINARY.items():
         if content.startswith(start):
             name = shell_command([Path(Path(path).name)])
@@ -107,7 +117,7 @@ def check_is_text(path: str | Path, content: bytes) -> None:
 
 
 def check_can_write(file: Path, overwrite: bool) -> None:
-    """Raise a UserError if a file cannot be written, or exists and must not be replaced."""
+    """Raise a UserError if the folder of `file` is missing, or it exists and must not be replaced."""
     if not file.parent.is_dir():
         raise UserError(f"there is no folder {file.parent}.\nCreate it, or choose another with -o FILE.")
     if file.is_dir():
@@ -119,7 +129,7 @@ def check_can_write(file: Path, overwrite: bool) -> None:
 
 
 def sha256(content: bytes) -> str:
-    """The SHA-256 checksum, as hexadecimal digits."""
+    """The SHA-256 checksum of the content, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -165,7 +175,7 @@ def _number(text: str) -> float:
 
 
 def _type_problem(value: Any, kind: type | tuple[type, ...], name: str) -> str:
-    """The error for a value of the wrong type, or an empty string. bool is not int; int is float."""
+    """The error message if a value has the wrong type, otherwise "". An int is accepted as a float."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if type(value) in kinds or (type(value) is int and float in kinds):
         return ""
@@ -175,7 +185,7 @@ def _type_problem(value: Any, kind: type | tuple[type, ...], name: str) -> str:
 def to_json(content: Any, indent: int | None = None) -> str:
     """Serialize to valid JSON: NumPy numbers become Python numbers, infinity and NaN become null."""
     text = json.dumps(_finite(content), indent=indent, ensure_ascii=False, allow_nan=False)
-    return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)  # paths may not be UTF-8
+    return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)  # surrogates, as in paths
 
 
 def json_bytes(content: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Names of modules for readers: layers and heads count from 1; Python's paths and indices from 0."""
+"""Readable names of modules. They number layers from 1, whereas the paths of modules count from 0."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 
 def readable_name(path: str) -> str:
-    """`encoder layer 1 self-attention`, of the path `encoder.layers.0.self_attention`."""
+    """A module's readable name: `encoder layer 1 self-attention` for `encoder.layers.0.self_attention`."""
     return " ".join(_words(path))
 
 
 def split_names(paths: Sequence[str]) -> tuple[str, list[str]]:
-    """What the readable names share, `decoder cross-attention`, and where each differs, `layer 1`."""
+    """The words that all readable names share, and the words that are left of each.
+
+    For the cross-attention of each decoder layer: `decoder cross-attention`, and `layer 1`, `layer 2`, ...
+    """
     parts = [_words(path) for path in paths]
     if len(parts) < 2:
         return " ".join(map(readable_name, paths)), [""] * len(paths)
@@ -24,7 +27,7 @@ def split_names(paths: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _words(path: str) -> list[str]:
-    """The parts of a readable name; the number of a layer belongs to the word before."""
+    """The parts of a readable name. A number and the word before it are one part, such as `layer 1`."""
     found: list[str] = []
     for part in path.split("."):
         if part.isdecimal():

@@ -9,10 +9,10 @@ from jaxtyping import Float
 def principal_components(
     vectors: Float[np.ndarray, "N D"], dims: int
 ) -> tuple[Float[np.ndarray, "N dims"], Float[np.ndarray, " dims"]]:
-    """The vectors in the `dims` directions along which they vary most, and each direction's share of the
-    variance, by singular value decomposition (Pearson 1901).
+    """Project vectors onto their first `dims` principal components (Pearson 1901).
 
-    The furthest point in each direction has a positive coordinate.
+    Returns the coordinates, and the share of the variance that each component explains. The point that is
+    furthest along a component has a positive coordinate.
     """
     u, s, _ = np.linalg.svd(vectors - vectors.mean(0), full_matrices=False)
     points = np.zeros((len(vectors), dims))

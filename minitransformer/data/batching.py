@@ -1,6 +1,6 @@
-"""Batches: sentence pairs of similar length, up to a number of tokens, and blocks of a long text.
+"""Batches of examples, of sentence pairs of similar lengths, and of blocks of a long text.
 
-The examples of a batch are a function of the seed and the step, so a resumed run continues exactly where it
+The examples of a batch depend only on the seed and the step, so a resumed run continues exactly where it
 stopped.
 """
 
@@ -14,20 +14,24 @@ import numpy as np
 from jaxtyping import Int
 
 IGNORE = -100  # the target id that the loss ignores
-SHUFFLE, BLOCKS = 1, 2  # random streams
+SHUFFLE, BLOCKS = 1, 2  # numbers of random streams
 
 
 def generator(seed: int, stream: int, counter: int) -> np.random.Generator:
-    """A random generator for a stream (a constant of the file that draws) and a place in a run."""
-    key = np.array([seed, stream], np.uint64)  # a list would become floats, where large seeds are equal
+    """A random generator that depends on the seed, a stream, and a counter, such as the step or the epoch.
+
+    Each use of random numbers has its own stream, such as `SHUFFLE`.
+    """
+    key = np.array([seed, stream], np.uint64)  # a list becomes floats, which round large seeds
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, counter, 0]))
 
 
 class Batch(dict[str, Any]):
-    """Arrays by name, whose first axis is the example.
+    """Arrays by name. Their first axis is the examples.
 
-    "target" has what is to be predicted: classes, IGNORE where there is none; or numbers, which count as one
-    target for each example. If that is not how many targets there are, "counts" has their number in each row.
+    "target" is what the model should predict: integers are classes, with IGNORE where nothing is predicted;
+    floats count as one target for each example. If the number of targets is different, "counts" has the
+    number in each row.
     """
 
     @property
@@ -38,19 +42,19 @@ class Batch(dict[str, Any]):
         return int((self["target"] != IGNORE).sum()) if is_classes(self["target"]) else len(self["target"])
 
     def rows(self, rows: slice) -> Batch:
-        """Some of the examples."""
+        """The batch of a slice of the examples."""
         return Batch({name: array[rows] for name, array in self.items()})
 
 
 def is_classes(target: Any) -> bool:
-    """Whether an array has integers, which are taken for classes."""
+    """Whether the targets are classes, which are integers."""
     return np.issubdtype(target.dtype, np.integer)
 
 
 def pad(rows: Sequence[Mapping[str, Any]], pad_id: int | None) -> Batch:
-    """The arrays of rows as a batch. Lists of ids are padded on the right; arrays and numbers are stacked.
+    """Make a batch of rows. Lists of ids are padded on the right; arrays and numbers are stacked.
 
-    Padding is IGNORE in "target", 0 in "token_types", and `pad_id` (None: 0) in others.
+    The padding is IGNORE in "target", 0 in "token_types", and `pad_id` (None: 0) in other arrays.
     """
     padding = {"target": IGNORE, "token_types": 0}
     batch = Batch()
@@ -65,16 +69,16 @@ def pad(rows: Sequence[Mapping[str, Any]], pad_id: int | None) -> Batch:
 
 
 def collate(pairs: Sequence[tuple[list[int], list[int]]], tokenizer: Any) -> Batch:
-    """The batch of pairs of ids, see `pair_row`."""
+    """Make a batch of pairs of ids (source, target). See `pair_row` for the arrays."""
     return pad([pair_row(source, target, tokenizer) for source, target in pairs], tokenizer.pad_id)
 
 
 def pair_row(source: Sequence[int], target: Sequence[int], tokenizer: Any) -> dict[str, list[int]]:
-    """What an encoder-decoder reads, "source" and "target_in", and what it predicts, "target".
+    """The row of a pair: "source" and "target_in", which an encoder-decoder reads, and "target".
 
-    "source" and "target" end with <END>. "target" is "target_in", which starts with <START>, shifted by one.
+    "source" and "target" end with <END>. "target_in" starts with <START>, and is "target" shifted by one.
     """
-    prefix = getattr(tokenizer, "prefix", [])  # your own tokenizer may have none
+    prefix = getattr(tokenizer, "prefix", [])  # the tokenizer may be a user's own class
     return {
         "source": [*prefix, *source, tokenizer.end_id],
         "target_in": [tokenizer.start_id, *prefix, *target],
@@ -83,7 +87,7 @@ def pair_row(source: Sequence[int], target: Sequence[int], tokenizer: Any) -> di
 
 
 def pad_rows(rows: Sequence[Sequence[Any]], padding: int | None) -> Int[np.ndarray, "B T"]:
-    """The rows as an array, padded on the right."""
+    """Make an array of rows, padded on the right."""
     out = np.full((len(rows), max(map(len, rows), default=0)), padding, dtype=np.int64)
     for i, row in enumerate(rows):
         out[i, : len(row)] = row
@@ -91,18 +95,18 @@ def pad_rows(rows: Sequence[Sequence[Any]], padding: int | None) -> Int[np.ndarr
 
 
 class Batches:
-    """Which examples are in the batch of each step: a function of the seed and the step."""
+    """The base class of batches: chooses the examples of each step from the seed and the step."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._epoch: tuple[int, list[np.ndarray]] | None = None  # the latest, since drawing it takes a while
+        self._epoch: tuple[int, list[np.ndarray]] | None = None  # the epoch that was drawn last
 
     def epoch(self, number: int) -> list[Int[np.ndarray, " rows"]]:
-        """The batches of an epoch, as indices into the data set. Each epoch has as many."""
+        """The batches of an epoch, as indices into the data set. All epochs have the same number."""
         raise NotImplementedError
 
     def rows(self, step: int) -> Int[np.ndarray, " rows"]:
-        """The examples of a step, counted from 0, as indices into the data set."""
+        """The examples of a step, as indices into the data set. Steps count from 0."""
         number, batch = divmod(step, self.per_epoch)
         if self._epoch is None or self._epoch[0] != number:
             self._epoch = number, self.epoch(number)
@@ -110,7 +114,7 @@ class Batches:
 
     @cached_property
     def per_epoch(self) -> int:
-        """The number of batches of an epoch."""
+        """The number of batches in an epoch."""
         return len(self.epoch(0))
 
     @property
@@ -120,7 +124,7 @@ class Batches:
 
 
 class ShuffledBatches(Batches):
-    """Batches of `batch_size` of n examples, in random order; the last, too few for one, are left out."""
+    """Batches of `batch_size` examples in random order. The last incomplete batch of an epoch is dropped."""
 
     def __init__(self, n: int, batch_size: int, seed: int) -> None:
         super().__init__(seed)
@@ -136,8 +140,8 @@ class ShuffledBatches(Batches):
 class TokenBatches(Batches):
     """Batches of examples of similar length, in random order.
 
-    `lengths` (N, 2) are the lengths of sources and targets. The number of rows of a batch times its longest
-    side is at most `max_tokens`; a longer example is a batch on its own.
+    `lengths` (N, 2) are the lengths of sources and targets. The number of rows of a batch times the longest
+    length in it is at most `max_tokens`, except that a longer example is a batch of its own.
     """
 
     def __init__(self, lengths: Int[np.ndarray, "N 2"], max_tokens: int, seed: int) -> None:
@@ -164,7 +168,7 @@ class TokenBatches(Batches):
 
 
 class BlockBatches:
-    """Random blocks of a long text; the batch of a step is a function of seed and step alone."""
+    """Batches of random blocks of a long text. A batch depends only on the seed and the step."""
 
     def __init__(self, ids: Int[np.ndarray, " n"], block_size: int, batch_size: int, seed: int) -> None:
         self.ids = ids
@@ -173,7 +177,7 @@ class BlockBatches:
         self.seed = seed
 
     def batch(self, step: int) -> Batch:
-        """The "input" and "target" (B, T), which is the input shifted by one token."""
+        """The batch of a step: "input" (B, T), and "target" (B, T), the input shifted by one token."""
         starts = generator(self.seed, BLOCKS, step).integers(
             0, len(self.ids) - self.block_size, self.batch_size
         )
@@ -182,7 +186,7 @@ class BlockBatches:
 
     @property
     def per_epoch(self) -> int:
-        """The number of batches with as many tokens as the text; blocks start anywhere."""
+        """The number of batches that have as many tokens as the text. Blocks may start anywhere in it."""
         return max(len(self.ids) // (self.block_size * self.batch_size), 1)
 
     @property
@@ -191,7 +195,7 @@ class BlockBatches:
 
 
 def all_blocks(ids: Int[np.ndarray, " n"], block_size: int, batch_size: int) -> Iterator[Batch]:
-    """A whole text in blocks: each token except the first is a target once; IGNORE pads the last block."""
+    """Yield a whole text in blocks, the last one padded. Each token except the first is a target once."""
     targets = len(ids) - 1
     number = -(-targets // block_size)
     x = np.zeros(number * block_size, np.int64)
@@ -203,14 +207,15 @@ def all_blocks(ids: Int[np.ndarray, " n"], block_size: int, batch_size: int) -> 
 
 
 def sliding_blocks(ids: Int[np.ndarray, " n"], window: int, stride: int, batch_size: int) -> Iterator[Batch]:
-    """A whole text in windows that move by `stride` tokens: each token except the first is a target once.
+    """Yield a whole text in windows that move by `stride` tokens.
 
-    A window scores the tokens that no earlier one has; the others are their context (see "Perplexity of
-    fixed-length models" in the documentation of transformers).
+    Each token except the first is a target once: a window scores the tokens that no earlier window has
+    scored, and its other tokens are their context (see "Perplexity of fixed-length models" in the
+    documentation of transformers).
     """
     starts = range(0, max(len(ids) - window, 0) + stride, stride)
     scored = 1  # the first token has no context
-    for first in range(0, len(starts), batch_size):  # a batch at a time: with a small stride, there are many
+    for first in range(0, len(starts), batch_size):  # one batch at a time, as there may be many windows
         rows = starts[first : first + batch_size]
         x = np.zeros((len(rows), window - 1), np.int64)
         y = np.full((len(rows), window - 1), IGNORE)

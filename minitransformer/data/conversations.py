@@ -1,7 +1,7 @@
 """Stories with summaries, and dialogues with replies, composed of the phrasebook's sentences.
 
-The phrasebook knows what each sentence says, so every summary and reply is correct by construction. The
-sentences of a split are those of the phrasebook's split: test sentences are never trained on.
+The phrasebook has annotations of each sentence, so every summary and reply is correct by construction. A
+split has only sentences of the same split of the phrasebook: test sentences are never trained on.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .batching import generator
 from .phrasebook import Pair, Sentence, sentence_splits
 from .rows import history
 
-STORIES, DIALOGUES = 16, 17  # random streams
-HELD_OUT = 500  # examples of the validation split, and of the test split
+STORIES, DIALOGUES = 16, 17  # numbers of random streams
+HELD_OUT = 500  # number of examples in the validation split, and in the test split
 UNKNOWN = "I do not know."
 
 Splits = dict[str, list[Pair]]
@@ -31,7 +31,9 @@ def _capital(text: str) -> str:
 
 @cache
 def summaries(count: int = 20_000) -> Splits:
-    """Stories of 4 to 6 sentences about two or three people, and what the one with the most sentences did.
+    """Stories of 4 to 6 sentences about 2 or 3 people, with a summary of what one of them did.
+
+    The person of the summary has three sentences. An example:
 
     Paul sat in the park yesterday. The queen sang. She lost a red hat. She can see my mother in the street.
     -> The queen sang, lost a hat and can see my mother.
@@ -68,7 +70,7 @@ _PEOPLE = [
 
 @cache
 def dialogues(count: int = 20_000) -> Splits:
-    """The turns of a dialogue so far, and the reply, which remembers what was said and takes the user's view.
+    """Dialogues so far, each with the bot's next reply, which refers to what was said before. An example:
 
     user: I am Marie. bot: Hello, Marie. user: I lost my hat. bot: You lost your hat. user: What did I lose?
     -> Your hat.
@@ -77,8 +79,10 @@ def dialogues(count: int = 20_000) -> Splits:
 
 
 def _told_and_asked(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """Statements about the speaker, and about others by their names. Reasons ("because it was tired") would
-    be about another subject."""
+    """The sentences that a dialogue states and asks about: about "I", or about others but not "he" or "she".
+
+    Sentences of "I" with a reason ("because it was tired") are left out, as the reason has another subject.
+    """
     about_me = lambda pair: pair.subject == "I" and pair.asked is not None and not pair.reference
     return [p for p in sentences if about_me(p) or (p.short and p.subject not in ("he", "she"))]
 
@@ -100,13 +104,13 @@ def _dialogue(draw: np.random.Generator, clauses: Sequence[Sentence]) -> Pair:
             turns.append(("Who am I?", f"You are {name}." if name else UNKNOWN))
         elif what < 0.4 and told:
             turns += _question(draw, told[int(draw.integers(len(told)))], known=True)
-        elif all(new.verb[1] != pair.verb[1] for pair in told):  # a question must fit one statement only
+        elif all(new.verb[1] != pair.verb[1] for pair in told):  # so that a question fits only one statement
             if what < 0.5:
                 turns += _question(draw, new, known=False)
             else:
                 told.append(new)
                 turns.append((new[0].removesuffix(".") + ".", _reaction(new)))
-    if told and draw.random() < 0.6:  # a reply that needs the turns before
+    if told and draw.random() < 0.6:  # end with a reply that depends on earlier turns
         turns += _question(draw, told[int(draw.integers(len(told)))], known=True)
     elif not turns or draw.random() < 0.1:
         turns.append(("Goodbye.", f"Goodbye, {name}." if name else "Goodbye."))
@@ -115,7 +119,7 @@ def _dialogue(draw: np.random.Generator, clauses: Sequence[Sentence]) -> Pair:
 
 
 def _reaction(pair: Sentence) -> str:
-    """What the user said, from the bot's point of view: I am eating my soup -> You are eating your soup."""
+    """The bot's reply to a statement: "You are eating your soup." to "I am eating my soup", or "I see."."""
     said = pair[0].removesuffix(".")
     return f"{_capital(_other_view(said))}." if pair.subject == "I" else "I see."
 
@@ -128,7 +132,10 @@ def _other_view(text: str) -> str:
 
 
 def _question(draw: np.random.Generator, pair: Sentence, known: bool) -> list[tuple[str, str]]:
-    """A question about a statement and its answer, if there is one."""
+    """The turns of a question about a statement: one, or none if the statement has no questions.
+
+    The answer is "I do not know." if the statement is not `known`.
+    """
     number = int(draw.integers(4))
     if not pair.asked:
         return []
@@ -142,10 +149,13 @@ def _question(draw: np.random.Generator, pair: Sentence, known: bool) -> list[tu
 def _splits(
     stream: int, count: int, prepare: Callable[[Sequence[Sentence]], tuple[Callable, list[Sentence]]]
 ) -> Splits:
-    """`count` different training examples, and HELD_OUT each for validation and test."""
+    """`count` different training examples, and HELD_OUT examples each for validation and test.
+
+    `prepare` takes a split's sentences, and returns a function that makes an example, and its sentences.
+    """
     splits: Splits = {"train": []}
     seen: set[str] = set()
-    for number, name in enumerate(("test", "validation", "train")):  # first what is held out
+    for number, name in enumerate(("test", "validation", "train")):  # held-out splits first
         make, clauses = prepare(sentence_splits()[name])
         draw = generator(number, stream, len(clauses))
         splits[name] = []

@@ -1,4 +1,4 @@
-"""Public data sets, Multi30k and tiny Shakespeare: downloaded to a cache, or read from `--data-dir`."""
+"""The public data sets Multi30k and tiny Shakespeare, downloaded to a cache or read from `--data-dir`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..errors import counted
 from ..files import printable, read_bytes, sha256
 from .rows import DataError
 
-LIMIT = 2**26  # bytes of a file, decompressed
+LIMIT = 2**26  # maximum bytes of a decompressed file
 TIMEOUT = 30.0  # seconds without a byte after which a connection has failed
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
@@ -28,7 +28,7 @@ SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/t
 LANGUAGES = ("en", "de", "fr")
 SPLITS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 
-# of the decompressed files
+# the checksums of the decompressed files
 SHA256 = {
     "test_2016_flickr.de": "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
     "test_2016_flickr.en": "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
@@ -47,7 +47,10 @@ SHA256 = {
 
 
 def multi30k(source: str, target: str, data_dir: Path | None = None) -> dict[str, list[tuple[str, str]]]:
-    """Image captions in English, German and French (Elliott et al. 2016): 29,000 / 1,014 / 1,000 pairs."""
+    """Pairs of image captions in two of English, German and French (Elliott et al. 2016), by split.
+
+    There are 29,000 pairs for training, 1,014 for validation and 1,000 for tests.
+    """
     for language in (source, target):
         check_language(language)
         if language not in LANGUAGES and data_dir is None:
@@ -68,25 +71,25 @@ def multi30k(source: str, target: str, data_dir: Path | None = None) -> dict[str
 
 
 def check_language(name: str) -> None:
-    """Raise a DataError unless the name of a language can be part of a file name: "en", "pt-BR"."""
+    """Raise a DataError unless a language's name, such as "en" or "pt-BR", can be part of a file name."""
     if not re.fullmatch("[A-Za-z-]{1,35}", name):
         raise DataError(f"{name!r:.60} is not a language.\nUse letters and hyphens, such as en or pt-BR.")
 
 
 def _lines(text: str) -> list[str]:
-    """The lines between line feeds; str.splitlines also splits at characters that sentences contain."""
+    """The lines of a text. Only line feeds end a line, unlike in str.splitlines."""
     return [line.strip() for line in text.removesuffix("\n").split("\n")]
 
 
 def tinyshakespeare(data_dir: Path | None = None) -> dict[str, str]:
-    """1.1 million characters of Shakespeare; the first nine tenths are the training split."""
+    """1.1 million characters of Shakespeare: nine tenths for training, and the rest for validation."""
     text = _text("input.txt", SHAKESPEARE, data_dir)
     cut = int(len(text) * 0.9)
     return {"train": text[:cut], "validation": text[cut:]}
 
 
 def sha256_of(texts: Iterable[str]) -> str:
-    """The checksum of texts, each followed by a line feed."""
+    """The SHA-256 checksum of texts, each followed by a line feed."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(text.encode("utf-8") + b"\n")
@@ -139,7 +142,7 @@ def _from_folder(folder: Path, name: str) -> str:
 
 
 def _download(name: str, base_url: str) -> bytes:
-    """Download a file and check its checksum."""
+    """Download a file. Raise a DataError if that fails, or the file does not match its checksum."""
     compressed = base_url == MULTI30K
     url = f"{base_url}/{name}.gz" if compressed else f"{base_url}/{name}"
     print(f"downloading {url}", file=sys.stderr)
@@ -165,7 +168,7 @@ def _download(name: str, base_url: str) -> bytes:
 
 
 def _decompress(content: bytes) -> bytes:
-    """The content of a gzip file; more than LIMIT bytes are an OSError, like other damage."""
+    """Decompress a gzip file. Raise an OSError if it is damaged, or has more than LIMIT bytes."""
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
         content = file.read(LIMIT + 1)
     if len(content) > LIMIT:

@@ -1,4 +1,4 @@
-"""Images: scikit-learn's 1,797 handwritten digits of 8 x 8 pixels, or your own .npz file."""
+"""Images: scikit-learn's 1,797 handwritten digits of 8 x 8 pixels, or the images in a user's files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .batching import generator
 from .rows import LIMIT, DataError
 
 T = TypeVar("T")
-LEVELS = 16  # the largest pixel of the digits; white in a picture is brighter
-PIXELS = 2**24  # the most in an image: 2**28 bytes as floats of four channels
-IMAGES, WARPS = 9, 10  # random streams
-PICTURES = {b"\x89PNG": "Png", b"\xff\xd8\xff": "Jpeg"}  # first bytes of a file: Pillow's name of the format
+LEVELS = 16  # the largest pixel of the digits; white in a picture is larger
+PIXELS = 2**24  # maximum pixels of an image, which take 2**28 bytes as floats of four channels
+IMAGES, WARPS = 9, 10  # numbers of random streams
+PICTURES = {b"\x89PNG": "Png", b"\xff\xd8\xff": "Jpeg"}  # first bytes of a file -> Pillow's format name
 NPY = b"\x93NUMPY"
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # weights of red, green and blue (ITU-R BT.601)
 
@@ -29,7 +29,7 @@ LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # weights of red, green and 
 class PixelRange(NamedTuple):
     """The range of a file's pixels, before integers are divided.
 
-    That of the training images determines how other files are read.
+    The range of the training images determines how other files are read.
     """
 
     integer_pixels: bool
@@ -42,18 +42,18 @@ class PixelRange(NamedTuple):
         return self.smallest_pixel < 0
 
     def divisor(self) -> float:
-        """The divisor of integer pixels, if these are the training images."""
+        """The divisor of integer pixels, if this is the range of the training images."""
         return max(self.largest_pixel, 1.0) if self.integer_pixels else 1.0
 
     def of_pictures(self) -> PixelRange:
-        """The range of picture files, whose white is 255, if these are the training images.
+        """The range with which picture files, whose white is 255, are read, if this is the training images'.
 
-        It is the same if they can hold such pixels. Otherwise white is the brightest one, and becomes 1.
+        It is this range if it can be a picture's. Otherwise it is 0 to 255, so that white becomes 1.
         """
         return self if LEVELS < self.largest_pixel <= 255 else PixelRange(True, 255.0)
 
     def problem(self, trained: PixelRange) -> str:
-        """How these pixels disagree with those of the training images; "" if they agree."""
+        """A message if these pixels do not fit the training images, otherwise an empty string."""
         if self.integer_pixels and self.largest_pixel > trained.largest_pixel:
             kind = "integers" if trained.integer_pixels else "floats"
             return (
@@ -61,12 +61,12 @@ class PixelRange(NamedTuple):
                 f"{trained.largest_pixel:g}"
             )
         learned = trained.largest_pixel / trained.divisor()
-        if not self.integer_pixels and self.largest_pixel > learned + abs(learned):  # not an outlier: a unit
+        if not self.integer_pixels and self.largest_pixel > learned + abs(learned):  # not an outlier
             return f"has floats up to {self.largest_pixel:g}, the model was trained on up to {learned:g}"
         return ""
 
     def sign_problem(self, trained: PixelRange) -> str:
-        """How the signs of these pixels disagree with those of the training images; "" if they agree."""
+        """A message if only these pixels or only the training images have negatives, otherwise ""."""
         if self.has_negatives == trained.has_negatives:
             return ""
         unit = 1 if self.integer_pixels else trained.divisor()
@@ -77,7 +77,7 @@ class PixelRange(NamedTuple):
 
 
 class Images(NamedTuple):
-    """Images and the class number of each."""
+    """Images, and the class index of each."""
 
     images: Float[np.ndarray, "N C H W"]
     labels: Int[np.ndarray, " N"]
@@ -88,7 +88,7 @@ DIGITS = PixelRange(True, 16.0)
 
 
 def digits() -> dict[str, Images]:
-    """The digits, pixels from 0 to 1; 397 random ones are the test split, 100 are for validation."""
+    """The splits of the digits, with pixels from 0 to 1: 397 random ones for tests, 100 for validation."""
     try:
         found = import_module("sklearn.datasets").load_digits()
     except ModuleNotFoundError:
@@ -103,7 +103,7 @@ def digits() -> dict[str, Images]:
 def split_images(
     images: Float[np.ndarray, "N C H W"], labels: Int[np.ndarray, " N"], test: int, validation: int
 ) -> dict[str, Images]:
-    """Random splits with a fixed seed."""
+    """Split images at random, with a fixed seed. `test` and `validation` are numbers of images."""
     order = generator(0, IMAGES, len(images)).permutation(len(images))
     parts = {
         "test": order[:test],
@@ -116,10 +116,10 @@ def split_images(
 
 
 def read_images(path: str | Path, trained: PixelRange | None = None) -> Images:
-    """The arrays `images`, (N, H, W) or (N, H, W, C), and `labels` (N,) of an .npz file.
+    """Read the arrays `images`, (N, H, W) or (N, H, W, C), and `labels` (N,) of an .npz file.
 
-    Integer pixels are divided by the largest pixel of the training images, or else of the file; pixels larger
-    than those of the training images are a DataError. Floats are not changed.
+    Integer pixels are divided by the largest pixel of the training images or, without `trained`, of the file.
+    Integers larger than the training images' raise a DataError. Floats are not changed.
     """
     where = str(path)
     images, labels = load_images(path)
@@ -131,8 +131,10 @@ def read_images(path: str | Path, trained: PixelRange | None = None) -> Images:
 
 
 def load_images(path: str | Path) -> tuple[np.ndarray, Int[np.ndarray, " N"]]:
-    """The arrays `images` and `labels` of an .npz file, with the images as they are stored; of Keras'
-    mnist.npz, the training images."""
+    """Read the arrays `images` and `labels` of an .npz file, without changing pixels.
+
+    For Keras' mnist.npz, these are the training images.
+    """
     where = str(path)
     content = read_bytes(path, LIMIT)
     try:
@@ -145,7 +147,7 @@ def load_images(path: str | Path) -> tuple[np.ndarray, Int[np.ndarray, " N"]]:
             if (size := sum(arrays[name].file_size for name in names)) > LIMIT:
                 raise ValueError(f"it has {size:,} bytes, the limit is {LIMIT:,}")
             images, labels = (read_array(archive.read(arrays[name])) for name in names)
-    except Exception as error:  # what zipfile, its decompressors and NumPy's parser raise is not documented
+    except Exception as error:  # the errors of zipfile and NumPy's parser are not documented
         raise DataError(
             f"{where} is not an .npz file with the arrays images and labels: {error!s:.200}.\n"
             f"Write it with numpy.savez(file, images=..., labels=...)."
@@ -167,11 +169,12 @@ def load_images(path: str | Path) -> tuple[np.ndarray, Int[np.ndarray, " N"]]:
 def read_image(
     path: str | Path, channels: int, trained: PixelRange | None = None
 ) -> Float[np.ndarray, "C H W"]:
-    """The image of a .png or .jpg file, or of an .npy file, (H, W) or (H, W, C).
+    """Read the image of a .png or .jpg file, or of an .npy file of shape (H, W) or (H, W, C).
 
-    Integer pixels are divided by the largest pixel of the training images, or else of the image; those of a
-    picture that are not in the unit of the training images are scaled to 0 to 1. Pixels more than twice as
-    large, in another unit, are a DataError. Colours become grey if there is one channel.
+    Integer pixels are divided by the largest pixel of the training images or, without `trained`, of the
+    image. A picture's pixels are divided by 255 if the training images have a range that pictures do not
+    have. Integers more than twice as large as the training images' raise a DataError. Colours become grey if
+    `channels` is 1.
     """
     where = str(path)
     content, kind = image_content(path)
@@ -196,15 +199,15 @@ def read_image(
         is_brighter = has_unit and found.largest_pixel <= 2 * trained.largest_pixel
         check_range(where, found, trained, found.integer_pixels and not is_brighter)
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
-    if channels == 1 and pixels.shape[-1] in (3, 4):  # the last of four is opacity
+    if channels == 1 and pixels.shape[-1] in (3, 4):  # a fourth channel is opacity
         pixels = pixels[..., :3] @ LUMA[:, None]
     return np.ascontiguousarray(pixels[..., : max(channels, 3)].transpose(2, 0, 1))
 
 
 def image_content(path: str | Path) -> tuple[bytes, str | None]:
-    """The content of an image file, and Pillow's name of its format; None for an .npy file.
+    """Read an image file. Return its content, and Pillow's name of the format, or None for an .npy file.
 
-    The first bytes tell the format, whatever the file's name is.
+    The format is detected from the first bytes, not from the file's name.
     """
     content = read_bytes(path, LIMIT)
     kind = next((kind for start, kind in PICTURES.items() if content.startswith(start)), None)
@@ -214,12 +217,12 @@ def image_content(path: str | Path) -> tuple[bytes, str | None]:
 
 
 def decoded(where: str, load: Callable[[], T]) -> T:
-    """What `load` makes of the content of an image file; a DataError if it raises an exception."""
+    """Return the result of `load`, which decodes an image file. Its exceptions become DataErrors."""
     try:
         return load()
     except DataError:
         raise
-    except Exception as error:  # what Pillow and NumPy's parser raise is not documented
+    except Exception as error:  # the errors of Pillow and NumPy's parser are not documented
         raise DataError(
             f"{where} is not an image: {error!s:.200}.\n"
             f"Pass a .png or .jpg file, or an array (H, W) or (H, W, C) that numpy.save wrote."
@@ -227,9 +230,9 @@ def decoded(where: str, load: Callable[[], T]) -> T:
 
 
 def open_image(content: bytes, kind: str, where: str) -> Any:
-    """Pillow's image of a "Png" or "Jpeg" file, upright; a DataError for more than PIXELS pixels.
+    """Open a "Png" or "Jpeg" file with Pillow, and turn it upright. Raise a DataError if it is too large.
 
-    A small file can contain a huge image.
+    A small file can contain a huge image, so the limit is PIXELS.
     """
     reader = getattr(import_module(f"PIL.{kind}ImagePlugin"), f"{kind}ImageFile")
     image = reader(io.BytesIO(content))
@@ -247,19 +250,21 @@ def open_image(content: bytes, kind: str, where: str) -> Any:
 
 
 def picture_array(image: Any, channels: int) -> np.ndarray:
-    """The pixels of Pillow's image for a model with this many channels."""
+    """The pixels of Pillow's image, in grey, RGB or RGBA, for a model with this many channels."""
     is_grey = channels == 1 and image.mode in ("1", "L", "LA")
     return np.asarray(image.convert("L" if is_grey else "RGBA" if channels == 4 else "RGB"))
 
 
 def read_array(content: bytes) -> np.ndarray:
-    """The array of an .npy file."""
+    """Parse the content of an .npy file, without unpickling objects."""
     return np.load(io.BytesIO(content), allow_pickle=False)
 
 
 def check_range(where: str, found: PixelRange, trained: PixelRange, is_refused: bool) -> None:
-    """Print how a file's pixels disagree with those of the training images; with `is_refused`, larger ones
-    are a DataError."""
+    """Print a warning if a file's pixels do not fit the training images.
+
+    With `is_refused`, pixels that are too large raise a DataError instead.
+    """
     problem = found.problem(trained)
     sign_problem = found.sign_problem(trained)
     if problem and is_refused:
@@ -272,8 +277,11 @@ def check_range(where: str, found: PixelRange, trained: PixelRange, is_refused: 
 def _pixels(
     array: np.ndarray, what: str, axes: tuple[str, ...], trained: PixelRange | None
 ) -> tuple[np.ndarray, PixelRange]:
-    """The array as floats, and its range: integers are divided as in the training images (or by its own
-    range); a DataError unless it has these axes, and perhaps one of channels."""
+    """Convert an array of pixels to floats, and return it with the range that it had.
+
+    Integers are divided as in the training images or, without `trained`, by their largest value. Raises a
+    DataError unless the array has these axes, and optionally an axis of channels.
+    """
     if array.ndim - len(axes) not in (0, 1) or array.dtype.kind not in "uif" or not array.size:
         shapes = f"({', '.join(axes)}) or ({', '.join(axes)}, C)"
         raise DataError(
@@ -300,9 +308,12 @@ def warp_images(
     rotation: float = 0.0,
     scale: float = 0.0,
 ) -> Float[np.ndarray, "N C H W"]:
-    """Each image shifted by up to `shift` pixels along both axes, rotated by up to `rotation` degrees, and
-    scaled by a factor of up to 1 + `scale` either way, drawn by its own generator. Values between pixels are
-    interpolated; values outside are 0."""
+    """Shift, rotate and scale each image at random, with its own generator.
+
+    Images are shifted by up to `shift` pixels along both axes, rotated by up to `rotation` degrees, and
+    scaled by a factor from 1 / (1 + `scale`) to 1 + `scale`. Values between pixels are interpolated linearly;
+    values outside are 0.
+    """
     n, _, height, width = images.shape
     turn, grow, *moves = np.transpose([random.uniform(-1, 1, 4) for random in generators])
     angle = np.deg2rad(rotation * turn)
@@ -310,7 +321,7 @@ def warp_images(
     move = shift * np.reshape(moves, (2, n, 1, 1))
     y, x = np.mgrid[:height, :width] - np.array([height - 1, width - 1]).reshape(2, 1, 1) / 2
     cos, sin = (factor * np.array([np.cos(angle), np.sin(angle)]))[..., None, None]
-    # the source of each pixel, (N, H, W), in the image padded with two zeros
+    # where the value of each pixel comes from, (N, H, W), in the image padded by two zeros on each side
     rows = np.clip(cos * y - sin * x + (height - 1) / 2 + move[0] + 2, 0, height + 2.999)
     columns = np.clip(sin * y + cos * x + (width - 1) / 2 + move[1] + 2, 0, width + 2.999)
     padded = np.pad(images, [(0, 0), (0, 0), (2, 2), (2, 2)]).transpose(0, 2, 3, 1)

@@ -13,14 +13,14 @@ import numpy as np
 
 from .batching import generator
 
-GENERATED = 5  # random stream
-HELD_OUT = 500  # examples of the validation split, and of the test split
+GENERATED = 5  # the number of the random stream
+HELD_OUT = 500  # number of examples in the validation split, and in the test split
 
 Splits = dict[str, list[Any]]
 
 
 def reverse(count: int = 10_000, symbols: int = 20, low: int = 4, high: int = 12) -> Splits:
-    """Random letters and the same letters backwards: ("d a c b", "b c a d"); `low` to `high` letters."""
+    """`low` to `high` random letters, and the same letters reversed: ("d a c b", "b c a d")."""
     letters = np.array([chr(ord("a") + i) for i in range(symbols)])
 
     def draw(random: np.random.Generator) -> tuple[str, str]:
@@ -31,11 +31,10 @@ def reverse(count: int = 10_000, symbols: int = 20, low: int = 4, high: int = 12
 
 
 def addition(count: int = 20_000, digits: int = 5) -> Splits:
-    """Sums of two numbers of 3 to `digits` digits, written as they are added by hand: units first, and padded
-    with zeros to `digits`, so that the same places line up. 123 + 9876 = 9999 is ("3 2 1 0 0 + 6 7 8 9 0", "9
-    9 9 9").
+    """Sums of two numbers of 3 to `digits` digits: 123 + 9876 = 9999 is ("3 2 1 0 0 + 6 7 8 9 0", "9 9 9 9").
 
-    With the highest digit first, which depends on all others, a small model learns this much more slowly
+    Digits are in reverse order, units first, and numbers are padded with zeros, so that digits line up. A
+    small model learns sums in the usual order much more slowly, as their first digit depends on all others
     (Lee et al. 2023, "Teaching Arithmetic to Small Transformers").
     """
 
@@ -49,9 +48,9 @@ def addition(count: int = 20_000, digits: int = 5) -> Splits:
 
 
 def brackets(count: int = 20_000, low: int = 4, high: int = 16) -> Splits:
-    """Brackets of two kinds and whether they are balanced: ("( [ ] )", "balanced"); half of them are.
+    """Brackets of two kinds, and whether they are balanced: ("( [ ] )", "balanced"). Half of the texts are.
 
-    The others are balanced texts with two brackets swapped, so counting brackets does not help.
+    The others are balanced texts in which brackets were swapped, so counting brackets does not help.
     """
 
     def draw(random: np.random.Generator) -> tuple[str, str]:
@@ -72,7 +71,7 @@ def insert_spaces(text: str) -> str:
 
 
 def is_balanced(text: Sequence[str]) -> bool:
-    """Whether each bracket is closed by its own kind, the last one that was opened first."""
+    """Whether each bracket is closed by one of the same kind, in the reverse order of opening."""
     stack = []
     for bracket in text:
         if bracket in "([":
@@ -83,11 +82,11 @@ def is_balanced(text: Sequence[str]) -> bool:
 
 
 def _balanced(random: np.random.Generator, pairs: int) -> list[str]:
-    """A balanced text of `pairs` pairs: each step opens a bracket, or closes the last open one."""
+    """A random balanced text with this many pairs of brackets."""
     text: list[str] = []
     stack: list[str] = []
     for _ in range(2 * pairs):
-        left = 2 * pairs - len(text) - len(stack)  # brackets that can still be opened, and closed
+        left = 2 * pairs - len(text) - len(stack)  # space for brackets that are still to be opened and closed
         if stack and (left == 0 or random.random() < 0.5):
             text.append(stack.pop())
         else:
@@ -98,7 +97,7 @@ def _balanced(random: np.random.Generator, pairs: int) -> list[str]:
 
 
 def _distinct(draw: Callable[[np.random.Generator], tuple[str, str]], count: int, stream: int) -> Splits:
-    """`count` different training examples, and HELD_OUT each for validation and test."""
+    """Splits of different examples: `count` for training, and HELD_OUT each for validation and test."""
     random = generator(0, GENERATED, stream)
     found: dict[str, tuple[str, str]] = {}
     while len(found) < count + 2 * HELD_OUT:

@@ -1,4 +1,4 @@
-"""Images as a pretrained model reads them: resized, rescaled and normalized."""
+"""Prepares images for a pretrained model: they are resized, rescaled and normalized."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from .digits import (
 )
 from .rows import LIMIT, DataError
 
-PROCESSOR = "image_processor"  # in the `reading` of an imported run
-BILINEAR = 2  # Pillow's number
+PROCESSOR = "image_processor"  # the key in the `reading` of an imported run
+BILINEAR = 2  # Pillow's number of the filter
 
 
 @dataclass(frozen=True)
 class ImageProcessor(Config):
-    """How images become the input of a model. The keys and the steps are those of ViTImageProcessor.
+    """How images become the input of a model, with the settings and steps of transformers' ViTImageProcessor.
 
-    Pixels are integers from 0 to 255. They are resized by Pillow, which rounds them, and multiplied by
-    `rescale_factor`; then the mean of each channel is subtracted, and its standard deviation divides them.
+    Pixels are integers from 0 to 255. Pillow resizes the image, which rounds them. They are multiplied by
+    `rescale_factor`, and then normalized by the mean and the standard deviation of each channel.
     """
 
-    size: tuple[int, int] | None  # height and width; None for images that have the model's
+    size: tuple[int, int] | None  # height and width; None: images already have the model's size
     resample: int  # Pillow's number of a filter, such as BILINEAR
     rescale_factor: float
     image_mean: list[float]
     image_std: list[float]
 
     def read_image(self, path: str | Path) -> Float[np.ndarray, "C H W"]:
-        """The image of a .png or .jpg file, or of an .npy file: uint8, (H, W) or (H, W, C)."""
+        """Read and prepare the image of a .png, .jpg or .npy file (uint8, of shape (H, W) or (H, W, C))."""
         where = str(path)
         content, kind = image_content(path)
 
@@ -55,7 +55,10 @@ class ImageProcessor(Config):
         return self.prepare(decoded(where, load))
 
     def read_images(self, path: str | Path) -> Images:
-        """The arrays `images`, uint8, (N, H, W) or (N, H, W, C), and `labels` (N,) of an .npz file."""
+        """Read and prepare the images of an .npz file with `labels` (N,).
+
+        `images` are uint8, (N, H, W) or (N, H, W, C).
+        """
         images, labels = load_images(path)
         try:
             opened = list(map(_opened, images))
@@ -70,7 +73,7 @@ class ImageProcessor(Config):
         return Images(np.stack(list(map(self.prepare, opened))), labels)
 
     def prepare(self, image: Any) -> Float[np.ndarray, "C H W"]:
-        """The input of the model, from an image of Pillow."""
+        """Convert Pillow's image to the input of the model."""
         image = image.convert("RGB" if len(self.image_mean) == 3 else "L")
         if self.size is not None:
             height, width = self.size
@@ -82,7 +85,7 @@ class ImageProcessor(Config):
 
 
 def _opened(array: np.ndarray) -> Any:
-    """An array as an image of Pillow."""
+    """Convert an array to Pillow's image. Raise a ValueError if it is not an image of uint8."""
     channels = array.shape[2:]
     is_image = array.ndim in (2, 3) and channels in ((), (1,), (3,), (4,)) and array.size > 0
     if array.dtype != np.uint8 or not is_image:
@@ -94,12 +97,12 @@ def _opened(array: np.ndarray) -> Any:
 
 
 def own_processor(reading: Mapping[str, Any]) -> ImageProcessor | None:
-    """The preparation of images that came with the model, in a run's `reading`; None if there is none."""
+    """The image processor that came with an imported model, from a run's `reading`; None if there is none."""
     return ImageProcessor(**reading[PROCESSOR]) if PROCESSOR in reading else None
 
 
 def image_processor(reading: Mapping[str, Any], config: Any) -> ImageProcessor | None:
-    """The preparation of images for a ViT of a run with this `reading`; None if it needs another kind."""
+    """An image processor that reads files as a run with this `reading` does; None if none can."""
     if not reading or PROCESSOR in reading:
         return own_processor(reading)
     size, channels = config.image_size, config.num_channels

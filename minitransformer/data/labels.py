@@ -1,7 +1,7 @@
-"""Labelled sentences of the phrasebook: kinds of sentences, entities, questions with answers.
+"""Labelled sentences of the phrasebook and of a user's files: classes, entities, and questions with answers.
 
-The grammar that drew the sentences knows what it composed, so every label is correct by construction. The
-splits are those of the phrasebook, so test sentences are never trained on, whatever the objective.
+The phrasebook's grammar labels the sentences that it generates, so every label is correct by construction.
+The splits are the phrasebook's, so test sentences are never trained on, whatever the objective.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .rows import (
 )
 from .splits import Splits
 
-ANSWERS = 4  # random stream
+ANSWERS = 4  # the number of the random stream
 
 
 class LabelledText(NamedTuple):
@@ -53,7 +53,7 @@ class TaggedSentence(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question, a text that answers it, and the answer, which occurs somewhere in the text."""
+    """A question, a text that answers it (`context`), and the answer, which occurs in the text."""
 
     question: str
     context: str
@@ -63,7 +63,7 @@ class Question(NamedTuple):
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """All answers that are right."""
+        """All correct answers."""
         return (self.answer, *self.others)
 
 
@@ -71,9 +71,9 @@ class Question(NamedTuple):
 
 
 def of_sentences(examples: Callable[[list[Sentence], str], list[Any]]) -> Splits:
-    """The splits of a task: the examples of each split's sentences, and of its name.
+    """The splits of a task, whose examples are `examples(sentences, name)` for each split of the phrasebook.
 
-    The tokenizer is trained on all sentences of the training split, also on those that give no example.
+    The tokenizer is trained on all sentences of the training split, even if they give no example.
     """
     splits = sentence_splits()
     found = {name: examples(sentences, name) for name, sentences in splits.items()}
@@ -81,7 +81,10 @@ def of_sentences(examples: Callable[[list[Sentence], str], list[Any]]) -> Splits
 
 
 def label_sentences(sentences: Iterable[Sentence], target: str = "object") -> list[LabelledText]:
-    """English sentences with their kind ("kind"), or the type of the object ("object") of those with one."""
+    """English sentences with labels: their kind ("kind"), or the type of their object ("object").
+
+    Sentences without the label are left out.
+    """
     labels = {"kind": lambda pair: pair.mode, "object": lambda pair: pair.object}[target]
     return [LabelledText(pair[0], label) for pair in sentences if (label := labels(pair))]
 
@@ -90,7 +93,7 @@ def label_sentences(sentences: Iterable[Sentence], target: str = "object") -> li
 
 
 def tag_sentences(sentences: Iterable[Sentence]) -> list[TaggedSentence]:
-    """English words with entities as BIO tags: B-animal is an entity's first word, I-animal any other."""
+    """English words with entities as BIO tags: B-animal for an entity's first word, I-animal for others."""
     return [
         TaggedSentence(tuple(re.findall(r"[\w']+|[^\w\s]", pair[0])), tuple(pair.tags.split()))
         for pair in sentences
@@ -102,7 +105,10 @@ def tag_sentences(sentences: Iterable[Sentence]) -> list[TaggedSentence]:
 
 
 def make_questions(sentences: Sequence[Sentence], rounds: int = 1, others: int = 2) -> list[Question]:
-    """Questions about statements, each among `others` statements of the same split; `rounds` for each."""
+    """Questions about statements, with up to `rounds` questions for each statement.
+
+    The context of a question is its statement, among `others` random statements.
+    """
     statements = [pair for pair in sentences if pair.asked is not None]
     draw = generator(0, ANSWERS, len(statements))
     examples = []
@@ -114,7 +120,7 @@ def make_questions(sentences: Sequence[Sentence], rounds: int = 1, others: int =
         chosen = [pair]
         while len(chosen) <= others:
             other = statements[int(draw.integers(0, len(statements)))]
-            # a question must fit one statement only
+            # the question must fit only one statement
             if all(other.subject != one.subject and other.verb[2] != one.verb[2] for one in chosen):
                 chosen.append(other)
         texts = [_with_stop(chosen[i][0]) for i in draw.permutation(len(chosen))]
@@ -130,7 +136,7 @@ def _with_stop(text: str) -> str:
 
 
 def _place(context: str, texts: list[str], text: str, answer: str) -> int:
-    """Where the answer from `text` starts in the context."""
+    """The index in the context at which the answer starts within `text`, one of the texts in the context."""
     before = " ".join(texts[: texts.index(text)])
     start = len(before) + bool(before)
     return context.lower().find(answer.lower(), start)
@@ -140,7 +146,7 @@ def _place(context: str, texts: list[str], text: str, answer: str) -> int:
 
 
 def check_labels(where: str, found: Iterable[str], known: Collection[str]) -> None:
-    """Raise a DataError if a file has labels that the training data does not have (`known`)."""
+    """Raise a DataError if labels found in a file are not among the `known` ones, of the training data."""
     found = list(found)
     if problem := unknown_labels(found, known):
         names = ", ".join(sorted(known)[:20]) + (", ..." if len(known) > 20 else "")
@@ -153,7 +159,7 @@ def check_labels(where: str, found: Iterable[str], known: Collection[str]) -> No
 
 
 def unknown_labels(found: Iterable[str], known: Collection[str]) -> str:
-    """A message about labels that the training data does not have, with counts; empty if there are none."""
+    """A message with the labels that the training data does not have, and their counts; "" without any."""
     counts = Counter(found)
     unknown = [(label, n) for label, n in counts.most_common() if label not in known]
     if not unknown:
@@ -164,7 +170,7 @@ def unknown_labels(found: Iterable[str], known: Collection[str]) -> str:
 
 
 def read_labelled(path: str | Path, how: FileFormat = AUTO) -> Examples:
-    """The examples of a file with text<TAB>label on each line, or of another format (see `rows`)."""
+    """Read the examples of a file with text<TAB>label on each line, or of another format (see rows.py)."""
     examples = read_rows(path, how, "text", "label", make=lambda _, cells: LabelledText(*texts_of(cells)))
     if how.is_plain:
         return examples
@@ -180,7 +186,7 @@ def read_labelled(path: str | Path, how: FileFormat = AUTO) -> Examples:
 
 
 def describe_labels(file: str, noun: str, found: Sequence[str]) -> list[str]:
-    """A line with the count of each label, and a warning about those that look like several in one."""
+    """Lines for the user: the count of each label, and a warning about labels that look like several."""
     counts = Counter(found)
     most = counts.most_common(10)
     others = f" and {len(counts) - len(most):,} others" if len(counts) > len(most) else ""
@@ -188,7 +194,7 @@ def describe_labels(file: str, noun: str, found: Sequence[str]) -> list[str]:
     parts = {label: [part for part in re.split(r"\s*[,;|]\s*", label) if part] for label in counts}
     several = [label for label in counts if len(parts[label]) > 1]
     names = {part for label in several for part in parts[label]}
-    if names & counts.keys() or len(names) < len(several):  # not so in "Paris, France" and "Rome, Italy"
+    if names & counts.keys() or len(names) < len(several):  # False for "Paris, France" and "Rome, Italy"
         listed = ", ".join(f"{label!r:.40} ({counts[label]:,})" for label in several[:5])
         lines.append(
             f"warning: {file}: {noun} that look like several {noun}: {listed}; each is learned as one class "
@@ -203,14 +209,16 @@ def is_bio(tag: str) -> bool:
 
 
 def are_entities(tags: Iterable[str]) -> bool:
-    """Whether tags mark entities: as O, B-type and I-type; or as O, B and I, without types."""
+    """Whether tags mark entities, with types (O, B-type and I-type) or without (O, B and I)."""
     marks = {*tags} - {"O"}
     return bool(marks) and (all(map(is_bio, marks)) or marks <= {"B", "I"})
 
 
 def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
-    """The sentences of a file with word<TAB>tag on each line, and a blank line after each sentence, or of
-    another format (see `rows`). If one tag is B-type or I-type, all others must be of these types, or O."""
+    """Read the sentences of a file with word<TAB>tag on each line, and a blank line after each sentence.
+
+    Other formats are read, too (see rows.py). If one tag is B-type or I-type, all tags must be BIO tags.
+    """
     sentences = read_words(path, how)
     tags = [tag for sentence in sentences for _, _, tag in sentence]
     if any(tag != "O" and is_bio(tag) for tag in tags) and not all(map(is_bio, tags)):
@@ -233,8 +241,11 @@ def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
 
 
 def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
-    """The examples of a file with question<TAB>context<TAB>answer on each line, or of another format, such as
-    SQuAD's JSON, which may have several right answers; questions without an answer are left out."""
+    """Read the examples of a file with question<TAB>context<TAB>answer on each line.
+
+    Other formats are read, too, such as SQuAD's JSON, where a question may have several correct answers.
+    Questions without an answer are left out.
+    """
     table = read_table(path, how, "question", "context", "answer")
     names = how.chosen or ROLES["answer"]
     answers = [i for i, x in enumerate(table.names or ()) if normal_name(x) in names]
@@ -246,7 +257,7 @@ def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
 
 
 def _answered_row(question: Any, context: Any, answer: Any, start: Any) -> Question:
-    """The question of a row, with its answers, and where the first starts if that is known."""
+    """Make a Question of the cells of a row. Raise a BadRow if they are not valid."""
     answer, *others = answer if isinstance(answer, list) else [answer]
     start = start[0] if isinstance(start, list) and start else start
     if isinstance(answer, dict):
@@ -268,7 +279,7 @@ def _answered_row(question: Any, context: Any, answer: Any, start: Any) -> Quest
 
 
 def answer_problem(example: Question) -> str:
-    """Why an answer cannot be learned: it does not occur in its context, or not where the data says."""
+    """A message if the answer is empty, or does not occur in the context at its `start`; otherwise ""."""
     if not example.answer.strip():
         return "the answer is empty"
     at = "" if example.start is None else f" at {example.start}"
@@ -277,8 +288,10 @@ def answer_problem(example: Question) -> str:
 
 
 def answer_places(example: Question) -> list[tuple[int, int]]:
-    """Where an answer may start and end in its context: at its `start`, if the data has one; else wherever it
-    occurs, and if it does not, wherever it occurs with other capitals, spaces or accents."""
+    """The (start, end) of each occurrence of the answer in its context, or of the one at `start` if known.
+
+    If there is none, occurrences that differ in case, spaces or Unicode form count.
+    """
     _, context, answer, start, _ = example
     exact = [(m.start(), m.start() + len(answer)) for m in re.finditer(f"(?={re.escape(answer)})", context)]
     exact = [place for place in exact if start in (None, place[0])]
@@ -291,11 +304,11 @@ def answer_places(example: Question) -> list[tuple[int, int]]:
 
 
 def _fold_text(text: str) -> tuple[str, list[int]]:
-    """A text with case, spaces and Unicode forms normalized, and where each character (and the end) comes
-    from."""
+    """Normalize the case, spaces and Unicode form of a text. Return it with the original index of each
+    character, and of the end."""
     parts = []
     places = []
-    # a run of spaces, or a character with its accents
+    # the starts of runs of spaces, and of characters with their combining marks
     starts = [
         i
         for i, c in enumerate(text)
@@ -309,9 +322,9 @@ def _fold_text(text: str) -> tuple[str, list[int]]:
 
 
 def read_documents(path: str | Path, how: FileFormat = AUTO) -> Examples:
-    """The documents of a file with a sentence on each line, and a blank line after each document.
+    """Read the documents of a file with a sentence on each line, and a blank line after each document.
 
-    Of a table, each row is a sentence.
+    In a table, each row is a sentence.
     """
     lines = read_texts(path, how)
     found: list[list[str]] = [[]]
@@ -330,7 +343,7 @@ def read_documents(path: str | Path, how: FileFormat = AUTO) -> Examples:
 
 
 def documents(sentences: Iterable[Sentence], language: int = 0) -> list[list[str]]:
-    """Sentences grouped into documents by their subject: each is about the subject of the one before."""
+    """Group sentences into documents by their subjects: all sentences of a document have the same one."""
     groups: dict[str, list[str]] = {}
     for pair in sentences:
         groups.setdefault(pair.subject, []).append(pair[language])

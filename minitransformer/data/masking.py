@@ -1,7 +1,7 @@
-"""BERT's objectives: masked tokens, and sentences that follow each other (Devlin et al. 2018, 3.1).
+"""BERT's objectives: masked tokens, and next sentences (Devlin et al. 2018, section 3.1).
 
-Every draw is a function of (seed, step, row): masks are new in each step (dynamic masking, Liu et al. 2019,
-4.1), and a resumed run draws the same as an uninterrupted one.
+Random numbers depend only on (seed, step, row). So masks change in each step (dynamic masking, Liu et al.
+2019, section 4.1), and a resumed run draws the same masks as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from jaxtyping import Bool, Int
 
 from .batching import IGNORE
 
-MASKING, PAIRING = 6, 7  # random streams
-# the rest of the chosen tokens are not changed
-RATE = 0.15
-MASKED = 0.8
-RANDOM = 0.1
+MASKING, PAIRING = 6, 7  # numbers of random streams
+RATE = 0.15  # the share of tokens that are chosen
+MASKED = 0.8  # the share of chosen tokens that are masked
+RANDOM = 0.1  # the share of chosen tokens that are replaced at random; the others do not change
 
 
 def row_generator(seed: int, stream: int, step: int, row: int) -> np.random.Generator:
@@ -34,19 +33,18 @@ def mask_tokens(
     random: np.random.Generator,
     rate: float = RATE,
 ) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"]]:
-    """What the model reads, and its targets, IGNORE where nothing is predicted.
+    """Mask tokens. Return the ids that the model reads, and the targets, with IGNORE at tokens not chosen.
 
-    A fraction `rate` of the maskable tokens is chosen, at least one. 80% of these become `mask_id`, 10% a
-    random token of `words` (first id, end), and 10% do not change.
+    A fraction `rate` of the maskable tokens is chosen, but at least one. 80% of these become `mask_id`, 10%
+    become a random token from `words` (first id, end), and 10% do not change.
     """
     read = ids.copy()
     targets = np.full(ids.shape, IGNORE, np.int64)
     places = np.flatnonzero(maskable)
     if not len(places):
         return read, targets
-    number = max(
-        1, int(rate * len(places) + random.random())
-    )  # rounded at random: the fraction is exact on average
+    # rounded at random, so that the fraction is exact on average
+    number = max(1, int(rate * len(places) + random.random()))
     chosen = random.permutation(places)[:number]
     targets[chosen] = ids[chosen]
     kind = random.random(number)
@@ -56,15 +54,16 @@ def mask_tokens(
     return read, targets
 
 
-Example = tuple[str, ...]  # a sentence, the one that follows it, the name of their document
+Example = tuple[str, ...]  # a sentence, the sentence after it, and the name of their document
 
 
 def next_or_other(
     example: Example, others: Sequence[Example], random: np.random.Generator
 ) -> tuple[Example, bool]:
-    """The example and True; or, half of the time, its first sentence with one of another document, and False.
+    """Return the example and True, or with probability 1/2 an example with a wrong second sentence and False.
 
-    If the first tries find no other document, there may be none, and the example does not change.
+    The wrong sentence is from another document in `others`. If 100 random tries find none, the example is
+    returned with True.
     """
     if random.random() < 0.5:
         return example, True

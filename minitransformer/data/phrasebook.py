@@ -1,17 +1,17 @@
-"""A built-in English-French corpus: thousands of correct pairs, and what a grammar knows of each.
+"""A built-in English-French corpus: thousands of correct pairs, with annotations from the grammar.
 
-Each line of `phrasebook.jsonl.gz` is a pair; `tools/phrasebook` has the grammar that drew them. Every English
-sentence has exactly one French translation, so that a model can get all of them right. Where French needs
-more information than English gives, the choice is fixed: "you" is `tu`; "I", "you", "we", "they" and "them"
-are masculine; the past is the passé composé, and only "was" and "were" are the imperfect; "big" is `grand`; a
-question starts with `est-ce que`; a headline's nouns ("Dog bites man") have `un` or `une`. Words with an
-ambiguous tense or number ("read", "sheep") are left out. Half of the negations are contracted ("did not",
-"didn't"), and nothing else.
+Each line of `phrasebook.jsonl.gz` is a pair; `tools/phrasebook` has the grammar that generated them. Every
+English sentence has exactly one French translation, so that a model can get all of them right. Where French
+needs more information than English gives, the choice is fixed: "you" is `tu`; "I", "you", "we", "they" and
+"them" are masculine; the past is the passé composé, except that "was" and "were" are the imperfect; "big" is
+`grand`; a question starts with `est-ce que`; a headline's nouns ("Dog bites man") have `un` or `une`. Words
+with an ambiguous tense or number ("read", "sheep") are left out. Half of the negations are contracted ("did
+not", "didn't"); there are no other contractions.
 
-"it" occurs in reasons only ("because it was too wide"), and is `il` or `elle` by the gender of the noun that
-it stands for; the adjective says which of two nouns that is, and `Sentence.reference` where they are. A word
-with two senses ("bank", "bat", "light") is translated by the rest of its sentence, and `Sentence.sense` has
-its meaning.
+"it" occurs only in reasons ("because it was too wide"), and is `il` or `elle`, according to the gender of the
+noun that it refers to. The adjective decides which of two nouns this is, and `Sentence.reference` has their
+positions. The translation of a word with two senses ("bank", "bat", "light") depends on the rest of the
+sentence, and `Sentence.sense` has the word's meaning.
 """
 
 from __future__ import annotations
@@ -40,36 +40,39 @@ DOCUMENT_SENTENCES: tuple[Pair, ...] = (  # always in the training split
 
 
 class Reference(NamedTuple):
-    """What a pronoun refers to: places of words in English and in French, as `tokens_of` counts them."""
+    """What a pronoun refers to. Fields are indices into `tokens_of` the English and the French sentence."""
 
     pronoun: tuple[int, int]  # it, he or she; il or elle
-    noun: tuple[int, int]  # the one that it stands for
-    other: tuple[int, int]  # the one that it could be mistaken for
+    noun: tuple[int, int]  # the noun that the pronoun refers to
+    other: tuple[int, int]  # the other noun, which it could refer to
 
 
 class Sense(NamedTuple):
-    """A word with two meanings, and which of them it has: "bank" of money or of a river."""
+    """A word with two meanings, such as "bank", and the meaning that it has in the sentence."""
 
     word: str
     meaning: str
-    place: tuple[int, int]  # in English and in French, as `tokens_of` counts
-    clue: tuple[int, int] | None = None  # where the word that decides is, if it is another
+    place: tuple[int, int]  # the word's indices into `tokens_of` the English and the French sentence
+    clue: tuple[int, int] | None = None  # the indices of another word that decides, if there is one
 
 
 class Sentence(tuple[str, str]):
-    """A pair, with what the grammar knows of its English side (nothing of DOCUMENT_SENTENCES)."""
+    """An English-French pair, with the grammar's annotations of the English sentence.
+
+    DOCUMENT_SENTENCES have none.
+    """
 
     mode: str = ""  # STATEMENT, NEGATION or QUESTION
     subject: str = ""
-    verb: tuple[str, str, str] = ("", "", "")  # does, see (as in "does she see"), sees
-    object: str = ""  # the type of its direct object: person, animal, food, place, thing or topic
-    tags: str = ""  # BIO tags of its words; none for "There is", "This is"
-    negation: str = ""  # a statement's negation: I do not see the cat
-    question: str = ""  # a statement's question: Do I see the cat?
-    asked: tuple[Pair, ...] | None = None  # a statement's questions with answers; none with "be"
+    verb: tuple[str, str, str] = ("", "", "")  # auxiliary, infinitive and verb: "does", "see", "sees"
+    object: str = ""  # the type of the direct object: person, animal, food, place, thing or topic
+    tags: str = ""  # BIO tags of the words; empty for "There is" and "This is"
+    negation: str = ""  # the negation of a statement: I do not see the cat
+    question: str = ""  # the question of a statement: Do I see the cat?
+    asked: tuple[Pair, ...] | None = None  # questions about a statement with answers; empty with "be"
     short: str = ""  # what he, she or it does, in a few words
     reference: Reference | None = None  # what the pronoun in a reason refers to
-    sense: Sense | None = None  # the sense of a word that has two
+    sense: Sense | None = None  # the meaning of a word that has two
 
     def __new__(cls, english: str, french: str, **columns: Any) -> Sentence:
         self = super().__new__(cls, (english, french))
@@ -88,7 +91,7 @@ def _tuples(value: Any) -> Any:
 
 
 def read_sentences(path: Path) -> Iterator[tuple[str, Sentence]]:
-    """The split and the sentence of each line of a file."""
+    """Yield the split and the sentence of each line of a file."""
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
         row = {name: _tuples(value) for name, value in json.loads(line).items()}
         for name, kind in (("reference", Reference), ("sense", Sense)):
@@ -99,8 +102,11 @@ def read_sentences(path: Path) -> Iterator[tuple[str, Sentence]]:
 
 @cache
 def phrasebook() -> Phrasebook:
-    """The corpus. No sentence of either language occurs twice, the words of the test split occur at least ten
-    times in training, and sentences that differ only in the order of their words are in the same split."""
+    """The corpus, read from its file.
+
+    No sentence of either language occurs twice, the words of the test split occur at least ten times in
+    training, and sentences that differ only in the order of their words are in the same split.
+    """
     rows = list(read_sentences(FILE))
     train, test = ([pair for found, pair in rows if found == split] for split in ("train", "test"))
     return Phrasebook(train, test)
@@ -108,17 +114,17 @@ def phrasebook() -> Phrasebook:
 
 @cache
 def sentence_splits() -> dict[str, list[Sentence]]:
-    """The sentences of which more is known than their texts, by split; 500 of them are for validation."""
+    """The sentences with annotations, by split. 500 of the training sentences are for validation."""
     book = phrasebook()
     known = [pair for pair in book.train if pair.mode]
     return {"train": known[500:], "validation": known[:500], "test": book.test}
 
 
 def tokens_of(text: str) -> list[str]:
-    """Words and punctuation marks, as the word tokenizer splits them: L'IA. -> L' IA ."""
+    """The words and punctuation marks of a text, as the word tokenizer splits it: L'IA. -> L' IA ."""
     return re.findall(r"[\w-]+'?|[^\w\s]", text)
 
 
 def word_forms(text: str) -> list[str]:
-    """J'aime l'IA. -> J' aime l' IA"""
+    """The words of a text without punctuation marks: J'aime l'IA. -> J' aime l' IA"""
     return re.findall(r"[\w-]+'?", text)

@@ -1,4 +1,4 @@
-"""Several tasks in one, text to text: a prefix names the task (Raffel et al. 2020, 2.4).
+"""Several text-to-text tasks in one: a prefix of the source names the task (Raffel et al. 2020, section 2.4).
 
 translate English to French: She is happy.      ->  Elle est heureuse.
 negate: She is happy.                           ->  She is not happy.
@@ -16,18 +16,18 @@ from .batching import generator
 from .labels import make_questions
 from .phrasebook import Pair, Sentence, sentence_splits
 
-SUMMARIES = 12  # random stream
+SUMMARIES = 12  # the number of the random stream
 PREFIXES = ("translate English to French", "negate", "ask", "summarize", "question")
 
 
 @cache
 def phrasebook_tasks() -> dict[str, list[Pair]]:
-    """Prefixed pairs of every task, by split."""
+    """The prefixed pairs of all tasks, by split."""
     return {name: make_prefixed_pairs(split) for name, split in sentence_splits().items()}
 
 
 def make_prefixed_pairs(sentences: Sequence[Sentence]) -> list[Pair]:
-    """Prefixed pairs of every task."""
+    """The prefixed pairs of all tasks, made from these sentences."""
     translate, negate, ask, summarize, question = PREFIXES
     pairs = [(f"{translate}: {english}", french) for english, french in sentences]
     for sentence in sentences:
@@ -40,7 +40,7 @@ def make_prefixed_pairs(sentences: Sequence[Sentence]) -> list[Pair]:
 
 
 def summaries(sentences: Sequence[Sentence]) -> list[Pair]:
-    """Two statements about the same subject, and a short one of what it does in both."""
+    """Pairs of two statements about the same subject, and a short summary of both."""
     groups: dict[str, list[Sentence]] = {}
     for sentence in sentences:
         if sentence.asked is not None:

@@ -1,8 +1,9 @@
-"""Reads a user's file: rows of cells, and the columns of them that a task needs.
+"""Reads a user's file: rows of cells, and the columns that a task needs.
 
-The task's plain form (tabs, every line is data) is read as it is. Other tables need names of columns that
-are among ROLES. If these do not decide, an error shows the first rows and names the flag that does:
---columns, --header, --format or --skip-bad-rows, each a key of [data].
+A file in the task's plain format, with tabs between columns and no header, is read without further settings.
+Other tables need column names that are in ROLES. If these are ambiguous, an error shows the first rows, and
+names the flag that decides: --columns, --header, --format or --skip-bad-rows, each of which is also a key of
+[data].
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 from ..errors import UserError, check_choice, counted
 from ..files import check_is_text, one_line, read_bytes, shell_command
 
-LIMIT = 2**28  # bytes of a user's file
+LIMIT = 2**28  # maximum bytes of a user's file
 SUFFIXES = {
     ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json",
     ".conllu": "conllu", ".conll": "conll", ".bio": "conll", ".iob": "conll", ".iob2": "conll",
@@ -34,7 +35,8 @@ KINDS = {
 }  # fmt: skip
 FORMATS = ("auto", *KINDS)
 
-# The names of columns that have a role. "answers.text" is `text` in the object `answers`.
+# The column names of each role, besides the role's own name. "answers.text" is the key `text` in the object
+# `answers`.
 ALIASES = {
     "text": """sentence content review review_text tweet comment message body document article headline title
         phrase question query description name names line input""",
@@ -61,7 +63,7 @@ CODES = """af ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl 
     polish czech chinese japanese korean arabic turkish swedish finnish danish norwegian greek hebrew hindi
     hungarian romanian ukrainian latin français deutsch español italiano"""
 LANGUAGES = {*CODES.split()}
-LABEL_FIRST = {  # for each format: a pattern, and the names of its groups
+LABEL_FIRST = {  # format -> the pattern of a line, and the names of its groups
     "trec": (r"(([A-Z]{2,}):\w+) +(.+)", ["fine", "label", "text"]),
     "fasttext": (r"__label__(\S+)\s+((?!.*__label__).+)", ["label", "text"]),
 }
@@ -72,23 +74,23 @@ USER = ("user", "human", "customer", "apprentice", "client", "prompter")
 
 
 class DataError(UserError):
-    """Raised for data that is missing or invalid."""
+    """The error for data that is missing or invalid."""
 
 
 class BadRow(Exception):
-    """Raised for a row that cannot be used, with the reason."""
+    """The exception for a row that cannot be used. The message is the reason."""
 
 
 @dataclass(frozen=True)
 class FileFormat:
     """How a user's file is read: the keys of [data] that every task with text has.
 
-    "plain" is the task's own form, in which every line is data; "auto" is the form of the file's extension.
+    The format "plain" is the task's own, in which every line is data. "auto" chooses by the file's extension.
     """
 
-    format: str = "auto"  # of --data: "auto", "plain" (every line is data), or one of docs/your-data.md
+    format: str = "auto"  # format of --data: "auto", "plain", or one of those in docs/your-data.md
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
-    columns: str = ""  # of --data that are read, by name or number, such as "text" or "2,1"
+    columns: str = ""  # columns of --data to read, by name or number, such as "text" or "2,1"
     skip_bad_rows: bool = False  # leave out rows of --data that cannot be used
 
     def __post_init__(self) -> None:
@@ -96,7 +98,7 @@ class FileFormat:
 
     @property
     def chosen(self) -> list[str]:
-        """The columns that the user chose."""
+        """The columns that the user chose, as names or numbers; empty if none were chosen."""
         return [] if self.is_plain or not self.columns else list(map(str.strip, self.columns.split(",")))
 
     @property
@@ -104,7 +106,7 @@ class FileFormat:
         return self.format == "plain"
 
     def kind(self, path: str | Path, default: str) -> str:
-        """The format of a file: as the user says, or that of its extension."""
+        """The format of a file: `format`, or for "auto" the format of the file's extension, or `default`."""
         return self.format if self.format != "auto" else SUFFIXES.get(Path(path).suffix.lower(), default)
 
 
@@ -112,23 +114,23 @@ AUTO = FileFormat()
 
 
 class Examples(list[Any]):
-    """The examples of a file, and `notes`: lines on how it was read, and on what looks wrong."""
+    """The examples of a file. `notes` are lines that say how it was read, and warn about likely mistakes."""
 
     def __init__(self, examples: Iterable[Any] = (), notes: Iterable[str] = ()) -> None:
         super().__init__(examples)
         self.notes = list(notes)
 
 
-Row = tuple[str, Any]  # its place ("mine.tsv, line 3"), and its cells or the BadRow
+Row = tuple[str, Any]  # the row's place ("mine.tsv, line 3"), and its cells, or a BadRow
 
 
 @dataclass
 class Table:
-    """Rows of cells; those of `roles` are read. `names` are those of a header or of fields, if any."""
+    """A file as rows of cells. `names` are the names of its columns, from a header or from JSON, if any."""
 
     path: Path
     how: FileFormat
-    roles: Sequence[str]  # what each column is read as, such as "text" or "label"
+    roles: Sequence[str]  # the columns that the task needs, such as "text" and "label"
     kind: str
     rows: list[Row] = field(default_factory=list)
     names: list[str] | None = None
@@ -140,19 +142,19 @@ class Table:
 
     @property
     def cells(self) -> list[list[Any]]:
-        """The cells of the rows that have some."""
+        """The cells of each row that is not a BadRow."""
         return [cells for _, cells in self.rows if isinstance(cells, list)]
 
     @property
     def width(self) -> int:
-        """The number of columns: of the header, or of most rows, but at least one for each role."""
+        """The number of columns: of the header, or else of most rows, but at least one for each role."""
         least = len(self.roles)
         widths = Counter(len(_without_empty_end(cells, least)) for cells in self.cells)
         return len(self.names) if self.names else max([least, *(n for n, _ in widths.most_common(1))])
 
 
 def _without_empty_end(cells: list[Any], least: int) -> list[Any]:
-    """The cells, without empty ones after the first `least`."""
+    """The cells without empty cells at the end, but at least the first `least`."""
     while len(cells) > least and not str(cells[-1]).strip():
         cells = cells[:-1]
     return cells
@@ -162,7 +164,7 @@ def _without_empty_end(cells: list[Any], least: int) -> list[Any]:
 
 
 def read_utf8(path: str | Path) -> str:
-    r"""The text of a UTF-8 file without a byte-order mark, with \n as line ends."""
+    r"""Read a UTF-8 text file, without a byte-order mark and with \n as line ends."""
     content = read_bytes(path, LIMIT)
     check_is_text(path, content)
     try:
@@ -178,13 +180,13 @@ def read_utf8(path: str | Path) -> str:
 
 
 def read_lines(path: str | Path) -> list[tuple[str, str]]:
-    """The place of each line of a UTF-8 file, for errors ("mine.tsv, line 3"), and the line."""
+    """Read the lines of a UTF-8 file, each with its place for errors, such as "mine.tsv, line 3"."""
     lines = read_utf8(path).removesuffix("\n").split("\n")
     return [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1)]
 
 
 def read_table(path: str | Path, how: FileFormat, *roles: str) -> Table:
-    """The table of a file, which is TSV if its name does not tell."""
+    """Read a file as a table. It is TSV if neither `how` nor the file's extension names a format."""
     kind = how.kind(path, "tsv")
     table = Table(Path(path), how, roles, KINDS[kind])
     if kind == "csv":
@@ -210,7 +212,7 @@ def read_table(path: str | Path, how: FileFormat, *roles: str) -> Table:
 
 
 def format_error(table: Table) -> DataError:
-    """The error for a format that the task does not read."""
+    """The error for a file in a format that the task does not read."""
     return DataError(
         f"{table.path} is {table.kind}, which this task does not read.\n"
         f"Write {table.form} on each line; --format plain reads every line unchanged."
@@ -218,7 +220,7 @@ def format_error(table: Table) -> DataError:
 
 
 def _check_quotes(table: Table) -> None:
-    """Raise a DataError for TSV with quotes in all rows, or with doubled quotes in a cell."""
+    """Raise a DataError if TSV has cells in quotes in all rows, or a quoted cell with doubled quotes."""
     is_quoted = lambda cell: len(cell) > 1 and cell[0] == cell[-1] == '"'
     all_rows = len(table.rows) > 1 and all(any(map(is_quoted, cells)) for cells in table.cells)
     for where, cells in table.rows:
@@ -230,7 +232,7 @@ def _check_quotes(table: Table) -> None:
 
 
 def _read_csv(table: Table) -> None:
-    """Read CSV; its separator is that of a line `sep=;`, or the most frequent one of the first line."""
+    """Read CSV. The separator is declared by a line `sep=;`, or is the most frequent in the first line."""
     text = read_utf8(table.path)
     declared = re.match("sep=(.)\n", text, re.IGNORECASE)
     first = re.sub('"[^"]*"', "", text.partition("\n")[0])
@@ -252,7 +254,7 @@ def _read_csv(table: Table) -> None:
 
 
 def _objects(path: str | Path, kind: str) -> list[Row]:
-    """The objects of JSON lines, of a JSON list, or of the list `data` of a JSON object."""
+    """Read the objects of JSON lines, of a JSON list, or of the list `data` in a JSON object."""
     lines = [(where, line) for where, line in read_lines(path) if line.strip()]
     if kind == "jsonl" or (len(lines) > 1 and isinstance(_attempt(_parse, lines[0][1]), dict)):
         return [(where, _attempt(_parse, line)) for where, line in lines]
@@ -275,7 +277,7 @@ def _objects(path: str | Path, kind: str) -> list[Row]:
 
 
 def _attempt(read: Callable[[Any], Any], value: Any) -> Any:
-    """What `read` makes of a value, or the BadRow that it raises; a BadRow stays one."""
+    """Return `read(value)`, or the BadRow that it raises. A value that is a BadRow is returned."""
     try:
         return value if isinstance(value, BadRow) else read(value)
     except BadRow as problem:
@@ -292,7 +294,7 @@ def _parse(text: str) -> Any:
 
 
 def _flatten(content: Any) -> dict[str, Any]:
-    """The fields of an object: texts, numbers as texts, and lists; those of an inner object have a dot."""
+    """The fields of a JSON object, as texts or lists. The names of inner fields are joined by dots."""
     if not isinstance(content, dict):
         raise BadRow(f"expected an object, found {json.dumps(content)[:60]}")
     flat: dict[str, Any] = {}
@@ -305,7 +307,7 @@ def _flatten(content: Any) -> dict[str, Any]:
 
 
 def cell_text(value: Any) -> str:
-    """A JSON value as text; null and NaN are empty, and 1.0 is 1."""
+    """Convert a JSON value to text: null and NaN become "", and 1.0 becomes "1"."""
     if value is None or value != value:
         return ""
     value = int(value) if isinstance(value, float) and value.is_integer() else value
@@ -316,13 +318,13 @@ def cell_text(value: Any) -> str:
 
 
 def normal_name(name: str) -> str:
-    """The name of a column as written in ALIASES: "#1 String" is "1_string"."""
+    """Normalize the name of a column, as in ALIASES: "#1 String" becomes "1_string"."""
     name = name.strip()
     return name if name == "#" else re.sub(r"[\s-]+", "_", name.lstrip("# ").lower())
 
 
 def match_roles(names: Sequence[str], roles: Sequence[str]) -> list[list[int]]:
-    """The columns of each role by name; none or several if that is unclear."""
+    """The columns whose names match each role: one, or none or several if the names do not decide."""
     normal = [normal_name(name) for name in names]
     found: list[list[int]] = []
     for role in roles:
@@ -337,9 +339,10 @@ def match_roles(names: Sequence[str], roles: Sequence[str]) -> list[list[int]]:
 
 
 def select(table: Table, optional: str = "") -> list[Row]:
-    """The rows with the cells of the roles, in order, and of an `optional` role (or None) at the end.
+    """Select the cells of the table's roles from each row, in order, and of an `optional` role at the end.
 
-    Notes in the table say which columns are read, and show a first row that may be a header.
+    The last cell is None if no column has the optional role. Adds notes to the table that say which columns
+    are read, and show a first row that may be a header.
     """
     if not table.cells:
         return table.rows
@@ -367,8 +370,10 @@ def select(table: Table, optional: str = "") -> list[Row]:
 
 
 def _join(cells: Sequence[Any]) -> Any:
-    """The text of cells, or a list; empty if there are no words. Line ends and tabs become spaces, so that
-    positions do not change."""
+    """Join the texts of cells; a single list is returned. Empty if the cells are blank.
+
+    Line ends and tabs become spaces, so that the positions of characters do not change.
+    """
     if len(cells) == 1 and isinstance(cells[0], list):
         return cells[0]
     texts = [str(cell).translate(SPACES) for cell in cells if str(cell).strip()]
@@ -380,7 +385,7 @@ def _show(cells: Sequence[Any]) -> str:
 
 
 def _describe(table: Table, read: dict[str, list[int]]) -> None:
-    """Add notes of the columns that are read and not read, and of a first row that may be a header."""
+    """Add notes to the table: which columns are read, and a first row that may be a header."""
     shown = [name or f"column {i}" for i, name in enumerate(table.names or [""] * table.width, 1)]
     named = {role: "+".join(shown[i] for i in found) for role, found in read.items() if found}
     if table.names or table.how.chosen:
@@ -397,7 +402,7 @@ def _describe(table: Table, read: dict[str, list[int]]) -> None:
 
 
 def ask(table: Table, problem: str) -> DataError:
-    """The error for a file that can be read in several ways: its first rows, and the flags that decide."""
+    """The error for a file that can be read in several ways. It shows the first rows and suggests flags."""
     lines = [f"{table.path} {problem}:"]
     names = table.names or range(1, table.width + 1)
     for where, cells in table.rows[:3]:
@@ -413,7 +418,7 @@ def ask(table: Table, problem: str) -> DataError:
 
 
 def _suggest(table: Table) -> str:
-    """An example of --columns: those that match, or the next of the others."""
+    """An example value for --columns: the columns that match the roles, or other columns in their order."""
     if table.names is None:
         first = 1 + (table.width > len(table.roles) and all(x[0].strip().isdecimal() for x in table.cells))
         last = table.width if table.roles[-1] == "tag" else first + len(table.roles) - 1
@@ -425,7 +430,7 @@ def _suggest(table: Table) -> str:
 
 
 def _find_columns(table: Table) -> list[list[int]]:
-    """The columns of each role, whose texts are joined; a DataError that asks for them if that is unclear."""
+    """The columns of each role, whose texts are joined. Raise a DataError if the columns are ambiguous."""
     _take_header(table)
     n = len(table.roles)
     chosen = table.how.chosen
@@ -452,7 +457,7 @@ def _find_columns(table: Table) -> list[list[int]]:
 
 
 def _take_header(table: Table) -> None:
-    """If the first row is a header, make it the names of the columns; a DataError if that is unclear."""
+    """If the first row is a header, use it as column names. Raise a DataError if it may be one."""
     how = table.how
     if table.names is not None or how.is_plain or how.header is False:
         return
@@ -479,7 +484,7 @@ def _take_header(table: Table) -> None:
 
 
 def _columns_of(table: Table, name: str) -> list[int]:
-    """The columns of a name or a number, or of several with + between them."""
+    """The columns that a user chose by a name or a number, or by several joined with +."""
     names = table.names or []
     for known in (names, [normal_name(x) for x in names], [x.rpartition(".")[2] for x in names]):
         found = [i for i, each in enumerate(known) if each in (name, normal_name(name))]
@@ -496,8 +501,11 @@ def _columns_of(table: Table, name: str) -> list[int]:
 
 
 def convert(table: Table, rows: Iterable[Row], make: Callable[..., Any]) -> Examples:
-    """`make(where, cells)` of each row, and the table's notes. All rows that cannot be used are one error, or
-    are left out with --skip-bad-rows; and it is an error if there are no others."""
+    """Make an example of each row with `make(where, cells)`, and keep the table's notes.
+
+    Rows that cannot be used raise one DataError for all, or are left out with --skip-bad-rows. Raises a
+    DataError if no examples are left.
+    """
     found, bad = Examples(notes=table.notes), []
     for where, cells in rows:
         made = _attempt(partial(make, where), cells)
@@ -521,23 +529,24 @@ def convert(table: Table, rows: Iterable[Row], make: Callable[..., Any]) -> Exam
 
 
 def texts_of(cells: Sequence[Any]) -> list[str]:
-    """Cells that are texts, without spaces around them."""
+    """The texts of cells, without surrounding spaces. Raise a BadRow if a cell is a list."""
     if lists := [cell for cell in cells if not isinstance(cell, str)]:
         raise BadRow(f"expected a text, found a list: {lists[0]!r:.60}")
     return [cell.strip() for cell in cells]
 
 
 def read_rows(path: str | Path, how: FileFormat, *roles: str, make: Callable[..., Any]) -> Examples:
-    """`make(where, cells)` of each row of a file, with the cells of these columns."""
+    """Read a file, and make an example of each row with `make(where, cells)`, with the cells of `roles`."""
     table = read_table(path, how, *roles)
     return convert(table, select(table), make)
 
 
 def read_pairs(path: str | Path, how: FileFormat = AUTO, same_meaning: bool = False) -> Examples:
-    """The pairs of a file with `source<TAB>target` on each line, or of another format.
+    """Read the pairs of a file with `source<TAB>target` on each line, or of another format.
 
     Blank lines are skipped. In JSON objects with a list of messages, each reply is a target, and all turns
-    before it are its source. With `same_meaning`, a column that says which pairs mean the same is an error.
+    before it are its source. With `same_meaning`, all pairs must mean the same: a column of judgements raises
+    a DataError.
     """
     table = read_table(path, how, "source", "target")
     for i, name in enumerate(table.names or ()):
@@ -555,7 +564,7 @@ def read_pairs(path: str | Path, how: FileFormat = AUTO, same_meaning: bool = Fa
 
 
 def read_prefixed(path: str | Path, how: FileFormat = AUTO) -> Examples:
-    """The pairs of a file with `prefix: source<TAB>target` on each line, or of another format."""
+    """Read the pairs of a file with `prefix: source<TAB>target` on each line, or of another format."""
 
     def pair(_: str, cells: list[Any]) -> tuple[str, str]:
         source, target = texts_of(cells)
@@ -568,7 +577,7 @@ def read_prefixed(path: str | Path, how: FileFormat = AUTO) -> Examples:
 
 
 def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
-    """The lines of a file, including blank ones; or one text per row of a table (CSV, JSON lines, ...)."""
+    """Read the lines of a file, including blank ones, or the texts of a table (CSV, JSON lines, ...)."""
     if how.kind(path, "tsv" if how.chosen else "plain") != "plain":
         return read_rows(path, how, "text", make=lambda _, cells: (texts_of(cells), cells[0])[1])
     lines = [line for _, line in read_lines(path)]
@@ -585,7 +594,10 @@ def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
 
 
 def read_noted_text(path: str | Path, how: FileFormat = AUTO) -> tuple[str, list[str]]:
-    """The text of a file of at least 100 characters, one line for each of a table; and how it was read."""
+    """Read a file as one text, with a line for each row of a table. Return notes on how it was read, too.
+
+    Raises a DataError if the text has fewer than 100 characters.
+    """
     found = read_texts(path, how)
     whole = read_utf8(path)
     text = whole if found == whole.removesuffix("\n").split("\n") else "".join(f"{x}\n" for x in found)
@@ -599,12 +611,12 @@ def read_noted_text(path: str | Path, how: FileFormat = AUTO) -> tuple[str, list
 
 
 def history(turns: Sequence[tuple[str, str]]) -> str:
-    """The turns of a dialogue, (user, bot), as a source; the last one has no reply yet."""
+    """Join the turns (user, bot) of a dialogue to a source. An empty reply, such as the last, is left out."""
     return " ".join(f"user: {said} bot: {reply}" if reply else f"user: {said}" for said, reply in turns)
 
 
 def _read_dialogues(table: Table, name: str, column: int) -> Examples:
-    """Each reply as a target, with all turns before it as its source."""
+    """The pairs of dialogues: each reply is a target, and all turns before it are its source."""
     counts: Counter[str] = Counter()
 
     def pairs(_: str, cells: list[Any]) -> list[tuple[str, str]]:
@@ -632,7 +644,7 @@ def _read_dialogues(table: Table, name: str, column: int) -> Examples:
 
 
 def _turn(turn: Any) -> tuple[str, str]:
-    """The speaker, if the turn has one, and the text of a turn."""
+    """The speaker of a turn, or "" if it has none, and its text."""
     turn = {"text": turn} if isinstance(turn, str) else turn
     values = {key.lower(): value for key, value in turn.items()} if isinstance(turn, dict) else {}
     who = [values[key] for key in ("role", "from", "speaker", "name") if key in values]
@@ -643,7 +655,7 @@ def _turn(turn: Any) -> tuple[str, str]:
 
 
 def _exchanges(turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """What the user said, who speaks first, and what was replied; turns of one speaker are joined."""
+    """Pairs of what the user said and the reply. The user speaks first, and adjacent turns are joined."""
     speakers = list(dict.fromkeys(speaker for speaker, _ in turns))
     if len(speakers) > 2:
         raise BadRow(f"expected 2 speakers, found {len(speakers)}: {', '.join(speakers)[:60]}")
@@ -657,7 +669,7 @@ def _exchanges(turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def read_words(path: str | Path, how: FileFormat) -> Examples:
-    """The sentences of a file: lists of (place, word, tag)."""
+    """Read the sentences of a file with tagged words, as lists of (place, word, tag)."""
     kind = how.kind(path, "conll").replace("tsv", "conll")
     if kind in ("json", "jsonl"):
         return read_rows(path, how, "word", "tag", make=_pair_lists)
@@ -689,7 +701,10 @@ def read_words(path: str | Path, how: FileFormat) -> Examples:
 
 
 def _read_word_lines(table: Table, kind: str) -> dict[str, int]:
-    """Read lines with words, split at tabs or else at spaces; the number of each line's sentence."""
+    """Read lines of words into the table. Return the index of the sentence of each line, by the line's place.
+
+    Lines are split at tabs if all of them have tabs, otherwise at spaces.
+    """
     lines = read_lines(table.path)
     data = [line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
     tabs = kind == "conllu" or (kind != "plain" and bool(data) and all("\t" in line for line in data))
@@ -701,7 +716,7 @@ def _read_word_lines(table: Table, kind: str) -> dict[str, int]:
         cells = split(line)
         if not line.strip() or line.startswith("-DOCSTART-"):
             sentence += 1
-        elif kind == "conllu" and re.match(r"#|\d+[-.]", line):  # 1-2 is a range of words, 1.1 is empty
+        elif kind == "conllu" and re.match(r"#|\d+[-.]", line):  # 1-2 is a range of words, 1.1 an empty word
             continue
         elif kind == "plain" or not line.startswith("#") or len(cells) == width or sentence == latest:
             table.rows.append((where, [cells[0], *cells[1:][-1:]] if kind == "plain" else cells))
@@ -710,7 +725,7 @@ def _read_word_lines(table: Table, kind: str) -> dict[str, int]:
 
 
 def _pair_lists(where: str, cells: Sequence[Any]) -> list[tuple[str, str, str]]:
-    """The words and tags of a JSON object."""
+    """The words of a JSON object's list, each with its place and its tag."""
     words, tags = ([cell_text(x).strip() for x in x] if isinstance(x, list) else [""] for x in cells)
     if len(words) != len(tags) or not all(words + tags):
         raise BadRow(f"expected a list of words and one of as many tags, found {_show(cells)}")

@@ -1,4 +1,4 @@
-"""The splits of a run's data: training, validation and test."""
+"""Splits of data for training, validation and test."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .datasets import sha256_of
 from .phrasebook import DOCUMENT_SENTENCES, phrasebook
 from .rows import AUTO, DataError, FileFormat, read_noted_text, read_pairs
 
-HELD_OUT = 500  # maximum number of a user's pairs for each of validation and test
+HELD_OUT = 500  # maximum number of a user's examples that are held out for validation, and for test
 
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The location of data: your own files, or the folder of a public data set."""
+    """The paths of the data: a user's files, or the folder of a public data set."""
 
     data: Path | None = None
     validation_data: Path | None = None
@@ -35,13 +35,13 @@ class Sources:
         return "" if self.data is None else self.data.name
 
     def to_json(self, dataset: str) -> dict[str, str | None]:
-        """For run.json: the name of the data, absolute paths, and the checksum of the training file."""
+        """The entry for run.json: the data's name, absolute paths, and the checksum of the training file."""
         paths = {key: None if path is None else os.path.abspath(path) for key, path in asdict(self).items()}
         file = "" if self.data is None else sha256(read_bytes(self.data))
         return {"dataset": dataset, "name": self.name or dataset, **paths, "sha256": file}
 
     def updated(self, given: Sources) -> Sources:
-        """The remembered paths, replaced by those in `given`; a DataError if one no longer exists."""
+        """These paths, replaced by those in `given`. Raise a DataError if one that is kept does not exist."""
         new = {key: path for key, path in vars(given).items() if path is not None}
         for key, path in vars(self).items():
             if path is not None and key not in new and not os.path.exists(path):
@@ -62,12 +62,11 @@ class Sources:
 
 
 class Splits(dict[str, Any]):
-    """The splits by name, "train", "validation" and "test": lists of pairs, or texts.
+    """The splits "train", "validation" and "test", each a list of examples or a text.
 
-    `dropped` counts the pairs that were left out, by reason; `notes` are lines about the files; `reading` is
-    how they were read, if the examples do not show it (see `Task.reading`). `tokenizer_texts` are what the
-    tokenizer is trained on, if not the training split, and `samples` what is shown after training, if not the
-    first test examples.
+    `dropped` counts the examples that were left out, by reason. `notes` are lines about the files. `reading`
+    says how the files were read (see `Task.reading`). `tokenizer_texts` replace the training split in the
+    training of the tokenizer, and `samples` replace the first test examples that are shown after training.
     """
 
     def __init__(
@@ -87,14 +86,14 @@ class Splits(dict[str, Any]):
         self.samples = list(samples)
 
     def keep(self, kept: Mapping[str, Any], reason: str) -> Splits:
-        """The splits with only these examples; why the others are left out."""
+        """The splits with only the examples `kept`. `reason` says why the others are left out."""
         number = sum(map(len, self.values())) - sum(map(len, kept.values()))
         dropped = {**self.dropped, reason: number}
         return Splits(kept, dropped, self.notes, self.reading, self.tokenizer_texts, self.samples)
 
 
 def check_sources(data: Any, sources: Sources) -> None:
-    """Raise a DataError for a user's files that are missing, or that lack the training data."""
+    """Raise a DataError if a recipe needs a user's file that is not given, or training data is missing."""
     own = sources.data is not None
     if getattr(data, "dataset", "") == "file" and not own:
         raise DataError("the data is your own file, but its path is unknown.\nPass it with --data FILE.")
@@ -106,7 +105,7 @@ def check_sources(data: Any, sources: Sources) -> None:
 
 
 def phrasebook_splits() -> Splits:
-    """The phrasebook: 300 pairs of its training split are the validation split."""
+    """The splits of the phrasebook. 300 random pairs of its training split are for validation."""
     book = phrasebook()
     chosen = random_indices(len(book.train), 300)
     chosen = chosen[[book.train[i] not in DOCUMENT_SENTENCES for i in chosen]]
@@ -116,12 +115,12 @@ def phrasebook_splits() -> Splits:
 
 
 def random_indices(n: int, number: int) -> np.ndarray:
-    """`number` of n indices, drawn with a fixed seed."""
+    """Draw `number` different indices below n, with a fixed seed."""
     return np.random.Generator(np.random.Philox(key=[0, n])).permutation(n)[:number]
 
 
 def split_at(pairs: Sequence[Any], indices: np.ndarray) -> tuple[list, list]:
-    """The pairs that are not at the indices, and those that are."""
+    """Split pairs into those that are not at the indices, and those that are."""
     chosen = set(indices.tolist())
     return [p for i, p in enumerate(pairs) if i not in chosen], [pairs[i] for i in sorted(chosen)]
 
@@ -132,17 +131,17 @@ def user_splits(
     unit: str = "pairs",
     key: Callable[[Any], Any] = lambda pair: pair,
 ) -> Splits:
-    """The splits of a user's examples, which `read` returns for a file.
+    """The splits of a user's files, whose examples `read` returns.
 
-    A tenth of --data, at most HELD_OUT, is held out for each split without a file. Examples with equal keys
-    are duplicates, which are dropped.
+    A tenth of --data, at most HELD_OUT examples, is held out for each of validation and test without a file.
+    Duplicates, whose `key` is the same, are dropped. `unit` is the plural of examples in errors.
     """
     assert sources.data is not None
     pairs = read(sources.data)
     unique = list({key(pair): pair for pair in pairs}.values())
     dropped = {"duplicates": len(pairs) - len(unique)}
     files = {"validation": sources.validation_data, "test": sources.test_data}
-    held = {name: read(path) for name, path in files.items() if path is not None}  # whole, as published
+    held = {name: read(path) for name, path in files.items() if path is not None}  # with duplicates
     notes = [note for found in (pairs, *held.values()) for note in getattr(found, "notes", ())]
     missing = [name for name in files if name not in held]
     if len(unique) < 10 and missing:
@@ -170,7 +169,7 @@ def user_splits(
 
 
 def user_text_splits(sources: Sources, how: FileFormat = AUTO) -> Splits:
-    """The splits of a user's text. Its last tenth is the validation split, unless it has a file."""
+    """The splits of a user's text. The last tenth is for validation, unless there is a validation file."""
     assert sources.data is not None
     text, notes = read_noted_text(sources.data, how)
     cut = len(text) * 9 // 10
@@ -186,7 +185,7 @@ def user_text_splits(sources: Sources, how: FileFormat = AUTO) -> Splits:
 
 
 def checksums(splits: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 of each split: of its text, or of its examples one by one."""
+    """The SHA-256 checksum of each split: of its text, or of the lines of its examples."""
     return {
         name: sha256_of([split] if isinstance(split, str) else map(example_line, split))
         for name, split in splits.items()
@@ -194,7 +193,7 @@ def checksums(splits: Mapping[str, Any]) -> dict[str, str]:
 
 
 def example_line(example: Any) -> str:
-    """An example as text: the sides of a pair with a tab between, the checksum of an array."""
+    """Convert an example to a text: the parts of a tuple are joined by tabs, an array is its checksum."""
     if isinstance(example, np.ndarray):
         return f"{example.dtype} {example.shape} {sha256(example.tobytes())}"
     if isinstance(example, tuple | list):  # a question may leave out its last fields

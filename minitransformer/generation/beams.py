@@ -1,4 +1,4 @@
-"""Beam search: a step keeps the `num_beams` best hypotheses (Sutskever et al. 2014, section 3.2).
+"""Beam search: each step keeps the `num_beams` best hypotheses (Sutskever et al. 2014, section 3.2).
 
 With 2 beams, "a" (score -0.5) and "b" (-0.7), and the log-probabilities of each next token:
 
@@ -7,9 +7,9 @@ With 2 beams, "a" (score -0.5) and "b" (-0.7), and the log-probabilities of each
                                                   b y    -1.3   a beam of the next step
                                                   a y    -2.0   dropped
 
-A beam is an unfinished hypothesis; its score is the sum of its tokens' log-probabilities. The score of a
-finished hypothesis is that sum divided by the length penalty. When a hypothesis is finished, and when the
-search ends, follows Hugging Face, so that the texts are the same.
+A beam is an unfinished hypothesis, whose score is the sum of its tokens' log-probabilities. The score of a
+finished hypothesis is that sum divided by the length penalty. Hypotheses and searches end under the same
+conditions as in Hugging Face's transformers, so that the texts are the same.
 """
 
 from __future__ import annotations
@@ -32,17 +32,20 @@ def beam_search(
     ends: Int[np.ndarray, " ends"],
     steps: list[Step] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best texts of each input, at most `num_beams`, the best first. Steps are appended to `steps`."""
+    """The `num_beams` best texts of each input, or fewer if fewer are found, in descending order of score.
+
+    The steps of the search are appended to `steps`.
+    """
     process = processors(config, state.start, state.limit, ends)
     beams = config.num_beams
-    width = max(2, 1 + len(ends)) * beams  # enough candidates for at least `beams` that do not end
+    width = max(2, 1 + len(ends)) * beams  # so many that at least `beams` of them do not end
     finished: list[list[Hypothesis]] = [[] for _ in state.ids]
-    inputs = np.arange(len(finished))  # the number of each sentence of the batch
-    scores = np.zeros((len(finished), 1), np.float32)  # one beam for each sentence at first
+    inputs = np.arange(len(finished))  # the input of each sentence that is still in the batch
+    scores = np.zeros((len(finished), 1), np.float32)  # in the first step, each sentence has one beam
     if not state.limit:
         return [[Hypothesis([], 0.0, "length", (-1, 0))] * beams for _ in finished]
     for step in range(state.limit):
-        # the candidates: the best of each sentence's beams with each token
+        # candidates: the best continuations of each sentence's beams by one token
         log_probabilities = log_softmax(state.logits())  # (sentences * beams, V)
         check_not_nan(log_probabilities[:, 0])  # a NaN in the logits makes the whole row NaN
         processed = log_probabilities
@@ -54,7 +57,7 @@ def beam_search(
         are_stopped = np.broadcast_to(meet_stopping_criteria(state, config, rows, tokens), rows.shape)
         ended = are_ends | is_last | are_stopped
 
-        # texts: those of the `beams` best candidates that end
+        # texts: the candidates that end, if they are among the `beams` best
         texts = (ended[:, :beams] & (best[:, :beams] > -np.inf)).nonzero()
         for last, (i, j) in enumerate(zip(*texts, strict=True)):
             ids = state.new_ids(int(rows[i, j])) + ([] if are_ends[i, j] else [int(tokens[i, j])])
@@ -63,7 +66,7 @@ def beam_search(
             others = finished[inputs[i]]
             others[:] = sorted([*others, text], key=lambda text: -text.score)[:beams]
 
-        # the beams: the best candidates that do not end, of sentences that may get better texts
+        # beams: the best candidates that do not end, for sentences that may still get better texts
         order = np.argsort(ended, 1, kind="stable")[:, :beams]
         if step:
             order = align_with_parents(order, np.take_along_axis(rows, order, 1) % beams)
@@ -90,8 +93,8 @@ def may_improve(
 ) -> bool:
     """Whether beams, the best of which has this score, may lead to a better text than the worst of `texts`.
 
-    The score is taken as if the text ended now, or with "never" at the length that is best for it. With
-    early_stopping=True, the search is over as soon as there are enough texts.
+    The score of the text is estimated as if it ended at `length`, or with early_stopping="never" at the
+    length that is best for it. With early_stopping=True, the search ends once there are `num_beams` texts.
     """
     if score == -np.inf or len(texts) < config.num_beams:
         return score > -np.inf
@@ -103,7 +106,7 @@ def may_improve(
 
 
 def score_divisor(length: int, config: GenerationConfig) -> float:
-    """The length penalty of the configuration."""
+    """The divisor of the score of a text of `length` tokens, from the options of the length penalty."""
     return length_penalty(length, config.length_penalty, config.length_penalty_form)
 
 
@@ -113,7 +116,7 @@ def meet_stopping_criteria(
     rows: Int[np.ndarray, "B n"],
     tokens: Int[np.ndarray, "B n"],
 ) -> Any:
-    """Whether `stopping_criteria` ends the text of each row with each token."""
+    """Whether `stopping_criteria` ends the text of each row after each token: (B, n), or False without it."""
     criteria = config.stopping_criteria
     if criteria is None:
         return False
@@ -125,14 +128,15 @@ def meet_stopping_criteria(
 def best_candidates(
     x: Float[np.ndarray, "rows V"], scores: Float[np.ndarray, "B beams"], k: int
 ) -> tuple[Float[np.ndarray, "B n"], Int[np.ndarray, "B n"], Int[np.ndarray, "B n"]]:
-    """The k largest x[row, token] + score of row, in descending order, for `beams` rows of x at a time.
+    """The k largest sums x[row, token] + scores of each sentence, which has `beams` rows of x.
 
-    Returns the sums, their rows and tokens; all of them if there are fewer than k. A slower way:
+    Returns the sums in descending order, and the row and the token of each; all of them if there are fewer
+    than k. It is a faster version of:
 
         sums = (x.reshape(B, beams, V) + scores[..., None]).reshape(B, beams * V)
         chosen = np.argsort(-sums, 1, kind="stable")[:, :k]  # row chosen // V, token chosen % V
 
-    Here only sums of at least a lower bound are computed, the k-th largest of the maxima of parts of rows.
+    Sums are computed only if they reach a lower bound: the k-th largest of the maxima of parts of rows.
     """
     B, beams = scores.shape
     V = x.shape[1]
@@ -153,7 +157,7 @@ def best_candidates(
 
 
 def compact_rows(is_active: Bool[np.ndarray, " B"]) -> Int[np.ndarray, " n"]:
-    """The numbers of the active sentences; the last ones fill the gaps, so that few caches move."""
+    """The indices of the active sentences, ordered such that few caches move: the last ones fill the gaps."""
     n = int(is_active.sum())
     numbers = np.arange(n)
     numbers[~is_active[:n]] = n + is_active[n:].nonzero()[0]
@@ -163,13 +167,13 @@ def compact_rows(is_active: Bool[np.ndarray, " B"]) -> Int[np.ndarray, " n"]:
 def align_with_parents(
     order: Int[np.ndarray, "B beams"], parents: Int[np.ndarray, "B beams"]
 ) -> Int[np.ndarray, "B beams"]:
-    """The `order` of beams, permuted: one of each parent takes its place, so that few caches move.
+    """Permute the `order` of beams such that few caches move: one beam of each parent takes its position.
 
-    The others take the places of parents that none continues.
+    The other beams take the positions of parents that no beam continues.
     """
     beams = parents.shape[1]
     same = parents[:, :, None] == parents[:, None, :]
-    others = (same & np.tri(beams, k=-1, dtype=bool)).any(2)  # not the first ones of their parents
+    others = (same & np.tri(beams, k=-1, dtype=bool)).any(2)  # beams that are not the first of their parent
     unused = ~(parents[:, :, None] == np.arange(beams)).any(1)
     moved = np.empty_like(order)
     places = np.argsort(unused, 1, kind="stable")
@@ -188,7 +192,7 @@ def make_step(
     chosen: Any,
     config: Any,
 ) -> Step:
-    """A Step of the candidates (i, j) that are texts, then those that are beams."""
+    """The Step of the candidates that ended a text, followed by those that are beams of the next step."""
     i = np.append(texts[0], np.repeat(chosen[0][:, 0], chosen[1].shape[1]))
     j = np.append(texts[1], chosen[1])
     logprobs = log_probabilities[rows[i, j], tokens[i, j]]

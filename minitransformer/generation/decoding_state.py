@@ -1,7 +1,7 @@
-"""A model with the texts that it continues: shared by greedy search, sampling and beam search.
+"""The state of decoding, which greedy search, sampling and beam search share: a model and its texts so far.
 
-It knows the two protocols of models/protocol.py, the cache, the padding of prompts and the window of a model
-with a limited number of positions. A search sees logits, appends tokens and selects rows.
+It handles the two protocols of models/protocol.py, the cache, the padding of prompts, and models with a
+limited number of positions. A search reads logits, appends tokens and selects rows.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ CAPACITY = 256  # initial capacity of a cache, in tokens, for a model without a 
 
 
 class DecodingState:
-    """`ids` (rows, `length`), padded on the left: prompts, or the start tokens and prefixes of targets.
+    """A batch of texts that a model continues, at most by `limit` new tokens each.
 
-    `real` is False where they are padded, and None if no row is. Rows of an encoder-decoder have a `memory`.
-    Texts have at most `limit` new tokens.
+    `ids` (rows, capacity) holds the first `length` tokens of each text, padded on the left. It begins with a
+    prompt or, for an encoder-decoder, with the start token and the prefix of a target; the source is encoded
+    in `memory`. `real` is False where `ids` is padding, and None if no row is padded.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class DecodingState:
         self.limit = limit
         capacity = min(self.length + limit, CAPACITY if most is None else most)
         self.ids = pad(begin, 0, left=True)
-        self.beams = 1  # rows of each sentence
+        self.beams = 1  # the number of rows for each sentence
         self.real: Any = None
         if (lengths < self.length).any():
             self.real = np.arange(max(self.length, capacity)) >= self.length - lengths[:, None]
@@ -60,8 +61,8 @@ class DecodingState:
     def logits(self) -> Float[np.ndarray, "rows V"]:
         """The logits of each row's next token. With a cache, only tokens that are not in it are processed.
 
-        Beyond the model's maximum length, only the last tokens are processed. Each has moved by one position
-        since the previous step, so cached keys and values are not valid.
+        If a text is longer than the model's maximum length, the model processes its last tokens, without a
+        cache: each has moved by one position since the previous step, so cached keys and values are invalid.
         """
         first = 0
         most = self.model.max_length
@@ -75,7 +76,7 @@ class DecodingState:
         return logits if logits.dtype.itemsize >= 4 else logits.astype(np.float32)  # 16 bits, under autocast
 
     def _logits_of(self, ids: Any) -> Float[Tensor, "rows 1 V"]:
-        """The logits after the last of these tokens, which follow those of the cache."""
+        """The logits after the last of these tokens, which follow the tokens in the cache."""
         model = self.model
         cache = self.cache
         mask = None
@@ -88,7 +89,7 @@ class DecodingState:
         return model.logits(Tensor(states.array[:, -1:]))
 
     def padding_mask(self, first: int) -> Bool[Tensor, "rows T"]:
-        """True where the tokens from `first` on are real, on the model's device."""
+        """A mask of the tokens from position `first`, True for real ones, on the model's device."""
         mask = Tensor(self.real[:, first : self.length])
         weight = next(iter(self.model.parameters()), mask)
         return mask.to(weight.device)
@@ -103,16 +104,16 @@ class DecodingState:
         self.length += 1
 
     def select(self, rows: Any) -> None:
-        """Keep these rows, by indices or a boolean mask."""
+        """Select rows of the batch, by indices or a boolean mask."""
         self.ids = self.ids[rows]
         self._select_constants(rows)
         if self.cache is not None:
             self.cache.batch_select_indices(rows)
 
     def select_beams(self, sentences: Int[np.ndarray, " n"], parents: Int[np.ndarray, "n beams"]) -> None:
-        """Keep these sentences, with beams that continue the rows `parents` of the same sentence."""
+        """Keep `sentences`, and for each the rows `parents` that its new beams continue."""
         rows = parents.ravel()
-        # if there are as many sentences as before, all stay, and the beams of each have the same memory
+        # with as many sentences as before, all are kept, and the beams of a sentence have the same memory
         if (len(rows), parents.shape[1]) != (len(self.ids), self.beams):
             self._select_constants(rows)
         self.beams = parents.shape[1]
@@ -125,7 +126,7 @@ class DecodingState:
             self.cache.batch_select_indices(rows)
 
     def _select_constants(self, rows: Any) -> None:
-        """Select rows of the arrays that steps do not change: the padding and the memory."""
+        """Select rows of the arrays that are constant during decoding: the padding mask and the memory."""
         if self.real is not None:
             self.real = self.real[rows]
         if self.memory is not None:
@@ -138,13 +139,13 @@ class DecodingState:
 
     @property
     def history(self) -> Int[np.ndarray, "rows T"]:
-        """The ids of each row, -1 where it is padded."""
+        """The ids of each row so far, with -1 for padding."""
         ids = self.ids[:, : self.length]
         return ids if self.real is None else np.where(self.real[:, : self.length], ids, -1)
 
 
 def pad(texts: Sequence[Sequence[int]], value: int, left: bool) -> Int[np.ndarray, "B T"]:
-    """The texts as an array, padded to the longest."""
+    """Pad texts to the length of the longest, on the left or on the right, and return them as an array."""
     length = max(map(len, texts))
     ids = np.full((len(texts), length), value)
     for row, text in zip(ids, texts, strict=True):

@@ -1,4 +1,4 @@
-"""`generate` and `stream`: from a request to its texts."""
+"""The functions `generate` and `stream`, which generate text with a model."""
 
 from __future__ import annotations
 
@@ -41,21 +41,24 @@ def generate(
     return_dict: bool = False,
     **options: Any,
 ) -> Any:
-    """The new tokens for each sequence of `input_ids`, without the end token, in evaluation mode.
+    """Generate new tokens for each sequence of `input_ids`, with the model in evaluation mode.
 
-    A decoder-only model continues the sequences, an encoder-decoder translates them, until `eos_token_id` (if
-    None, the model's own). Decoding is greedy; or with `do_sample` draws from softmax(logits / temperature)
-    over the `top_k` best tokens, using the stream "generate" of `minigrad.random` or a `seed`; or with
-    `num_beams` is a beam search. The other options are the fields of `GenerationConfig`, with its defaults,
-    or those of a pretrained model (`load_pretrained`).
+    A decoder-only model continues the sequences, and an encoder-decoder translates them. A text ends at
+    `eos_token_id` (None: the model's end token), or after `max_new_tokens`.
 
-    Returns lists of ids: `num_return_sequences` for the first input, then for the second, ... With
-    `return_dict`, returns a `GenerationResult`: ids, scores, log-probabilities, and the requested outputs.
+    Decoding is greedy by default. With `do_sample`, tokens are drawn from softmax(logits / temperature) over
+    the `top_k` best tokens, using `seed` or the stream "generate" of `minigrad.random`. With `num_beams` > 1,
+    it is a beam search. The other options are the fields of `GenerationConfig`. A pretrained model
+    (`load_pretrained`) may have other defaults, from its generation_config.json.
 
-    With `use_cache`, a step processes only the newest token; the model caches what it needs of the others.
-    The logits are the same. Beyond its `max_length`, a decoder-only model processes its whole window for each
-    token, with or without a cache: every token in it has moved by one position, so cached keys and values are
-    not valid.
+    Returns lists of ids, without the end token: `num_return_sequences` for the first input, then for the
+    second, ... With `return_dict`, returns a `GenerationResult` with ids, scores, log-probabilities, and the
+    requested outputs.
+
+    With `use_cache`, a step processes only the newest token, as the model caches what it needs of the others.
+    The logits are the same. If a text exceeds the `max_length` of a decoder-only model, each step processes
+    the last `max_length` tokens, with or without a cache: every token has moved by one position, so cached
+    keys and values are invalid.
 
     >>> from minitransformer import GPT, GPTConfig, generate
     >>> model = GPT(GPTConfig(vocab_size=20, n_positions=8, n_embd=16, n_layer=1, n_head=2))
@@ -86,7 +89,7 @@ def generate(
 def search_texts(
     model: Any, inputs: list[list[int]], config: GenerationConfig, steps: list[Step] | None
 ) -> list[list[Hypothesis]]:
-    """The texts of each input, the best first; the steps of the search are appended to `steps`."""
+    """The texts of each input, the best first. The steps of the search are appended to `steps`."""
     state = new_state(model, inputs, config)
     ends = end_tokens(model, config.eos_token_id)
     count = config.num_return_sequences
@@ -102,20 +105,20 @@ def search_texts(
         return found
     texts: dict[int, Hypothesis] = {}
     for _ in greedy_or_sample(state, config, ends, texts, steps):
-        pass  # `stream` uses the tokens of each step; here only the texts that it collects
+        pass  # fills `texts`; the tokens of each step are for `stream`
     return [[texts[i] for i in range(first, first + count)] for first in range(0, len(texts), count)]
 
 
 def stream(
     model: Any, input_ids: Sequence[Sequence[int]] | np.ndarray, **options: Any
 ) -> Iterator[list[int | None]]:
-    """Yield the newest token of each text as soon as it is known; None for a text that has ended.
+    """Yield the newest token of each text as soon as it is generated, or None for a text that has ended.
 
         for (token,) in stream(model, [ids], do_sample=True, top_p=0.9):
             ...
 
-    The options are those of `generate`, except beam search, whose texts are known only at the end, and parts
-    of a result. End tokens are not yielded. With `num_return_sequences`, each input has that many texts.
+    It takes the options of `generate`, except `return_dict` and its outputs, and except beam search, whose
+    texts are known only at the end. End tokens are not yielded. Each input has `num_return_sequences` texts.
 
     >>> from minitransformer import GPT, GPTConfig, stream
     >>> model = GPT(GPTConfig(vocab_size=20, n_positions=8, n_embd=16, n_layer=1, n_head=2))
@@ -142,7 +145,7 @@ def stream(
 
 
 def _stream(model: Any, inputs: list[list[int]], config: GenerationConfig) -> Iterator[list[int | None]]:
-    """The steps of a search, each in evaluation mode; between them the model is in the caller's mode."""
+    """Run the steps of a search in evaluation mode. Between steps, the model is in the caller's mode."""
     if not inputs:
         return
     with evaluation_mode(model):
@@ -168,7 +171,7 @@ def new_state(model: Any, inputs: list[list[int]], config: GenerationConfig) -> 
 
 @contextmanager
 def evaluation_mode(model: Any) -> Iterator[None]:
-    """Without gradients and in evaluation mode; afterwards in the mode that the model was in."""
+    """A context with the model in evaluation mode, and without gradients. The mode is restored at the end."""
     training = model.training
     model.eval()
     try:

@@ -23,55 +23,46 @@ from ..errors import (
     truncated_repr,
 )
 
-# the most for each input; each has its own keys, values and probabilities
+# the most beams and texts for each input: each takes memory for keys, values and probabilities
 MAX_BEAMS = 1_000
 MAX_TEXTS = 100_000
 EXAMPLE = "Pass a list of ids for each text, such as [[5, 8, 3]]"
-SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # no effect in greedy and beam search
-BEAMS = (
-    "length_penalty",
-    "length_penalty_form",
-    "early_stopping",
-    "output_beams",
-)  # no effect in greedy search and sampling
-OUTPUTS = ("output_probabilities", "output_beams")  # parts of a GenerationResult
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # options of sampling only
+BEAMS = ("length_penalty", "length_penalty_form", "early_stopping", "output_beams")  # of beam search only
+OUTPUTS = ("output_probabilities", "output_beams")  # fields of a GenerationResult that are requested
 
 
 @dataclass(frozen=True)
 class GenerationConfig(Config):
-    """How text is generated. Names and defaults are Hugging Face's; docs/generation.md has their formulas."""
+    """The options of `generate`, with Hugging Face's names and defaults. docs/generation.md has formulas."""
 
     max_new_tokens: int = 64  # maximum number of tokens of a text, including its end token
-    eos_token_id: int | Sequence[int] | None = (
-        None  # what ends a text: an id or several; None: the model's, if any
-    )
+    eos_token_id: int | Sequence[int] | None = None  # the tokens that end a text; None: the model's
     do_sample: bool = False  # draw tokens instead of taking the most likely
-    temperature: float = 1.0  # for sampling, as are the next three
-    top_k: int | None = None
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    no_repeat_ngram_size: int = 0  # 0: n-grams may repeat
+    temperature: float = 1.0  # divisor of the logits in sampling
+    top_k: int | None = None  # sample only from the k most likely tokens
+    top_p: float = 1.0  # sample only from the most likely tokens with this total probability
+    min_p: float = 0.0  # sample only from tokens at least this times as likely as the most likely
+    repetition_penalty: float = 1.0  # more than 1: tokens of the text so far become less likely
+    no_repeat_ngram_size: int = 0  # n-grams of this size occur only once in a text; 0: they may repeat
     suppress_tokens: Sequence[int] | None = None  # tokens that are never generated
     min_new_tokens: int = 0  # the text cannot end before it has this many tokens
     forced_bos_token_id: int | None = None  # the first new token, such as the target language's
     forced_eos_token_id: int | None = None  # the last token of a text that reaches its maximum length
-    renormalize_logits: bool = False  # beam search sums log-probabilities of the tokens that are left
+    renormalize_logits: bool = False  # normalize log-probabilities again after tokens are excluded
     num_beams: int = 1  # more than 1: beam search
     num_return_sequences: int = 1  # texts for each input: samples, or the best of the beams
-    length_penalty: float = 1.0  # alpha, the exponent
+    length_penalty: float = 1.0  # alpha, the exponent of the length penalty in beam search
     length_penalty_form: str = "huggingface"  # length**alpha, or "gnmt": ((5 + length) / 6)**alpha
     early_stopping: bool | str = False  # when a beam search ends: True, False or "never"
-    prefix: Sequence[int] | Sequence[Sequence[int]] | None = (
-        None  # how translations begin: one for all, or one each
-    )
-    stopping_criteria: Callable[[list[int]], bool] | None = (
-        None  # takes a text's new ids, and returns whether the text ends there
-    )
-    seed: int | None = None  # of sampling; None: the streams of minigrad.random
-    use_cache: bool = True
-    output_probabilities: bool = False  # keep the distribution at each step
-    output_beams: bool = False  # keep the tree of the beam search
+    # ids that targets of an encoder-decoder begin with: one list for all, or one for each input
+    prefix: Sequence[int] | Sequence[Sequence[int]] | None = None
+    # a function that takes a text's new ids, and returns whether the text ends there
+    stopping_criteria: Callable[[list[int]], bool] | None = None
+    seed: int | None = None  # seed of sampling; None: the streams of minigrad.random
+    use_cache: bool = True  # cache keys and values, so that a step processes only the newest token
+    output_probabilities: bool = False  # return the probabilities of all tokens at each step
+    output_beams: bool = False  # return the tree of the beam search
 
     def __post_init__(self) -> None:
         check_range(self, "max_new_tokens no_repeat_ngram_size min_new_tokens", 0)
@@ -132,7 +123,10 @@ class GenerationConfig(Config):
 
 
 def make_config(options: dict[str, Any], function: str = "generate") -> GenerationConfig:
-    """The options as a GenerationConfig; a UserError for an unknown option suggests similar names."""
+    """Make a GenerationConfig of options. Raise a UserError, with similar names, for an unknown option.
+
+    `function` is the name in errors.
+    """
     names = [field.name for field in fields(GenerationConfig)]
     for name, value in options.items():
         if isinstance(value, GenerationConfig):
@@ -148,11 +142,11 @@ def make_config(options: dict[str, Any], function: str = "generate") -> Generati
     return GenerationConfig(**options)
 
 
-# ---------------------------------------------------------------- ids, which depend on the model
+# ---------------------------------------------------------------- checks that depend on the model
 
 
 def check_model(model: Any) -> None:
-    """Raise a UserError for a model that does not meet the protocol of models/protocol.py."""
+    """Raise a UserError if the model does not implement a protocol of models/protocol.py."""
     names = ["is_encoder_decoder", "config", "max_length", "new_cache", "logits"]
     encoder_decoder = ["encode", "decode", "padding_mask", "decoder_start_token_id"]
     names += encoder_decoder if getattr(model, "is_encoder_decoder", False) else ["states"]
@@ -175,7 +169,7 @@ def check_model(model: Any) -> None:
 
 
 def check_inputs(model: Any, input_ids: Any) -> list[list[int]]:
-    """The ids of each text; a UserError if they are not ids of the model."""
+    """Convert ids to a list for each text. Raise a UserError if they are not ids of the model."""
     if not isinstance(input_ids, Iterable) or isinstance(input_ids, str | bytes | dict):
         raise UserError(f"input_ids must be lists of ids, got {truncated_repr(input_ids)}.\n{EXAMPLE}.")
     vocab_size = model.config.vocab_size
@@ -183,7 +177,10 @@ def check_inputs(model: Any, input_ids: Any) -> list[list[int]]:
 
 
 def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
-    """The ids that each of `count` targets begins with, after the decoder's start token."""
+    """Convert `prefix` to a list of ids for each of `count` targets, which begin with them.
+
+    Raises a UserError if the ids are invalid or too many for the model, or if the model is decoder-only.
+    """
     if prefix is None:
         return [[]] * count
     name = type(model).__name__
@@ -204,7 +201,7 @@ def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
         raise UserError(f"{given} for {counted(count, 'input')}.\nPass one for all, or one for each.")
     longest = max(map(len, prefixes), default=0)
     most = model.max_length
-    if most is not None and 1 + longest > most:  # with the start token
+    if most is not None and 1 + longest > most:  # 1 is for the start token
         raise UserError(
             f"a prefix of {counted(longest, 'token')} is too long: the model has "
             f"{counted(most, 'position')}.\nShorten it."
@@ -213,12 +210,12 @@ def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
 
 
 def target_vocab_size(model: Any) -> int:
-    """The size of the vocabulary of new tokens; an encoder-decoder may have another for its targets."""
+    """The size of the vocabulary of new tokens, which in an encoder-decoder may differ from the source's."""
     return getattr(model.config, "target_vocab_size", None) or model.config.vocab_size
 
 
 def end_tokens(model: Any, eos_token_id: Any) -> Int[np.ndarray, " ends"]:
-    """The ids that end a text: the request's, or else the model's own, if any."""
+    """The ids that end a text: `eos_token_id`, or if it is None the model's, if it has any."""
     if eos_token_id is None:
         own = getattr(model, "generation_options", {})
         eos_token_id = own.get("eos_token_id", getattr(model.config, "eos_token_id", None))
@@ -230,7 +227,7 @@ def end_tokens(model: Any, eos_token_id: Any) -> Int[np.ndarray, " ends"]:
 
 
 def check_tokens(model: Any, config: GenerationConfig) -> None:
-    """Raise a UserError for tokens of the options that the model does not have."""
+    """Raise a UserError if an option names a token that is not in the model's vocabulary."""
     size = target_vocab_size(model)
     for name in ("forced_bos_token_id", "forced_eos_token_id"):
         if (token := getattr(config, name)) is not None:
@@ -240,7 +237,7 @@ def check_tokens(model: Any, config: GenerationConfig) -> None:
 
 
 def _ids_of(row: Any, name: str, vocab_size: int) -> list[int]:
-    """The ids of one text: a list, an array or a tensor."""
+    """Convert the ids of one text to a list. Raise a UserError if they are invalid; `name` is their name."""
     try:
         ids = np.asarray(row)
     except ValueError:  # the row has lists of different lengths

@@ -1,4 +1,4 @@
-"""The hypotheses of a search, and what `generate` returns with `return_dict=True`."""
+"""The steps and hypotheses of a search, and the result of `generate` with `return_dict=True`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .request import GenerationConfig
 
 
 class Step(NamedTuple):
-    """The tokens that a step of a search added: those that ended a text, then those of the next batch."""
+    """The n tokens that a step of a search added: first those that ended a text, then the next batch's."""
 
-    inputs: Int[np.ndarray, " n"]  # the input that each belongs to
-    parents: Int[np.ndarray, " n"]  # the row of this step's batch that each continues
+    inputs: Int[np.ndarray, " n"]  # the input that each token belongs to
+    parents: Int[np.ndarray, " n"]  # the row of this step's batch that each token continues
     tokens: Int[np.ndarray, " n"]
-    logprobs: Float[np.ndarray, " n"]  # the model's log-probability of each
-    scores: Float[np.ndarray, " n"]  # the search's score of the text up to this token
-    num_ended: int
-    log_probabilities: Float[np.ndarray, "rows V"] | None  # the model's, of each row of this step's batch
+    logprobs: Float[np.ndarray, " n"]  # the model's log-probability of each token
+    scores: Float[np.ndarray, " n"]  # the search's score of the text up to each token
+    num_ended: int  # the number of tokens that ended a text
+    log_probabilities: Float[np.ndarray, "rows V"] | None  # the model's, for each row of this step's batch
 
 
 class Hypothesis(NamedTuple):
@@ -29,37 +29,35 @@ class Hypothesis(NamedTuple):
     ids: list[int]  # without the end token
     score: float
     finish_reason: str  # "eos", "stop" (stopping_criteria) or "length"
-    last: tuple[int, int]  # its last token: the number of the step, and of the token in it
+    last: tuple[int, int]  # the last token: the index of its step, and its index in the step
 
 
 @dataclass(frozen=True)
 class BeamStep:
-    """One depth of the tree of a beam search: the tokens that were added to an input's beams, best first."""
+    """One level of the tree of a beam search: the tokens that a step added to an input's beams, sorted."""
 
-    parents: Int[np.ndarray, " n"]  # which node of the depth before each continues; 0 at the first
+    parents: Int[np.ndarray, " n"]  # the index in the previous level of each token's parent; 0 in the first
     tokens: Int[np.ndarray, " n"]
-    scores: Float[np.ndarray, " n"]  # the score of the text up to the token, without the length penalty
-    ended: Bool[np.ndarray, " n"]  # whether the text ends with it
+    scores: Float[np.ndarray, " n"]  # the score of the text up to each token, without the length penalty
+    ended: Bool[np.ndarray, " n"]  # whether the text ends with the token
 
 
 @dataclass(frozen=True)
 class GenerationResult:
-    """Texts in the order of the inputs, `num_return_sequences` for each, the best first."""
+    """The generated texts, in the order of the inputs. Each input has `num_return_sequences`, best first."""
 
     ids: list[list[int]]  # the new tokens, without the end token
-    scores: list[
-        float
-    ]  # the sum of `logprobs`; with beam search, the sum that ranks beams, divided by the length penalty
-    logprobs: list[list[float]]  # the model's log-probability of each token, the end token included
+    scores: list[float]  # the sum of `logprobs`; in beam search, the beam's score / the length penalty
+    logprobs: list[list[float]]  # the model's log-probability of each token, including the end token
     finish_reasons: list[str]  # "eos", "stop" (stopping_criteria) or "length"
     probabilities: list[Float[np.ndarray, "_ V"]] | None = None  # the model's, before options change them
-    beams: list[list[BeamStep]] | None = None  # the steps of each input
+    beams: list[list[BeamStep]] | None = None  # the levels of each input's tree
 
 
 def make_result(
     found: list[list[Hypothesis]], steps: list[Step], config: GenerationConfig, vocab_size: int
 ) -> GenerationResult:
-    """The texts of each input, with their log-probabilities and beams from the steps."""
+    """Assemble the result from the texts found for each input, and the steps of the search."""
     texts = [text for group in found for text in group]
     paths = [trace_back(steps, text.last) for text in texts]
     probabilities = None
@@ -80,7 +78,7 @@ def make_result(
 
 
 def trace_back(steps: list[Step], last: tuple[int, int]) -> list[tuple[Step, int]]:
-    """The steps of a text and its token in each, from the first to the last."""
+    """The path of a text through the steps, from the first: each step, and the index of the text's token."""
     number, i = last
     found: list[tuple[Step, int]] = []
     while number >= 0:
@@ -92,9 +90,9 @@ def trace_back(steps: list[Step], last: tuple[int, int]) -> list[tuple[Step, int
 
 
 def beam_tree(steps: list[Step], number: int) -> list[BeamStep]:
-    """The tree of an input's beams: its tokens in each step."""
+    """The tree of the beams of input `number`: one level for each step in which the input was searched."""
     tree = []
-    node_of = {number: 0}  # the node of each row of the batch
+    node_of = {number: 0}  # row of the batch -> its node in the previous level
     for step in steps:
         nodes = (step.inputs == number).nonzero()[0]
         nodes = nodes[np.argsort(-step.scores[nodes], kind="stable")]

@@ -1,4 +1,4 @@
-"""Greedy search and sampling: each step adds a token to every text; texts that end leave the batch."""
+"""Greedy search and sampling: each step adds a token to every text, and removes texts that end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .scoring import log_softmax, processors
 
 
 class Newest(NamedTuple):
-    """A step's tokens, the texts that they belong to, and which of them are end tokens."""
+    """The tokens of a step, the indices of the texts that they belong to, and whether they are end tokens."""
 
     rows: Int[np.ndarray, " n"]
     tokens: Int[np.ndarray, " n"]
@@ -33,24 +33,27 @@ def greedy_or_sample(
     found: dict[int, Hypothesis],
     steps: list[Step] | None = None,
 ) -> Iterator[Newest]:
-    """Yield each step's tokens. Texts are put in `found`, by number, and steps are appended to `steps`."""
+    """Yield the tokens of each step. Finished texts are stored in `found`, by their indices.
+
+    If `steps` is a list, the steps of the search are appended to it.
+    """
     copies = config.num_return_sequences
     process = processors(config, state.start, state.limit, ends)
     generator = None if config.seed is None else random.Generator().manual_seed(config.seed)
-    rows = np.arange(len(state.ids) * copies)  # the number of the text in each row of the batch
+    rows = np.arange(len(state.ids) * copies)  # the index of the text in each row of the batch
     scores = np.zeros(len(rows))
     step = -1
     num_ended = 0
     for step in range(state.limit):
         logits = state.logits()
-        if step == 0 and copies > 1:  # the prompts are processed once
+        if step == 0 and copies > 1:  # each prompt is processed only once
             state.select(rows // copies)
             logits = logits[rows // copies]
         processed = logits
         for function in process:
             processed = function(processed, state.history)
         tokens = sample(processed, rows, generator) if config.do_sample else processed.argmax(-1)
-        check_not_nan(processed[np.arange(len(tokens)), tokens])  # argmax chooses a NaN if there is one
+        check_not_nan(processed[np.arange(len(tokens)), tokens])  # argmax selects a NaN if there is one
         state.append(tokens)
         are_ends = are_end_tokens(tokens, ends)
         ended = are_ends | meet_stopping_criteria(state, config.stopping_criteria)
@@ -83,9 +86,9 @@ def sample(
     rows: Int[np.ndarray, " rows"],
     generator: random.Generator | None = None,
 ) -> Int[np.ndarray, " rows"]:
-    """A token for each row, by the Gumbel-max trick: argmax(scores + noise) ~ softmax(scores).
+    """Draw a token for each row with probabilities softmax(scores), as argmax(scores + Gumbel noise).
 
-    The noise of a row depends only on its number in `rows`, not on the other rows.
+    The noise of a text depends only on its index in `rows`, not on the other texts in the batch.
     """
     noise = draws.generator(random.next_key("generate", generator))
     return (scores + noise.gumbel(size=(rows.max() + 1, scores.shape[-1]))[rows]).argmax(-1)
@@ -106,7 +109,7 @@ def are_end_tokens(tokens: Int[np.ndarray, "*n"], ends: Int[np.ndarray, " ends"]
 
 
 def meet_stopping_criteria(state: DecodingState, criteria: Callable[[list[int]], bool] | None) -> Any:
-    """Whether `stopping_criteria` ends each text."""
+    """Whether `criteria` ends each text, as an array, or False without criteria."""
     if criteria is None:
         return False
     return np.array([bool(criteria(state.new_ids(row))) for row in range(len(state.ids))])

@@ -1,7 +1,8 @@
 """Scores of the next token, and the functions that change them before a token is chosen.
 
-Scores (rows, V) are logits, or log-probabilities in a beam search; -inf means "never". Each function returns
-new scores. `ids` (rows, T) are all tokens of each row so far, -1 where it is padded.
+Scores (rows, V) are logits, or log-probabilities in a beam search. A token with a score of -inf is never
+chosen. Each function returns new scores. `ids` (rows, T) are the tokens of each row so far, with -1 for
+padding.
 """
 
 from __future__ import annotations
@@ -23,41 +24,45 @@ Process = Callable[[Scores, Ids], Scores]
 
 
 def log_softmax(scores: Scores) -> Scores:
-    """log p_i = s_i - log sum_j exp(s_j)."""
+    """The log-probabilities of scores: log p_i = s_i - log sum_j exp(s_j)."""
     return F.log_softmax(Tensor(scores), -1).array
 
 
 def scale_by_temperature(scores: Scores, temperature: float) -> Float[np.ndarray, "rows V"]:
-    """s_i / temperature (Ackley et al. 1985), relative to the largest score."""
+    """Scores divided by the temperature (Ackley et al. 1985), shifted so that the largest is 0."""
     with np.errstate(over="ignore"):  # near temperature 0, all but the best token overflow to -inf
         return (scores - scores.max(-1, keepdims=True)) / np.float64(temperature)
 
 
 def keep_top_k(scores: Scores, k: int) -> Scores:
-    """The k largest scores, and those equal to the smallest of them (Fan et al. 2018)."""
+    """Set all but the k largest scores to -inf (Fan et al. 2018). Scores equal to the k-th are kept."""
     k = min(k, scores.shape[-1])
     smallest = np.partition(scores, -k, axis=-1)[:, -k, None]
     return np.where(scores < smallest, -np.inf, scores)
 
 
 def keep_top_p(scores: Scores, p: float) -> Scores:
-    """The nucleus: the fewest most likely tokens with a probability of p or more (Holtzman et al. 2020)."""
+    """Set scores outside the nucleus to -inf (Holtzman et al. 2020).
+
+    The nucleus is the smallest set of most likely tokens whose total probability is at least p.
+    """
     order = np.argsort(-scores, axis=-1, kind="stable")
     probabilities = np.exp(log_softmax(np.take_along_axis(scores, order, -1)))
-    likelier = probabilities.cumsum(-1) - probabilities  # the sum over tokens before each
+    likelier = probabilities.cumsum(-1) - probabilities  # the total of the tokens before each
     dropped = np.empty(scores.shape, bool)
     np.put_along_axis(dropped, order, likelier >= p, -1)
     return np.where(dropped, -np.inf, scores)
 
 
 def keep_min_p(scores: Scores, p: float) -> Scores:
-    """The tokens at least p times as likely as the most likely one (Nguyen et al. 2024)."""
+    """Set scores to -inf for tokens less than p times as likely as the most likely (Nguyen et al. 2024)."""
     return np.where(scores < scores.max(-1, keepdims=True) + math.log(p), -np.inf, scores)
 
 
 def penalize_repetition(scores: Scores, ids: Ids, penalty: float) -> Scores:
-    """s_i / penalty for the tokens of `ids` where s_i > 0, s_i * penalty elsewhere (Keskar et al. 2019)."""
-    ids = np.where(ids < 0, ids[:, -1:], ids)  # the last one is never padding
+    """Divide the positive scores of tokens in `ids` by `penalty`, and multiply the negative ones by it
+    (Keskar et al. 2019)."""
+    ids = np.where(ids < 0, ids[:, -1:], ids)  # replaces padding by the last token
     used = np.take_along_axis(scores, ids, -1)
     scores = scores.copy()
     np.put_along_axis(scores, ids, np.where(used < 0, used * penalty, used / penalty), -1)
@@ -65,9 +70,9 @@ def penalize_repetition(scores: Scores, ids: Ids, penalty: float) -> Scores:
 
 
 def forbid_repeated_ngrams(scores: Scores, ids: Ids, size: int) -> Scores:
-    """-inf for each token that would repeat a sequence of `size` tokens of its row (Paulus et al. 2018).
+    """Set scores to -inf for tokens that would repeat an n-gram of the row (Paulus et al. 2018).
 
-    A row in which every token would do so is not changed.
+    `size` is n. A row in which this would exclude every token is not changed.
     """
     length = ids.shape[1]
     if length < size:
@@ -81,14 +86,14 @@ def forbid_repeated_ngrams(scores: Scores, ids: Ids, size: int) -> Scores:
 
 
 def forbid(scores: Scores, tokens: Sequence[int]) -> Scores:
-    """-inf for these tokens."""
+    """Set the scores of these tokens to -inf."""
     scores = scores.copy()
     scores[:, list(tokens)] = -np.inf
     return scores
 
 
 def force(scores: Scores, token: int) -> Scores:
-    """0 for this token, -inf for all others."""
+    """Set the score of this token to 0, and all others to -inf."""
     scores = np.full_like(scores, -np.inf)
     scores[:, token] = 0
     return scores
@@ -97,8 +102,8 @@ def force(scores: Scores, token: int) -> Scores:
 def length_penalty(length: int, alpha: float, form: str = "huggingface") -> float:
     """The divisor of the log-probability of a text of `length` tokens, including the end token.
 
-    "huggingface": length**alpha; with alpha = 1, the score is the mean of the log-probabilities. "gnmt":
-    ((5 + length) / 6)**alpha (Wu et al. 2016, equation 14).
+    The form "huggingface" is length**alpha: with alpha = 1, the score of a text is the mean of its tokens'
+    log-probabilities. "gnmt" is ((5 + length) / 6)**alpha (Wu et al. 2016, equation 14).
     """
     return ((5 + length) / 6 if form == "gnmt" else length) ** alpha
 
@@ -106,9 +111,10 @@ def length_penalty(length: int, alpha: float, form: str = "huggingface") -> floa
 def processors(
     config: GenerationConfig, start: int, limit: int, ends: Sequence[int] | np.ndarray
 ) -> list[Process]:
-    """The functions that the options call for, in Hugging Face's order.
+    """The functions of scores and ids that the options require, in Hugging Face's order.
 
-    Texts begin after `start` tokens, have at most `limit` new ones, and end with one of `ends`.
+    The first `start` tokens are the prompt. A text has at most `limit` new tokens, and ends at a token in
+    `ends`.
     """
     c = config
     functions = list[Process]()

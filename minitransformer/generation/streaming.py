@@ -1,4 +1,4 @@
-"""Text that is printed as its tokens are generated."""
+"""The text of tokens, piece by piece, while they are generated."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 
 class TextStreamer:
-    """Turns tokens into pieces of text, which together equal the text of all tokens decoded at once.
+    """Decodes tokens one by one. The pieces of text together equal the text of all tokens.
 
-    A token may hold a part of a character, or the space before a word that a mark then takes away. So all
-    tokens since some point are decoded each time, and an unfinished character (U+FFFD) is held back.
+    The text of a token may depend on others: it may be a part of a character, or a space that is dropped
+    before a punctuation mark. So each call decodes all recent tokens, and holds back an incomplete character
+    (U+FFFD) and spaces at the end.
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], str], prompt: Sequence[int]) -> None:
@@ -23,11 +24,11 @@ class TextStreamer:
         self.before = self.decode(self.context)
 
     def _text(self) -> str:
-        """The text of the tokens after the context: the space between them may be part of a token."""
+        """The text of the new tokens. They are decoded after the context, as a token may include a space."""
         return self.decode([*self.context, *self.ids]).removeprefix(self.before)
 
     def put(self, token: int) -> str:
-        """Add a token, and return the text that has become certain."""
+        """Add a token, and return the text that later tokens can no longer change."""
         self.ids.append(token)
         text = self._text()
         certain = text.rstrip("\ufffd ")
@@ -35,10 +36,10 @@ class TextStreamer:
             return ""
         piece = certain[len(self.printed) :]
         self.printed = certain
-        if len(self.ids) >= 128 and certain == text:  # decoding from here on gives the same text
+        if len(self.ids) >= 128 and certain == text:  # later text does not depend on the older tokens
             self._start(self.ids[-64:])
         return piece
 
     def end(self) -> str:
-        """The rest of the text."""
+        """Return the text that `put` has held back."""
         return self._text()[len(self.printed) :]

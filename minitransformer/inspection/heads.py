@@ -1,14 +1,15 @@
-"""What each head attends to: the previous token, the same word, punctuation, ..., compared with chance.
+"""Scores of what each head attends to: the previous token, the same word, punctuation, ...
 
     with record_attention(model) as maps:
         model(source, target)
     scores = score_heads(maps, sentences, "encoder.*")      # the tokens of each source
     print(scores.sorted_by("previous token"))
 
-A relation (relations.py) says which keys belong to each query. A head's score is the part of its attention on
-them, a mean over the queries that have such keys; chance is the score of a head that attends to all visible
-keys alike (Clark et al. 2019, "What Does BERT Look At?", section 3; Voita et al. 2019, "Analyzing Multi-Head
-Self-Attention: Specialized Heads Do the Heavy Lifting, the Rest Can Be Pruned", section 5).
+A relation (relations.py) says which keys belong to each query. A head's score is the share of its attention
+on these keys, averaged over the queries that have some. It is compared with chance, the score of a head that
+attends to all visible keys equally (Clark et al. 2019, "What Does BERT Look At?", section 3; Voita et al.
+2019, "Analyzing Multi-Head Self-Attention: Specialized Heads Do the Heavy Lifting, the Rest Can Be Pruned",
+section 5).
 """
 
 from __future__ import annotations
@@ -32,9 +33,12 @@ from .relations import PADDING, RELATIONS, Relation, rare_words, referent
 
 @dataclass(frozen=True, repr=False)
 class HeadScores:
-    """The score of each head for each relation, and what it would be by chance; NaN without such queries."""
+    """The score of each head for each relation, and the score by chance.
 
-    heads: list[tuple[str, int]]  # the module's path, and the head's index, from 0; tables count from 1
+    Both are NaN for a relation if no query has such keys.
+    """
+
+    heads: list[tuple[str, int]]  # the module's path, and the head's index from 0; tables count from 1
     relations: list[str]
     scores: Float[np.ndarray, "N R"]
     chance: Float[np.ndarray, "N R"]
@@ -44,11 +48,11 @@ class HeadScores:
         return self.scores[:, self._column(relation)]
 
     def above_chance(self, relation: str) -> Float[np.ndarray, " N"]:
-        """By how much each head's score exceeds chance."""
+        """How much each head's score for a relation exceeds chance."""
         return (self.scores - self.chance)[:, self._column(relation)]
 
     def sorted_by(self, relation: str) -> HeadScores:
-        """The heads in order, those that exceed chance by most first."""
+        """The scores sorted such that the head that exceeds chance by most for the relation comes first."""
         order = np.argsort(-self.above_chance(relation), kind="stable")
         heads = [self.heads[i] for i in order]
         return replace(self, heads=heads, scores=self.scores[order], chance=self.chance[order])
@@ -68,7 +72,7 @@ class HeadScores:
         return table
 
     def _chances(self) -> dict[str, Float[np.ndarray, " R"]]:
-        """Chance by module; once, if it is the same for all."""
+        """The chance scores by module path, or by an empty path if they are the same for all modules."""
         if np.ptp(np.nan_to_num(self.chance), axis=0).max(initial=0) == 0:
             return {"": self.chance[0]}
         return {path: chance for (path, _), chance in zip(self.heads, self.chance, strict=True)}
@@ -95,16 +99,16 @@ def score_heads(
     referents: Sequence[Mapping[int, int | Sequence[int]]] | None = None,
     relations: Mapping[str, Relation] = RELATIONS,
 ) -> HeadScores:
-    """Score the heads of self-attention that `record_attention` recorded, for each relation.
+    """Score the self-attention heads that `record_attention` recorded, for each relation.
 
-    `sentences` are the tokens that the model read, special ones included; shorter ones are padded on the
-    right, or contain the padding tokens. `pattern` chooses modules, as in `fnmatch`: those of an encoder and
-    of a decoder read different tokens. Where no head looks ahead, the mask is taken as causal. Queries that
-    see only the keys in question are left out: there a head has no choice.
+    `sentences` are the tokens that the model read, including special tokens. Shorter ones are padded on the
+    right, or include padding tokens. `pattern` selects modules, as in `fnmatch`: an encoder and a decoder
+    read different tokens, and are scored separately. If no head of a module looks ahead, its mask is assumed
+    to be causal. A query counts only if it sees related keys and other keys.
 
-    With `counts`, of tokens, "rare words" are those that occur fewer than `rare_below` times. `referents` has
-    the positions of a pronoun's referent by the pronoun's position, {7: 1} or {7: [0, 1]}, for each sentence.
-    `relations` may have functions of your own.
+    With `counts` of tokens, the relation "rare words" is added: tokens that occur fewer than `rare_below`
+    times. With `referents`, the relation "referent" is added: a dict for each sentence, from a pronoun's
+    position to the position or positions of its referent, such as {7: 1} or {7: [0, 1]}.
     """
     modules = {path: weights_array(weights) for path, weights in maps.items() if fnmatchcase(path, pattern)}
     if not modules:
@@ -134,9 +138,9 @@ def scores_and_chance(
     keys: Bool[np.ndarray, "B R T T"],
     visible: Bool[np.ndarray, "B T T"],
 ) -> tuple[Float[np.ndarray, "H R"], Float[np.ndarray, "H R"]]:
-    """The part of each head's attention on the keys of each relation, and of attention spread evenly.
+    """The share of each head's attention that is on the keys of each relation, and the same by chance.
 
-    Both are means over the queries that have such keys and see others, too; NaN if there are none.
+    Both are means over the queries that see keys of the relation and other keys; NaN if there are none.
     """
     keys = keys & visible[:, None]
     others = visible[:, None] & ~keys
@@ -151,7 +155,7 @@ def scores_and_chance(
 
 
 def _real_tokens(sentences: Sequence[Sequence[str]]) -> Bool[np.ndarray, "B T"]:
-    """Which tokens are not padding; shorter sentences are padded on the right."""
+    """Which tokens are not padding, after shorter sentences are padded on the right."""
     longest = max(map(len, sentences), default=0)
     padded = [[*tokens, *[PADDING[0]] * (longest - len(tokens))] for tokens in sentences]
     return ~np.isin(np.array(padded, dtype=str).reshape(len(padded), longest), PADDING)
@@ -171,7 +175,7 @@ def _check_shape(path: str, weights: Float[np.ndarray, "B H T S"], real: Bool[np
 def _visible(
     weights: Float[np.ndarray, "B H T T"], real: Bool[np.ndarray, "B T"]
 ) -> Bool[np.ndarray, "B T T"]:
-    """Which keys each real query may attend to: real ones, and no later ones if no head looks ahead."""
+    """Which keys each query may attend to: real ones, and not later ones if no head looks ahead."""
     visible = real[:, :, None] & real[:, None]
     return visible if np.triu(weights, 1).any() else np.tril(visible)
 
@@ -179,7 +183,7 @@ def _visible(
 def _related(
     relations: Sequence[Relation], sentences: Sequence[Sequence[str]], real: Bool[np.ndarray, "B T"]
 ) -> Bool[np.ndarray, "B T T"]:
-    """A relation of each sentence, between its tokens that are not padding."""
+    """Apply each sentence's relation to its tokens that are not padding."""
     if len(relations) != len(sentences):
         raise UserError(
             f"referents of {counted(len(relations), 'sentence')} for {len(sentences):,}.\n"

@@ -1,12 +1,12 @@
-"""Linear probes: what can be read from the states of each layer by logistic regression.
+"""Linear probes: how well logistic regression predicts a property of words from the states of each layer.
 
     states = layer_states(model, ids)
     print(probe_layers(states, labels, mask=ids != 0, words=ids))
 
 If a linear classifier of a layer's states predicts a property of held-out words, the layer represents it in a
-form that the next can use (Alain and Bengio 2016, "Understanding intermediate layers using linear classifier
-probes"). Accuracy alone says little. It stands beside the share of the most frequent label, and beside the
-accuracy of the same probe on random labels, which it can only learn by heart (Hewitt and Liang 2019,
+form that the next layer can use (Alain and Bengio 2016, "Understanding intermediate layers using linear
+classifier probes"). Accuracy alone says little, so it is compared with the share of the most frequent label,
+and with the accuracy of the same probe on random labels, which it can only memorize (Hewitt and Liang 2019,
 "Designing and Interpreting Probes with Control Tasks").
 """
 
@@ -34,17 +34,17 @@ STEPS = 100  # the most steps of L-BFGS, which needs fewer
 
 @dataclass(frozen=True, repr=False)
 class ProbeScores:
-    """Held-out accuracy by layer, beside the majority's and a control's, which has random labels."""
+    """The held-out accuracy of probes by layer, with a control on random labels, and the majority's share."""
 
     layers: list[str]
     accuracy: Float[np.ndarray, " L"]
     control: Float[np.ndarray, " L"]
     majority: float
-    examples: tuple[int, int]  # for training, and held out
+    examples: tuple[int, int]  # the numbers of examples for training, and held out
 
     @property
     def selectivity(self) -> Float[np.ndarray, " L"]:
-        """By how much the accuracy exceeds the control's."""
+        """How much the accuracy exceeds the control's, by layer."""
         return self.accuracy - self.control
 
     def __rich__(self) -> Group:
@@ -71,12 +71,12 @@ def probe_layers(
 ) -> ProbeScores:
     """Train a linear probe on the states of each layer, and score it on sentences that are held out.
 
-    `states` are (B, T, D) by name, as of `layer_states`. `labels`, integers or strings, are (B, T), one for
-    each token, or (B,), one for each sentence, which is then the mean of its tokens. `mask` (B, T) is True
-    for the tokens to include. A part of the sentences, `held_out`, is for scoring.
+    `states` are (B, T, D) by name, as `layer_states` returns them. `labels` are integers or strings, (B, T)
+    for tokens or (B,) for sentences, whose vectors are the mean of their tokens' states. `mask` (B, T) is
+    True for the tokens to include. `held_out` is the share of the sentences that are used for scoring.
 
-    The control has labels drawn at random: with `words` (B, T), one for each distinct word, which a probe
-    can learn by heart as easily as a true property of words; otherwise the labels, shuffled.
+    The control has random labels. With `words` (B, T), a label is drawn for each distinct word, which a probe
+    can memorize as easily as a true property of words. Otherwise the labels are shuffled.
     """
     if not 0 < held_out < 1:
         raise UserError(
@@ -112,7 +112,7 @@ def _array(values: Any) -> np.ndarray:
 def _features(
     name: str, x: np.ndarray, labels: np.ndarray, mask: np.ndarray | None
 ) -> Float[np.ndarray, "N D"]:
-    """The vector of each label: the state of a token, or the mean state of a sentence."""
+    """The vector that belongs to each label: the state of a token, or the mean state of a sentence."""
     has_mean = labels.ndim == 1 and x.ndim == 3
     fits = x.ndim == labels.ndim + 1 + has_mean and x.shape[: labels.ndim] == labels.shape
     if labels.ndim not in (1, 2) or not fits or (mask is not None and mask.shape != x.shape[:-1]):
@@ -129,7 +129,7 @@ def _features(
 
 
 def _held_out_sentences(count: int, share: float, random: np.random.Generator) -> Bool[np.ndarray, " B"]:
-    """Which sentences are held out: whole ones, as the words of a sentence are alike in many ways."""
+    """Which sentences are held out. Sentences are not split, as their words are not independent."""
     is_held_out = np.zeros(count, dtype=bool)
     is_held_out[random.permutation(count)[: round(share * count)]] = True
     return is_held_out
@@ -138,7 +138,7 @@ def _held_out_sentences(count: int, share: float, random: np.random.Generator) -
 def _labels_of_words(
     words: np.ndarray, y: Int[np.ndarray, " N"], random: np.random.Generator
 ) -> Int[np.ndarray, " N"]:
-    """A random label for each distinct word, as frequent as in y."""
+    """The label of each word, where every distinct word gets a random label, as frequent as in y."""
     kinds, kind_of = np.unique(words, return_inverse=True)
     return random.choice(y, len(kinds))[kind_of]
 
@@ -146,7 +146,7 @@ def _labels_of_words(
 def held_out_accuracy(
     x: Float[np.ndarray, "N D"], y: Int[np.ndarray, " N"], classes: int, is_held_out: Bool[np.ndarray, " N"]
 ) -> float:
-    """The share of the held-out labels that a probe predicts, trained on the others."""
+    """The share of the held-out labels that a probe predicts after training on the others."""
     weight, bias = fit_logistic_regression(x[~is_held_out], y[~is_held_out], classes)
     predicted = (x[is_held_out] @ weight.T + bias).argmax(-1)
     return float((predicted == y[is_held_out]).mean())
@@ -158,8 +158,8 @@ def fit_logistic_regression(
 ) -> tuple[Float[np.ndarray, "classes D"], Float[np.ndarray, " classes"]]:
     """The weight and the bias that minimize the mean cross-entropy + |weight|^2 / 2N.
 
-    The penalty is on the weight of features with mean 0 and variance 1. The loss is convex: L-BFGS starts at
-    zeros, and nothing is drawn.
+    The penalty applies to the weight of standardized features, with mean 0 and variance 1. The loss is convex
+    and L-BFGS starts at zeros, so the result is deterministic.
     """
     mean = x.mean(0)
     spread = np.where(x.std(0) > 0, x.std(0), 1)

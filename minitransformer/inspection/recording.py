@@ -4,8 +4,8 @@
         logits = model(source, target)
     maps["decoder.layers.0.cross_attention"]        # (B, H, T, S)
 
-The fused kernels do not keep the weights, so each attention layer computes them once more by
-`attention_weights`: the model's own results keep every bit.
+The fused kernels do not keep the weights, so each attention layer computes them a second time with
+`attention_weights`. The results of the model are unchanged, bit for bit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..layers.encoder_decoder import Decoder, Encoder
 
 
 class Calls:
-    """Results of modules by path: `found` has the result of a module's only call, or a list of several."""
+    """Recorded values by module path. `found` has a value, or a list if a module is called several times."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
@@ -47,13 +47,13 @@ class Calls:
 def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
     """A context that records the attention weights of all heads: a dict from a module's path to a Tensor.
 
-    The weights are (B, H, T, S), of T queries and S keys, on the model's device, and those before dropout;
-    they have no gradient. A module that is called several times, as in generation, has a list of them. With a
-    cache, the queries are the new tokens of each call. The attention of a `Seq2Seq` has one head. Recorded
-    are the model's `MultiHeadAttention` modules; a subclass with an `attend` of its own also defines
-    `weights`. A step that `mg.capture` replays runs no Python, and records nothing.
+    The weights are (B, H, T, S), of T queries and S keys, before dropout, on the model's device. They have no
+    gradient. A module that is called several times, as in generation, has a list of tensors. With a cache,
+    the queries are the new tokens of each call. The attention of a `Seq2Seq` has one head. All modules that
+    are a `MultiHeadAttention` are recorded; a subclass that overrides `attend` must override `weights`, too.
+    A step that `mg.capture` replays runs no Python code, and records nothing.
 
-    The model's outputs, gradients and random draws stay the same, bit for bit.
+    The model's outputs, gradients and random numbers are the same as without recording, bit for bit.
 
     >>> from minitransformer import GPT, GPTConfig, record_attention
     >>> model = GPT(GPTConfig(vocab_size=20, n_positions=8, n_embd=16, n_layer=1, n_head=2))
@@ -81,15 +81,15 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
 
 
 def _add_recurrent(calls: Calls, path: str, module: nn.Module, args: tuple, output: Any) -> None:
-    """A recurrent decoder's attention returns its weights (B, T, S) third."""
+    """Record the weights (B, T, S) that a recurrent decoder's attention returns as its third result."""
     calls.add(path, output[2].detach()[:, None])
 
 
 def attention_entropy(weights: Any, mask: Any = None) -> Float[np.ndarray, " H"]:
     """The mean entropy of each head's attention, in bits: 0 for one token, log2(n) for n equal weights.
 
-    `weights` (B, H, T, S) or (H, T, S); `mask` (B, T) is True for the queries to include
-    (Clark et al. 2019, "What Does BERT Look At?", section 3.3).
+    `weights` are (B, H, T, S) or (H, T, S). `mask` (B, T) is True for the queries to include (Clark et al.
+    2019, "What Does BERT Look At?", section 3.3).
 
     >>> from minitransformer import attention_entropy
     >>> attention_entropy(mg.tensor([[[[0.5, 0.5], [1.0, 0.0]]]]))
@@ -102,9 +102,9 @@ def attention_entropy(weights: Any, mask: Any = None) -> Float[np.ndarray, " H"]
 def attention_distance(weights: Any, mask: Any = None, past: int = 0) -> Float[np.ndarray, " H"]:
     """How far each head looks, in tokens: the mean of |position of query - position of key|, by weight.
 
-    `weights` (B, H, T, S) or (H, T, S); `mask` (B, T) is True for the queries to include. The
-    queries follow `past` tokens (Vig and Belinkov 2019, "Analyzing the Structure of Attention in a
-    Transformer Language Model").
+    `weights` are (B, H, T, S) or (H, T, S). `mask` (B, T) is True for the queries to include. The first query
+    is at position `past` (Vig and Belinkov 2019, "Analyzing the Structure of Attention in a Transformer
+    Language Model").
     """
     weights = weights_array(weights)
     queries, keys = weights.shape[-2:]
@@ -125,7 +125,7 @@ def weights_array(weights: Any) -> Float[np.ndarray, "B H T S"]:
 
 
 def _mean_over_queries(values: Float[np.ndarray, "B H T"], weights: Any, mask: Any) -> np.ndarray:
-    """The mean of each head over the queries that are real and attend to something."""
+    """The mean of `values` for each head, over the queries in `mask` that attend to at least one key."""
     real = weights.sum(-1) > 0
     if mask is not None:
         mask = mask.numpy() if isinstance(mask, Tensor) else np.asarray(mask)
@@ -146,9 +146,9 @@ def _mean_over_queries(values: Float[np.ndarray, "B H T"], weights: Any, mask: A
 def record_activations(model: nn.Module, *patterns: str) -> Iterator[dict[str, Any]]:
     """A context that records the outputs of modules: a dict from a module's path to what it returned.
 
-    Patterns are those of `fnmatch`: "encoder.layers.*" also matches everything inside the layers,
-    "encoder.layers.[0-9]" only the layers; without a pattern, all modules are recorded. An output is the
-    module's own, with its gradient: `mg.autograd.grad(loss, outputs["decoder.layers.0"])`. A module that is
+    Modules are selected by patterns of `fnmatch`: "encoder.layers.*" also matches everything inside the
+    layers, "encoder.layers.[0-9]" only the layers. Without a pattern, all modules are recorded. Outputs are
+    not copied, and have gradients: `mg.autograd.grad(loss, outputs["decoder.layers.0"])`. A module that is
     called several times has a list of its outputs.
     """
     calls = Calls()
@@ -166,13 +166,14 @@ def record_activations(model: nn.Module, *patterns: str) -> Iterator[dict[str, A
 
 @contextmanager
 def ablate_heads(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterator[None]:
-    """A context in which these heads of these modules contribute nothing: their output, before W_O, is zero.
+    """A context in which heads are switched off: their output, before W_O, is zero.
 
         with ablate_heads(model, {"decoder.layers.0.self_attention": [1, 3]}):
             ...
 
-    The paths may be patterns of `fnmatch`, "encoder.layers.*.self_attention" (Michel et al. 2019, "Are
-    Sixteen Heads Really Better than One?", section 2).
+    `heads` maps the paths of modules to the indices of heads, from 0. Paths may be patterns of `fnmatch`,
+    such as "encoder.layers.*.self_attention" (Michel et al. 2019, "Are Sixteen Heads Really Better than
+    One?", section 2).
     """
     attentions = [(p, m) for p, m in _named_modules(model) if isinstance(m, MultiHeadAttention)]
     chosen: dict[str, set[int]] = {}
@@ -195,12 +196,13 @@ def ablate_heads(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterat
 
 
 def logit_lens(model: nn.Module, *inputs: Any, **named_inputs: Any) -> dict[str, Float[Tensor, "B *T V"]]:
-    """What the model would predict after each layer: its residual stream, through the final norm and the
-    output layer (nostalgebraist 2020, "interpreting GPT: the logit lens").
+    """What the model would predict after each layer (nostalgebraist 2020, "interpreting GPT: the logit
+    lens").
 
-    The inputs are those of `model(...)`. The result has the probabilities before the first layer,
-    "embedding", and after each layer of the decoder (or of the only stack), by its path; the last are the
-    model's own. The model runs in evaluation mode; its layers run once.
+    The final norm and the output layer are applied to the residual stream. The function takes the inputs of
+    `model(...)`. The result has the probabilities before the first layer, "embedding", and after each layer
+    of the decoder (or of the only stack), by the layer's path. The last are the model's output. The model
+    runs in evaluation mode, and each layer runs once.
     """
     stacks = [(path, m) for path, m in _named_modules(model) if isinstance(m, (Encoder, Decoder))]
     if not stacks:
@@ -247,7 +249,7 @@ def logit_lens(model: nn.Module, *inputs: Any, **named_inputs: Any) -> dict[str,
 
 @contextmanager
 def _replace_output(module: nn.Module, output: Any) -> Iterator[None]:
-    """A context in which a module computes nothing and returns `output`."""
+    """A context in which a call of the module returns `output` and computes nothing."""
     own = vars(module).get("forward")
     vars(module)["forward"] = lambda *args, **kwargs: output
     try:
@@ -269,14 +271,14 @@ def _named_modules(model: Any) -> list[tuple[str, Any]]:
 
 
 def _hook(stack: ExitStack, module: nn.Module, hook: Callable[..., Any]) -> None:
-    """Register a forward hook, which the stack removes."""
+    """Register a forward hook on the module. The stack removes it."""
     stack.callback(module.register_forward_hook(hook).remove)
 
 
 def _match_modules(
     modules: Sequence[tuple[str, Any]], patterns: Sequence[str], what: str
 ) -> list[tuple[str, Any]]:
-    """The modules whose path matches one of the patterns; a UserError if a pattern matches none."""
+    """The modules whose path matches one of the patterns. Raise a UserError if a pattern matches none."""
     paths = [path for path, _ in modules]
     for pattern in patterns:
         if not isinstance(pattern, str):

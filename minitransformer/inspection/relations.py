@@ -1,6 +1,7 @@
-"""Which keys belong to each query: the previous token, the same word, punctuation, ...
+"""Relations between queries and keys: the previous token, the same word, punctuation, ...
 
-Each relation takes the tokens of a sentence and gives a boolean array: queries in rows, keys in columns.
+Each relation takes the T tokens of a sentence and returns a boolean array (T, T), with queries in rows and
+keys in columns.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def same_word(tokens: Sequence[str]) -> Bool[np.ndarray, "T T"]:
 
 
 def first_token(tokens: Sequence[str]) -> Bool[np.ndarray, "T T"]:
-    """The first, such as [CLS] or a start token, for the queries after it."""
+    """The first token, such as [CLS] or a start token, for the queries after it."""
     return np.tri(len(tokens), k=-1, dtype=bool) & (np.arange(len(tokens)) == 0)
 
 
@@ -47,12 +48,13 @@ def punctuation(tokens: Sequence[str]) -> Bool[np.ndarray, "T T"]:
 
 
 def rare_words(counts: Mapping[str, int], below: int, tokens: Sequence[str]) -> Bool[np.ndarray, "T T"]:
-    """The words that occur fewer than `below` times, but no special tokens."""
+    """The tokens whose number in `counts` is less than `below`, except special tokens."""
     return _these_keys([counts.get(token, 0) < below and not SPECIAL.fullmatch(token) for token in tokens])
 
 
 def referent(positions: Mapping[int, int | Sequence[int]], tokens: Sequence[str]) -> Bool[np.ndarray, "T T"]:
-    """What pronouns stand for: `positions` maps a pronoun's position to those of its referent's tokens."""
+    """The referents of pronouns. `positions` maps the position of a pronoun to its referent's position or
+    positions."""
     found = np.zeros((len(tokens), len(tokens)), dtype=bool)
     for pronoun, of_referent in positions.items():
         keys = [of_referent] if isinstance(of_referent, int) else of_referent

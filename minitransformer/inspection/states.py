@@ -1,4 +1,4 @@
-"""The states of each layer of a model, and how far its heads look."""
+"""The hidden states of each layer of a model, and how far its heads look."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .recording import attention_distance, record_activations, record_attention
 
 @contextmanager
 def evaluation(model: nn.Module) -> Iterator[None]:
-    """A context without dropout and without gradients."""
+    """A context with the model in evaluation mode, and without gradients."""
     before = model.training
     model.eval()
     try:
@@ -31,10 +31,11 @@ def evaluation(model: nn.Module) -> Iterator[None]:
 
 
 def layer_states(model: nn.Module, *inputs: Any, **named_inputs: Any) -> dict[str, Float[Tensor, "B T D"]]:
-    """The residual stream before the first layer, "embedding", and after each layer, by its path.
+    """The residual stream before the first layer, "embedding", and after each layer, by the layer's path.
 
-    The inputs are those of `model(...)`. With an encoder and a decoder, the first is "encoder.embedding" or
-    "decoder.embedding". A final norm is not applied. The model runs in evaluation mode.
+    It takes the inputs of `model(...)`. If the model has an encoder and a decoder, the first states of each
+    are "encoder.embedding" and "decoder.embedding". The final norm is not applied. The model runs in
+    evaluation mode, without gradients.
     """
     stacks = {path: m for path, m in model.named_modules() if isinstance(m, (Encoder, Decoder))}
     if not stacks:
@@ -64,11 +65,11 @@ def layer_states(model: nn.Module, *inputs: Any, **named_inputs: Any) -> dict[st
 def attention_distances(
     model: nn.Module, sentences: Sequence[Any], pattern: str = "*self_attention"
 ) -> dict[str, Float[np.ndarray, " H"]]:
-    """How far each head of each layer looks in these sentences, in tokens: `attention_distance` by module.
+    """How far each head looks in these sentences, in tokens: the mean `attention_distance`, by module path.
 
-    A sentence is a row of ids, or a tuple of what the model is called with, such as (source, target). Each
-    runs alone, so that there is no padding; each query counts the same. Even attention to all of n tokens has
-    a distance of (n^2 - 1) / 3n, and to all earlier ones and itself of (n - 1) / 4.
+    A sentence is a list of ids, or a tuple of the model's inputs, such as (source, target). The model reads
+    one sentence at a time, without padding, and all queries have the same weight. Uniform attention to n
+    tokens has a distance of (n^2 - 1) / 3n; uniform causal attention has (n - 1) / 4.
     """
     totals: dict[str, Any] = {}
     queries: dict[str, int] = {}

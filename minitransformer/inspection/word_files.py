@@ -1,13 +1,12 @@
-"""Files of word vectors, as word2vec and GloVe write them in text form, and embeddings that begin with them.
+"""Word vectors in the text formats of word2vec and GloVe, and embeddings that are initialized with them.
 
     loaded = load_word_vectors("glove.6B.100d.txt")
     nearest_words(*loaded, "king")
     fill_embedding(model, tokenizer, *loaded)
 
-Each line has a word and its numbers, separated by spaces. word2vec's files begin with a line that says how
-many words and how many dimensions there are (Mikolov et al. 2013, "Efficient Estimation of Word
-Representations in Vector Space"); GloVe's do not (Pennington et al. 2014, "GloVe: Global Vectors for Word
-Representation").
+Each line has a word and its numbers, separated by spaces. Files of word2vec begin with a line of two numbers,
+the words and the dimensions (Mikolov et al. 2013, "Efficient Estimation of Word Representations in Vector
+Space"). Files of GloVe do not (Pennington et al. 2014, "GloVe: Global Vectors for Word Representation").
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from .words import vectors_and_tokens, weight_of
 
 WORD_STARTS = " ▁Ġ"  # how tokenizers mark that a token begins a word
 MOST_DIGITS = 12  # the most digits of a number in the first line of word2vec's files
-LIMIT = 2**33  # bytes: the largest files of GloVe have 6 GB
+LIMIT = 2**33  # bytes; GloVe's largest files have 6 GB
 
 
 class WordVectors(NamedTuple):
@@ -43,7 +42,10 @@ class WordVectors(NamedTuple):
 
 
 def load_word_vectors(path: str | Path) -> WordVectors:
-    """Read word vectors from a text file of word2vec or GloVe, as float32."""
+    """Read word vectors, as float32, from a text file of word2vec or GloVe.
+
+    Raises a UserError that names the line if the file is not in this format.
+    """
     if not isinstance(path, (str, os.PathLike)):
         raise UserError(
             f"the path of a file of word vectors is expected, but {truncated_repr(path)} was passed.\n"
@@ -56,7 +58,7 @@ def load_word_vectors(path: str | Path) -> WordVectors:
         )
     content = read_bytes(path, LIMIT)
     check_is_text(path, content)
-    lines = _lines(path, content)  # one at a time: all would take ten times the memory of the vectors
+    lines = _lines(path, content)  # an iterator: a list would take ten times the memory of the vectors
     first = next(lines, None)
     if first is None:
         raise UserError(f"{path} is empty.\nPass a file with a word and its numbers on each line.")
@@ -84,7 +86,7 @@ def load_word_vectors(path: str | Path) -> WordVectors:
 def _lines(path: str | Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
     """The number and the columns of each line that is not blank.
 
-    Only "\\n" ends a line, and only spaces and tabs separate columns: words contain other white space.
+    Lines end only at "\\n", and columns only at spaces and tabs, because words may contain other white space.
     """
     for number, line in enumerate(io.BytesIO(content), 1):
         try:
@@ -92,14 +94,14 @@ def _lines(path: str | Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
         except UnicodeDecodeError:
             raise UserError(
                 f"line {number} of {path} is not UTF-8.\n"
-                f"Save the file as UTF-8; of word2vec's formats, pass the text format, not the binary one."
+                f"Save it as UTF-8. If it is in word2vec's binary format, save it in the text format."
             ) from None
         if text := text.rstrip(" \t\r\n"):
             yield number, [column for column in text.replace("\t", " ").split(" ") if column]
 
 
 def _header(path: str | Path, number: int, columns: list[str]) -> tuple[int, int] | None:
-    """The numbers of words and dimensions in word2vec's first line; None if it is a word and its vector."""
+    """The numbers of words and dimensions in word2vec's first line; None if there is no such line."""
     if len(columns) != 2 or not all(column.isascii() and column.isdigit() for column in columns):
         return None
     for what, digits in zip(("words", "dimensions"), columns, strict=True):
@@ -114,7 +116,10 @@ def _header(path: str | Path, number: int, columns: list[str]) -> tuple[int, int
 
 
 def _word_and_vector(place: str, columns: list[str], dims: int) -> tuple[str, Float[np.ndarray, " dims"]]:
-    """The last `dims` columns are the vector: words of GloVe contain spaces, such as ". . ."."""
+    """Split a line's columns into a word and a vector, the last `dims` columns.
+
+    Words of GloVe may contain spaces, such as ". . .". `place` names the line in errors.
+    """
     split = len(columns) - dims
     if len(columns) == 1:
         expected = f"{dims:,}" if dims else "one or more"
@@ -151,10 +156,10 @@ def _is_number(text: str) -> bool:
 
 
 def save_word_vectors(path: str | Path, vectors: Any, tokens: Any, header: bool = True) -> None:
-    """Write a text file of word vectors: word2vec's, or without `header` GloVe's.
+    """Write word vectors to a text file, in the format of word2vec, or without `header` in that of GloVe.
 
-    `vectors` and `tokens` are those of `nearest_words`: a model and its tokenizer, for example. Numbers are
-    written such that `load_word_vectors` reads the same float32.
+    `vectors` and `tokens` are as in `nearest_words`, such as a model and its tokenizer. `load_word_vectors`
+    reads the same float32 numbers from the file.
     """
     table, names = vectors_and_tokens(vectors, tokens)
     seen: set[str] = set()
@@ -174,11 +179,11 @@ def save_word_vectors(path: str | Path, vectors: Any, tokens: Any, header: bool 
 
 @no_grad()
 def fill_embedding(embedding: nn.Module, tokenizer: Any, vectors: Any, tokens: Any) -> int:
-    """Set the rows of an embedding, or of a model's, for the words in the table. Return their number.
+    """Initialize the rows of an embedding, or a model's, from a table of word vectors. Return their number.
 
-    The mark of a word's beginning in a token, such as "▁", is left out of the comparison. The rows of other
-    tokens stay as they are. An embedding that multiplies by sqrt(d_model), as the paper's does, will multiply
-    these rows, too.
+    `vectors` and `tokens` are the table and its words. A tokenizer's mark for the start of a word, such as
+    "▁", is ignored. Rows of tokens that are not in the table do not change. An embedding that multiplies by
+    sqrt(d_model), as in the paper, also multiplies the new rows.
     """
     table, words = vectors_and_tokens(vectors, tokens)
     _, names = vectors_and_tokens(embedding, tokenizer)
@@ -196,5 +201,5 @@ def fill_embedding(embedding: nn.Module, tokenizer: Any, vectors: Any, tokens: A
 
 
 def _word_of(token: str) -> str:
-    """The token without the mark of a word's beginning."""
+    """The token without the mark for the start of a word."""
     return token.lstrip(WORD_STARTS) or token

@@ -1,10 +1,10 @@
-"""What a table of word vectors knows: similar words, analogies, a map of words in the plane.
+"""Similar words, analogies and principal components in a table of word vectors.
 
     nearest_words(model, tokenizer, "king")
     analogy(model, tokenizer, "king", "man", "woman")          # king - man + woman
 
 `vectors` is a table with a row for each token: an array or a Tensor (V, D), an embedding, or a model, whose
-embedding is taken. `tokens` are the words of its rows: a list, or the model's tokenizer. Similarity is the
+embedding is used. `tokens` are the words of the rows: a list, or the model's tokenizer. Similarity is the
 cosine of the angle between two vectors: 1 for the same direction, 0 for a right angle.
 """
 
@@ -21,7 +21,7 @@ from minigrad import Tensor, nn
 from ..errors import UserError, check_integer, counted, did_you_mean, truncated_repr
 from ..projection import principal_components
 
-SEARCHED = 20_000  # words among which a misspelled one is searched: of a large file, the most frequent
+SEARCHED = 20_000  # number of words, usually the most frequent, that are compared with a misspelled one
 
 
 def nearest_words(vectors: Any, tokens: Any, word: str, count: int = 10) -> list[tuple[str, float]]:
@@ -35,9 +35,9 @@ def nearest_words(vectors: Any, tokens: Any, word: str, count: int = 10) -> list
 def analogy(vectors: Any, tokens: Any, a: str, b: str, c: str, count: int = 5) -> list[tuple[str, float]]:
     """The `count` words closest to a - b + c, each with its cosine, the closest first.
 
-    For "king", "man", "woman": what is to woman as king is to man? All vectors have length 1, and the three
-    words themselves are left out (Mikolov et al. 2013, "Linguistic Regularities in Continuous Space Word
-    Representations", section 4).
+    For "king", "man", "woman": what is to woman as king is to man? All vectors are normalized to length 1,
+    and the three words are excluded from the result (Mikolov et al. 2013, "Linguistic Regularities in
+    Continuous Space Word Representations", section 4).
     """
     table, names = vectors_and_tokens(vectors, tokens)
     rows = _rows_of(names, [a, b, c])
@@ -47,13 +47,13 @@ def analogy(vectors: Any, tokens: Any, a: str, b: str, c: str, count: int = 5) -
 
 
 def word_similarities(vectors: Any, tokens: Any, words: Sequence[str]) -> Float[np.ndarray, "N N"]:
-    """The cosine of each pair of words."""
+    """The cosine similarity of each pair of words."""
     unit = unit_vectors(word_vectors(vectors, tokens, words))
     return unit @ unit.T
 
 
 def word_vectors(vectors: Any, tokens: Any, words: Sequence[str]) -> Float[np.ndarray, "N D"]:
-    """The vectors of some words, in their order."""
+    """The vectors of `words`, one in each row."""
     table, names = vectors_and_tokens(vectors, tokens)
     return table[_rows_of(names, [words] if isinstance(words, str) else words)]
 
@@ -61,15 +61,18 @@ def word_vectors(vectors: Any, tokens: Any, words: Sequence[str]) -> Float[np.nd
 def project_vectors(
     vectors: Any, dims: int = 2
 ) -> tuple[Float[np.ndarray, "N dims"], Float[np.ndarray, " dims"]]:
-    """The vectors in the `dims` directions along which they vary most, and each direction's share of the
-    variance: principal components, by singular value decomposition. `plots.embeddings` draws two."""
+    """Project vectors onto their first `dims` principal components.
+
+    Returns the coordinates, and the share of the variance that each component explains. `plots.embeddings`
+    draws two components.
+    """
     table = _table_of(vectors)
     check_integer("dims", dims, 1, table.shape[1] + 1)
     return principal_components(table, dims)
 
 
 def unit_vectors(vectors: Float[np.ndarray, "*N D"]) -> Float[np.ndarray, "*N D"]:
-    """The vectors with length 1; zeros, such as the vector of padding, stay zeros."""
+    """Normalize vectors to length 1. Zero vectors, such as the vector of padding, are unchanged."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)
 
@@ -92,7 +95,7 @@ def _closest(
 
 
 def vectors_and_tokens(vectors: Any, tokens: Any) -> tuple[Float[np.ndarray, "V D"], list[str]]:
-    """The table as an array, and the token of each row."""
+    """Return the table as an array, and the token of each row. Raise a UserError if they do not fit."""
     table = _table_of(vectors)
     by_id = getattr(tokens, "id_to_token", None)
     names = list(tokens) if by_id is None else [by_id[i] for i in sorted(by_id)]
@@ -112,7 +115,7 @@ def _table_of(vectors: Any) -> Float[np.ndarray, "V D"]:
 
 
 def weight_of(module: nn.Module) -> Tensor:
-    """The table of an embedding, or of a model's."""
+    """The weight of an embedding, or of a model's embedding."""
     weight = getattr(getattr(module, "embedding", module), "weight", None)
     if not isinstance(weight, Tensor):
         raise UserError(

@@ -26,9 +26,9 @@ def attention_scores(
     q: Float[Tensor, "... T d"], k: Float[Tensor, "... S d"], mask: Tensor | None = None,
     scale: float | None = None, is_causal: bool = False,
 ) -> Float[Tensor, "... T S"]:  # fmt: skip
-    """Q Kᵀ / sqrt(d_k), -inf where a query may not attend.
+    """The scores Q Kᵀ / sqrt(d_k), which are -inf where a query may not attend.
 
-    A boolean mask is True where a query may attend; numbers, such as ALiBi's, are added to the scores.
+    A boolean mask is True where a query may attend. A floating-point mask is added to the scores.
     """
     scores = q @ k.transpose(-1, -2) * (scale or 1 / math.sqrt(q.shape[-1]))
     if is_causal:
@@ -45,22 +45,22 @@ def attention_weights(
 ) -> Float[Tensor, "... T S"]:  # fmt: skip
     """softmax(Q Kᵀ / sqrt(d_k)), equation 1 without V: how much each query attends to each key.
 
-    A query that may attend to nothing has zeros.
+    The weights of a query that may not attend to any key are zero.
     """
     scores = attention_scores(q, k, mask, scale, is_causal)
     nothing = (scores == -math.inf).all(-1, keepdim=True)
     return scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
 
 
-@attention_of_heads  # a kernel runs in place of this definition: the same values, in tiles
+@attention_of_heads  # a kernel that computes the same values in tiles replaces this definition
 def multi_head_attention(
     x, kv, mask, /, num_heads, is_causal=False, dropout_p=0.0, key=None, num_kv_heads=None, scale=None
 ):
     """softmax(Q Kᵀ / sqrt(d_k)) V of each head (equation 1), and Concat(head_1, ..., head_h).
 
-    x (B, T, H d) has the queries of all heads side by side, kv (B, S, 2 G d) the keys and values of G heads;
-    or x (B, T, (H + 2 G) d) has all three, and kv is None. Rows of x may share a row of kv, as the beams of a
-    sentence do. The mask broadcasts to (B, H, T, S). Returns (B, T, H d).
+    x (B, T, H d) holds the queries of H heads side by side, and kv (B, S, 2 G d) the keys and values of G
+    heads. If kv is None, x (B, T, (H + 2 G) d) holds all three. kv may have fewer rows than x: the beams of a
+    sentence share its row. The mask broadcasts to (B, H, T, S). Returns (B, T, H d).
     """
     q, k, v = split_heads(x, kv, num_heads, num_kv_heads or num_heads)
     weights = attention_weights(q, k, mask, scale, is_causal)
@@ -72,7 +72,7 @@ def multi_head_attention(
 def split_heads(
     x: Float[Tensor, "B T _"], kv: Float[Tensor, "_ S _"] | None, num_heads: int, num_kv_heads: int
 ) -> tuple[Float[Tensor, "B H T d"], Float[Tensor, "B H S d"], Float[Tensor, "B H S d"]]:
-    """The queries, keys and values of each head."""
+    """The queries, keys and values of each head, from the packed arguments of `multi_head_attention`."""
     if kv is None:
         width = x.shape[-1] // (num_heads + 2 * num_kv_heads) * num_heads  # the queries' width
         x, kv = x.split([width, x.shape[-1] - width], -1)
@@ -95,7 +95,7 @@ class MultiHeadAttention(nn.Module):
     """Concat(head_1, ..., head_h) W_O, with head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i): 4 d² weights.
 
     W_Q, W_K and W_V of all heads are stacked in `in_proj_weight` (3 d_model, d_model), as in PyTorch's
-    module, so that self-attention projects with one matmul. Masks are those of `attention_scores`.
+    module, so that self-attention projects with one matmul. `attention_scores` describes the masks.
 
     >>> from minitransformer import MultiHeadAttention
     >>> attention = MultiHeadAttention(d_model=16, num_heads=4)
@@ -110,8 +110,8 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads: int | None = None, head_dim: int | None = None, scale_scores: bool = True,
         rope_theta: float | None = None, rope_scaling: RotaryScaling | None = None,
     ) -> None:  # fmt: skip
-        """With fewer `num_kv_heads`, groups of heads share keys and values (Ainslie et al. 2023). With
-        `rope_theta`, queries and keys are rotated by their positions. The other defaults are the paper's."""
+        """The defaults are the paper's. With fewer `num_kv_heads`, groups of heads share keys and values
+        (Ainslie et al. 2023). With `rope_theta`, queries and keys are rotated by their positions."""
         super().__init__()
         F.check_probability(dropout)
         self.d_model = d_model
@@ -128,7 +128,7 @@ class MultiHeadAttention(nn.Module):
         in_proj_bias = nn.Parameter(np.zeros(q + 2 * k, np.float32)) if bias and qkv_bias else None
         self.register_parameter("in_proj_bias", in_proj_bias)
         self.out_proj = nn.Linear(q, d_model, bias)
-        self.record: Callable[[Tensor], None] | None = None  # is called with the weights of each call
+        self.record: Callable[[Tensor], None] | None = None  # called with each call's weights
         for matrix in (*np.split(self.in_proj_weight.array, [q, q + k]), self.out_proj.weight.array):
             nn.init.xavier_uniform_(Tensor(matrix))
         if self.out_proj.bias is not None:
@@ -145,14 +145,14 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """Attend from `query` to itself, or to `memory`; `mask` broadcasts to (B, H, T, S).
+        """Attend from `query` to itself, or to `memory` if there is one. `mask` broadcasts to (B, H, T, S).
 
-        With `is_causal`, no token attends to a later one. With a `cache`, queries also attend to tokens of
-        earlier calls; a `memory` is projected once.
+        With `is_causal`, no token attends to a later one. With a `cache`, queries also attend to the tokens
+        of earlier calls, and the keys and values of `memory` are computed only in the first call.
         """
         past = 0 if cache is None else cache.length
         x, kv = self.project(query, memory, cache)
-        if mask is not None or past:  # kernels take is_causal for queries without a past
+        if mask is not None or past:  # kernels support is_causal only without cached tokens
             mask, is_causal = resolve_mask(mask, is_causal, past, x, kv, self.num_heads)
         if self.record is not None:
             with no_grad():
@@ -160,7 +160,10 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(self.attend(x, kv, mask, is_causal))
 
     def attend(self, x: Tensor, kv: Tensor | None, mask: Tensor | None, is_causal: bool) -> Tensor:
-        """`multi_head_attention` of what `project` returns. For your own, override it and `weights`."""
+        """`multi_head_attention` of what `project` returns.
+
+        A subclass that computes attention differently overrides this method and `weights`.
+        """
         dropout = self.dropout if self.training else 0.0
         key = random.next_key("dropout") if dropout else None
         return multi_head_attention(
@@ -172,9 +175,10 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """The queries (B, T, H d) of all heads, and their keys and values (B, S, 2 G d), side by side.
 
-        Self-attention without a cache returns all three packed, and None: one matmul, no copies.
+        Self-attention without a cache returns all three in one tensor (B, T, (H + 2 G) d), and None, which
+        takes one matmul and no copies.
         """
-        width, both = self.widths  # the widths of queries, and of keys and values
+        width, both = self.widths  # the width of the queries, and of keys and values together
         if memory is None:
             x = self.in_projection(query, slice(0, width + both))
             if self.rope_theta is not None:
@@ -193,7 +197,7 @@ class MultiHeadAttention(nn.Module):
         return q, kv if cache is None else cache.append(kv, self.num_kv_heads)
 
     def in_projection(self, x: Float[Tensor, "B T D"], rows: slice) -> Float[Tensor, "B T _"]:
-        """x Wᵀ + b, with these rows of `in_proj_weight` and `in_proj_bias`."""
+        """x Wᵀ + b, where W and b are `rows` of `in_proj_weight` and `in_proj_bias`."""
         if rows.stop - rows.start == len(self.in_proj_weight.array):
             return F.linear(x, self.in_proj_weight, self.in_proj_bias)
         bias = None if self.in_proj_bias is None else self.in_proj_bias[rows]
@@ -202,7 +206,10 @@ class MultiHeadAttention(nn.Module):
     def weights(
         self, x: Tensor, kv: Tensor | None, mask: Tensor | None, is_causal: bool
     ) -> Float[Tensor, "B H T S"]:
-        """The weights of all heads, given what `project` returns: in float32 at least, for recording."""
+        """The attention weights of all heads, for recording, in float32 or float64.
+
+        The arguments are what `project` and `resolve_mask` return.
+        """
         with autocast(enabled=False), unobserved():
             q, k, _ = split_heads(x, kv, self.num_heads, self.num_kv_heads)
             q, k = (heads if heads.dtype.itemsize >= 4 else heads.float() for heads in (q, k))

@@ -1,7 +1,7 @@
 """The key/value cache: keys and values of the tokens that attention has processed.
 
 No token attends to a later one, so the keys and values of earlier tokens do not change while text is
-generated. A step computes those of the new token and reads the others from the cache.
+generated. Each step computes the keys and values of the new token only, and reads the others from the cache.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ..errors import UserError, check_integer
 class KeyValueCache:
     """Keys and values of the `length` tokens that one attention layer has processed.
 
-    They are packed in a buffer (B, capacity, 2 G d) of G heads. Its capacity is `max_length` at first and
-    doubles when it is full, so that appending a token does not copy the others.
+    They are packed in a buffer (B, capacity, 2 G d), where G is the number of heads. The capacity is
+    `max_length` at first and doubles when the buffer is full, so that most appends copy only the new token.
     """
 
     def __init__(self, max_length: int = 0) -> None:
@@ -29,7 +29,7 @@ class KeyValueCache:
         self.max_length = max_length
         self.buffer: Any = np.empty((0, 0, 0), np.float32)
         self.layout: tuple = ()  # batch, heads, width of a head, dtype
-        self.beams = 1  # rows of queries for each row of keys and values: the beams of a sentence
+        self.beams = 1  # beams of each sentence, which share its row of keys and values
 
     @property
     def keys(self) -> Float[Any, "B H S Dh"]:
@@ -45,7 +45,7 @@ class KeyValueCache:
         return stored[:, :, half].swapaxes(1, 2)
 
     def append(self, kv: Float[Tensor, "B T 2*D"], num_heads: int) -> Float[Tensor, "B S 2*D"]:
-        """Store the keys and values of T more tokens. Return those of all tokens, without a copy."""
+        """Store the keys and values of T more tokens. Return a view of all that are stored."""
         if is_grad_enabled():
             raise UserError(
                 "a key/value cache does not support gradients.\n"
@@ -65,9 +65,9 @@ class KeyValueCache:
         return Tensor(self.buffer[:, :end])
 
     def read(self, q: Float[Tensor, "B T D"], num_heads: int, head_dim: int) -> Float[Tensor, "N S 2*Dk"]:
-        """All keys and values (`num_heads` of each), without a copy, for the queries q.
+        """A view of all keys and values, after a check that they fit the queries q.
 
-        The rows of q may be several for each row of the cache, `beams` of them.
+        `num_heads` is the number of heads of keys and values. q has `beams` rows for each row of the cache.
         """
         layout = q.shape[0] // self.beams, num_heads, head_dim, q.dtype
         if layout != self.layout:
@@ -75,7 +75,7 @@ class KeyValueCache:
         return Tensor(self.buffer[:, : self.length])
 
     def batch_select_indices(self, indices: Any) -> None:
-        """Select rows of the batch, by indices or a boolean mask; only rows that change are copied."""
+        """Select rows of the batch, by indices or a boolean mask. Only rows that move are copied."""
         if not self.length:
             return
         rows = np.arange(len(self.buffer))[indices]
@@ -90,7 +90,7 @@ class KeyValueCache:
         self.layout = (len(rows), *self.layout[1:])
 
     def _mismatch_error(self, layout: tuple) -> UserError:
-        """The error for keys, values or queries that do not belong to the stored batch or model."""
+        """The error for keys, values or queries whose batch size, heads or dtype differ from the cache's."""
         describe = "{3} (batch {0}, {1} heads of {2})".format
         return UserError(
             f"a key/value cache of {describe(*self.layout)}, got {describe(*layout)}.\n"
@@ -98,7 +98,7 @@ class KeyValueCache:
         )
 
     def _grow(self, new: Any, length: int) -> None:
-        """Allocate a larger buffer: `max_length` tokens at first, then at least twice the stored ones."""
+        """Allocate a buffer for at least `length` tokens: `max_length` at first, later twice those stored."""
         capacity = max(length, self.max_length, 2 * self.length)
         grown = array_module(new).empty((new.shape[0], capacity, new.shape[2]), new.dtype)
         if self.length:
@@ -107,7 +107,7 @@ class KeyValueCache:
 
 
 class LayerCache:
-    """The caches of one layer: of its self-attention and, in a decoder, of its cross-attention."""
+    """The caches of one layer, for self-attention and, in a decoder, for cross-attention."""
 
     def __init__(self, max_length: int = 0) -> None:
         self.self_attention = KeyValueCache(max_length)
@@ -115,10 +115,10 @@ class LayerCache:
 
 
 class Cache:
-    """A model's caches, one for each layer; `length` is the number of tokens in them.
+    """The key/value caches of a model's layers. `length` is the number of tokens in them.
 
-    With a `max_length`, buffers have that capacity from the start and grow beyond it when needed.
-    A model runs its layers under `with cache:`, so that a failed call leaves the cache unchanged.
+    Buffers have a capacity of `max_length` from the start, and grow beyond it when needed. A model runs its
+    layers under `with cache:`, so that a call that raises an error leaves the cache unchanged.
     """
 
     def __init__(self, num_layers: int, max_length: int = 0) -> None:
@@ -137,9 +137,9 @@ class Cache:
             layer.cross_attention.batch_select_indices(indices)
 
     def select_beams(self, sentences: Any, parents: Any) -> None:
-        """Keep these sentences (n,), with beams that continue their rows `parents` (n, beams).
+        """Keep `sentences` (n,), and for each the rows `parents` (n, beams) that its new beams continue.
 
-        The beams of a sentence share its memory, so keys and values of cross-attention do not change.
+        The beams of a sentence share its keys and values of cross-attention, which are not repeated.
         """
         for layer in self.layers:
             layer.self_attention.batch_select_indices(parents.ravel())

@@ -1,4 +1,4 @@
-"""The settings of encoder and decoder layers, and the choices for them."""
+"""The settings of encoder and decoder layers, with the activations and norms to choose from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .head_sizes import check_heads
 from .positions import SCHEMES
 from .relative_positions import ALiBi, RelativePositionBias, RotaryScaling
 
-MAX_LAYERS = 1000  # even tiny ones take seconds for each step
+MAX_LAYERS = 1000  # with so many, a step takes seconds even if the layers are tiny
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -31,7 +31,7 @@ NORMS: dict[str, Callable[[int, float], nn.Module]] = {"layer_norm": nn.LayerNor
 
 @dataclass(frozen=True)
 class LayerConfig(Config):
-    """The settings of encoder and decoder layers. Each choice is a value; the defaults are the paper's."""
+    """The settings of encoder and decoder layers. The defaults are the paper's, without dropout."""
 
     d_model: int
     num_heads: int
@@ -39,23 +39,23 @@ class LayerConfig(Config):
     dropout: float = 0.0
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
-    activation: Any = "relu"  # one of ACTIVATIONS, of GATED (with a third matrix), or a function
+    activation: Any = "relu"  # a name in ACTIVATIONS or GATED (with a third matrix), or a function
     norm_first: bool = False
     layer_norm_eps: float = 1e-5
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm" (Zhang and Sennrich 2019)
     bias: bool = True  # whether all linear layers have biases
     qkv_bias: bool = True  # whether the projections to queries, keys and values have biases
-    num_kv_heads: int | None = None  # fewer than num_heads: grouped queries; None: as many
+    num_kv_heads: int | None = None  # fewer than num_heads: grouped-query attention; None: num_heads
     head_dim: int | None = None  # None: d_model / num_heads
-    scale_scores: bool = True  # by 1 / sqrt(head_dim)
-    # one of SCHEMES: layers apply "rotary", "alibi" and "t5", embeddings others; or a function of the number
-    # of heads and is_causal, which returns a module that computes a bias of the scores, like ALiBi
+    scale_scores: bool = True  # whether scores are multiplied by 1 / sqrt(head_dim)
+    # One of SCHEMES, of which layers apply "rotary", "alibi" and "t5", and models add the others to the
+    # embeddings; or a function of num_heads and is_causal that returns a module like ALiBi.
     positions: Any = "none"
-    rope_theta: float = 10000.0  # base of rotary positions
-    rope_scaling: RotaryScaling | None = None  # lower frequencies
-    num_buckets: int = 32  # the number of T5's relative positions
-    max_distance: int = 128  # likewise
-    attention: Any = MultiHeadAttention  # a class with its arguments
+    rope_theta: float = 10000.0  # base of the frequencies of rotary positions
+    rope_scaling: RotaryScaling | None = None  # lowers the frequencies of rotary positions
+    num_buckets: int = 32  # for "t5": the number of buckets of distances
+    max_distance: int = 128  # for "t5": longer distances share a bucket
+    attention: Any = MultiHeadAttention  # or another class whose constructor takes the same arguments
 
     def __post_init__(self) -> None:
         check_heads(self, "d_model", "num_heads", "num_kv_heads", self.head_dim)
@@ -88,7 +88,7 @@ class LayerConfig(Config):
         return NORMS[self.norm](self.d_model, self.layer_norm_eps)
 
     def position_bias(self, is_causal: bool) -> nn.Module | None:
-        """The module of the bias that a stack adds to the scores of all its layers, if any."""
+        """A module that computes the position bias of the scores in all layers of a stack, or None."""
         if callable(self.positions):
             return self.positions(self.num_heads, is_causal)
         if self.positions == "alibi":

@@ -17,7 +17,7 @@ from ..errors import UserError, check_integer
 
 
 def token_ids(ids: Any) -> Int[Any, "B T"]:
-    """Ids as an integer array (B, T); a UserError if they cannot be one."""
+    """Convert ids to an integer array (B, T). Raise a UserError for other shapes or dtypes."""
     try:
         array = as_array(ids.array if isinstance(ids, Tensor) else ids)
     except ValueError:
@@ -37,9 +37,10 @@ def token_ids(ids: Any) -> Int[Any, "B T"]:
 
 
 class TokenEmbedding(nn.Module):
-    """A learned vector for each token, times sqrt(d_model) if `scale`; also the output layer (section 3.4).
+    """A learned vector for each token, which `logits` also uses as the output layer (section 3.4).
 
-    Initialized with variance 1 / d_model, so that scaled vectors and the first logits have unit variance.
+    With `scale`, vectors are multiplied by sqrt(d_model). They are initialized with variance 1 / d_model, so
+    that scaled vectors and the first logits have unit variance.
     """
 
     output_bias: nn.Parameter | None
@@ -62,9 +63,9 @@ class TokenEmbedding(nn.Module):
         return x if self.factor is None else x * self.factor
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """A score of each token: x Eᵀ, the dot products with the token vectors, plus a bias if there is one.
+        """The score of each token: x Eᵀ, the dot products with the token vectors, plus `output_bias`.
 
-        If positions are concatenated, only the half of x that corresponds to token vectors is used.
+        If x is wider than the token vectors, because positions are concatenated, its first columns are used.
         """
         width = self.weight.array.shape[1]
         if x.array.shape[-1] > width:

@@ -1,8 +1,8 @@
 """Encoder and decoder layers, and their stacks (figure 1 of the paper).
 
 Each sub-layer f has a residual connection with layer norm: norm(x + dropout(f(x))) as in the paper
-(post-norm), or x + dropout(f(norm(x))) with `norm_first` (pre-norm, Xiong et al. 2020), where a final norm
-follows the stack. Masks are boolean, True = may attend, and broadcast to (B, H, T, S).
+(post-norm), or x + dropout(f(norm(x))) with `norm_first` (pre-norm, Xiong et al. 2020), in which case a final
+norm follows the stack. Masks are True where a query may attend, and broadcast to (B, H, T, S).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .masks import masked_bias
 class FeedForward(nn.Module):
     """FFN(x) = activation(x W_1 + b_1) W_2 + b_2, the same at each position (section 3.3).
 
-    With a gated activation, (activation(x W_1) * x W_3) W_2 (Shazeer 2020, equation 6).
+    With a gated activation, it is (activation(x W_1) * x W_3) W_2 (Shazeer 2020, equation 6).
     """
 
     def __init__(self, config: LayerConfig) -> None:
@@ -48,7 +48,10 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """Around a sub-layer f: norm(x + dropout(f(x))), or x + dropout(f(norm(x))) with `norm_first`."""
+    """A residual connection around a sub-layer f, with dropout and a norm.
+
+    norm(x + dropout(f(x))), or x + dropout(f(norm(x))) with `norm_first`.
+    """
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
@@ -63,7 +66,7 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward. With `is_causal`, the layer of a decoder-only model."""
+    """Self-attention and a feed-forward network. With `is_causal`, it is the layer of decoder-only models."""
 
     def __init__(self, config: LayerConfig, is_causal: bool = False) -> None:
         super().__init__()
@@ -85,7 +88,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, attention to the encoder's output (`memory`), feed-forward."""
+    """Causal self-attention, attention to the encoder's output (`memory`), and a feed-forward network."""
 
     def __init__(self, config: LayerConfig, is_causal: bool = True) -> None:
         super().__init__()
@@ -112,7 +115,7 @@ class DecoderLayer(nn.Module):
 
 
 class _Stack(nn.Module):
-    """N layers in sequence, with a final norm if they are pre-norm."""
+    """Layers in sequence, followed by a final norm if they are pre-norm."""
 
     def __init__(self, layers: Sequence[nn.Module], config: LayerConfig, is_causal: bool) -> None:
         super().__init__()
@@ -122,14 +125,14 @@ class _Stack(nn.Module):
 
     @staticmethod
     def with_positions(positions: nn.Module, mask: Any, x: Tensor, cache: Cache | None) -> Tensor:
-        """The mask of the layers' scores, with the position bias added."""
+        """The position bias of the layers' scores, with -inf where the mask is False."""
         keys = x.shape[1] + (0 if cache is None else cache.length)
         bias = positions(x.shape[1], keys)  # (1, H, T, S)
         bias = bias if bias.device == x.device else bias.to(x.device)
         return masked_bias(bias, mask, x.shape[0])
 
     def with_caches(self, cache: Cache | None) -> Iterable[tuple[nn.Module, LayerCache | None]]:
-        """Each layer with its cache, or None."""
+        """Each layer with its cache, or with None if there is no cache."""
         if cache is None:
             return zip(self.layers.children(), repeat(None))
         if len(cache.layers) != len(self.layers):
@@ -142,7 +145,7 @@ class _Stack(nn.Module):
 
 
 class Encoder(_Stack):
-    """N encoder layers (section 3.1)."""
+    """A stack of encoder layers (section 3.1)."""
 
     def __init__(self, num_layers: int, config: LayerConfig, is_causal: bool = False) -> None:
         super().__init__([EncoderLayer(config, is_causal) for _ in range(num_layers)], config, is_causal)
@@ -162,7 +165,7 @@ class Encoder(_Stack):
 
 
 class Decoder(_Stack):
-    """N decoder layers (section 3.1)."""
+    """A stack of decoder layers (section 3.1)."""
 
     def __init__(self, num_layers: int, config: LayerConfig, is_causal: bool = True) -> None:
         super().__init__([DecoderLayer(config, is_causal) for _ in range(num_layers)], config, is_causal)

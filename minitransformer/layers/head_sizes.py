@@ -1,4 +1,4 @@
-"""The number and width of attention heads, checked."""
+"""Checks of the number and width of attention heads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ def head_sizes(
     d_model: int, num_heads: int, num_kv_heads: int | None = None, head_dim: int | None = None,
     names: tuple[str, str, str] = ("d_model", "num_heads", "num_kv_heads"),
 ) -> tuple[int, int]:  # fmt: skip
-    """(num_kv_heads, head_dim), checked; by default as many as heads, and d_model / num_heads."""
+    """Return (num_kv_heads, head_dim), where None becomes num_heads and d_model / num_heads.
+
+    Raises a UserError if the sizes do not divide each other. `names` are the arguments' names in errors.
+    """
     width, heads, kv_heads = names
     check_integer(heads, num_heads, 1)
     if head_dim is not None:
@@ -32,7 +35,7 @@ def head_sizes(
 def check_heads(
     config: object, width: str, heads: str, kv_heads: str | None = None, head_dim: int | None = None
 ) -> None:
-    """`head_sizes` with the names of a configuration's fields in its errors."""
+    """Raise a UserError, with the names of the fields, if head sizes of a configuration do not fit."""
     groups = getattr(config, kv_heads) if kv_heads else None
     head_sizes(
         getattr(config, width), getattr(config, heads), groups, head_dim, (width, heads, kv_heads or "")

@@ -1,11 +1,12 @@
 """LoRA: low-rank adaptation of a trained model (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language
 Models", section 4).
 
-The weights stay as they are. A matrix W gets an adapter of two small matrices; only these are trained:
+The weights of the model are frozen. A matrix W gets an adapter of two small matrices, which are trained:
 
     h = W x + alpha / r * B A x        A (r, in), B (out, r)
 
-A starts random and B at zero, so that the model starts as it was. Merging adds alpha / r * B A to W.
+A is initialized randomly and B with zeros, so that the output is unchanged at first. Merging an adapter adds
+alpha / r * B A to W.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from .attention import MultiHeadAttention
 from .encoder_decoder import FeedForward
 from .quantized import check_not_quantized, copy_settings, replace_layers
 
-PROJECTIONS = ("q", "k", "v")  # parts of the stacked matrix of an attention
+PROJECTIONS = ("q", "k", "v")  # the parts of an attention's stacked matrix
 TARGETS = (*PROJECTIONS, "in_proj", "out_proj", "linear1", "linear2", "linear3")
 DEFAULT_TARGETS = "q,v"  # of the paper (section 4.2)
 
 
 class Adapter(nn.Module):
-    """alpha / r * B A x."""
+    """The low-rank update alpha / r * B A x of a layer's output."""
 
     def __init__(self, weight: Tensor, rank: int, alpha: float) -> None:
-        """For a matrix `weight` (out, in)."""
+        """Make an adapter for the matrix `weight` (out, in), with its dtype and device."""
         super().__init__()
         outputs, inputs = weight.shape
         self.factor = alpha / rank
@@ -47,18 +48,18 @@ class Adapter(nn.Module):
         return F.linear(F.linear(x, self.lora_A), self.lora_B) * self.factor
 
     def matrix(self) -> Float[Tensor, "E D"]:
-        """alpha / r * B A, what is added to W."""
+        """alpha / r * B A, which merging adds to W."""
         return self.lora_B @ self.lora_A * self.factor
 
 
 class LoRALinear(nn.Module):
-    """A linear layer with an adapter. The layer's own weight and bias keep their names."""
+    """A linear layer with an adapter. The weight and bias of the layer keep their names."""
 
     bias: nn.Parameter | None
 
     def __init__(self, linear: nn.Linear, rank: int, alpha: float) -> None:
         super().__init__()
-        self.original = (linear,)  # in a tuple: not a layer of this one
+        self.original = (linear,)  # in a tuple, so that it is not a submodule
         self.weight = linear.weight
         self.register_parameter("bias", linear.bias)
         self.adapter = Adapter(linear.weight, rank, alpha)
@@ -68,7 +69,7 @@ class LoRALinear(nn.Module):
 
     @no_grad()
     def merged(self) -> nn.Linear:
-        """The linear layer with the adapter added to its weight."""
+        """The original linear layer, with the adapter added to its weight."""
         (linear,) = self.original
         self.weight.add_(self.adapter.matrix())
         linear.weight = self.weight
@@ -77,14 +78,14 @@ class LoRALinear(nn.Module):
 
 
 class LoRAAttention(MultiHeadAttention):
-    """Attention with adapters of "in_proj", the stacked matrix, or of its parts "q", "k" and "v"."""
+    """Attention with an adapter of the stacked matrix, "in_proj", or of its parts "q", "k" and "v"."""
 
     in_proj_bias: nn.Parameter | None
 
     def __init__(self, attention: MultiHeadAttention, targets: list[str], rank: int, alpha: float) -> None:
         nn.Module.__init__(self)
         copy_settings(attention, self)
-        self.original = (attention,)  # in a tuple: not a layer of this one
+        self.original = (attention,)  # in a tuple, so that it is not a submodule
         self.in_proj_weight = attention.in_proj_weight
         self.register_parameter("in_proj_bias", attention.in_proj_bias)
         self.out_proj = attention.out_proj
@@ -107,7 +108,7 @@ class LoRAAttention(MultiHeadAttention):
         return y
 
     def padded(self, name: str, x: Tensor, rows: slice) -> Tensor:
-        """What an adapter adds to these rows of the projections: zeros where it has none."""
+        """What the adapter `name` adds to these rows of the projections: zero where it has no rows."""
         start, end = self.parts[name]
         first, last = max(start, rows.start), min(end, rows.stop)
         if first >= last:
@@ -119,7 +120,7 @@ class LoRAAttention(MultiHeadAttention):
 
     @no_grad()
     def merged(self) -> MultiHeadAttention:
-        """Plain attention with the adapters added to its weights."""
+        """The original attention, with the adapters added to its weights."""
         (plain,) = self.original
         for name in self.targets:
             start, end = self.parts[name]
@@ -131,7 +132,7 @@ class LoRAAttention(MultiHeadAttention):
 
 
 def parse_targets(targets: str) -> list[str]:
-    """The names in a list such as "q,v"; a UserError for an unknown one."""
+    """Split a list such as "q,v" into names. Raise a UserError if names are missing, unknown or overlap."""
     names = [name.strip() for name in targets.split(",") if name.strip()]
     for name in names:
         check_choice("LoRA target", name, TARGETS)
@@ -144,9 +145,9 @@ def parse_targets(targets: str) -> list[str]:
 
 
 def add_lora(model: nn.Module, rank: int, alpha: float, targets: str = DEFAULT_TARGETS) -> list[str]:
-    """Add an adapter to the matrices of each layer that `targets` names. Return the adapters' names.
+    """Add an adapter to each matrix that `targets` names. Return the names of the adapters' parameters.
 
-    All parameters except the adapters and a head (a module `head`) are frozen.
+    All other parameters are frozen, except those of a module named `head`.
 
         add_lora(model, rank=8, alpha=16, targets="q,v")
     """
@@ -178,8 +179,8 @@ def add_lora(model: nn.Module, rank: int, alpha: float, targets: str = DEFAULT_T
 
 
 def merge_lora(model: Any) -> Any:
-    """Merge the adapters into the weights, and return the model."""
-    for kind in (LoRALinear, LoRAAttention):  # first the layers inside
+    """Merge the adapters into the weights, make all parameters trainable, and return the model."""
+    for kind in (LoRALinear, LoRAAttention):  # inner layers first
         replace_layers(model, lambda module: module.merged() if isinstance(module, kind) else None)  # noqa: B023
     for parameter in model.parameters():
         parameter.requires_grad_(True)

@@ -1,5 +1,8 @@
-"""Masks: which query may attend to which key. Each is boolean, True = may attend, as in
-`scaled_dot_product_attention`, and broadcasts to (batch, heads, queries, keys)."""
+"""Masks: which query may attend to which key.
+
+A mask is boolean, True where a query may attend, as in `scaled_dot_product_attention`, and broadcasts to
+(batch, heads, queries, keys).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from ..errors import UserError, counted
 
 
 def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
-    """Position t may attend to positions 0 to t: no token sees a later one (section 3.2.3).
+    """A mask in which position t may attend to positions 0 to t: no token sees a later one (section 3.2.3).
 
     If `past` tokens precede the queries, query t may attend to positions 0 to past + t.
 
@@ -33,7 +36,7 @@ def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
 
 
 def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
-    """Every query may attend to every token that is not padding. ids: (B, S).
+    """A mask of ids (B, S) in which every query may attend to every token that is not padding.
 
     >>> from minitransformer import padding_mask
     >>> padding_mask(np.array([[5, 6, 0]]), pad_token_id=0)
@@ -46,10 +49,10 @@ def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
 def key_mask(
     mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False
 ) -> Bool[Tensor, "B 1 1 S"] | Tensor | None:
-    """A padding mask (B, past + T) of tokens x (B, T, D) as a mask of scores, checked: True = a real token.
+    """Check a padding mask (B, past + T) of tokens x (B, T, D), and reshape it to broadcast to scores.
 
-    Integers 0 and 1, as in Hugging Face's `attention_mask`, become booleans. With `allow_empty`, a row may be
-    all padding. Other masks, of more dimensions, are returned.
+    True is a real token. Integers 0 and 1, as in Hugging Face's `attention_mask`, become booleans. A row
+    without a real token is an error, unless `allow_empty`. Masks of 3 or 4 dimensions are returned unchanged.
     """
     if mask is None:
         return None
@@ -78,7 +81,7 @@ def key_mask(
 
 
 def _from_integers(mask: Tensor) -> Bool[Tensor, "..."]:
-    """A padding mask of 0s and 1s as booleans."""
+    """Convert a padding mask of 0s and 1s to booleans. Raise a UserError for other integers."""
     wrong = (mask.array != 0) & (mask.array != 1)
     if wrong.any():
         raise UserError(
@@ -90,10 +93,7 @@ def _from_integers(mask: Tensor) -> Bool[Tensor, "..."]:
 
 
 def masked_bias(bias: Float[Tensor, "1 H T S"], mask: Tensor | None, batch: int) -> Float[Tensor, "_ H T S"]:
-    """`bias`, which is added to the scores, with -inf where the mask is False.
-
-    A mask of floats is added to it.
-    """
+    """A bias of the scores with -inf where the mask is False. A floating-point mask is added to the bias."""
     if mask is None:
         return bias
     mask = attention_mask(mask, bias)
@@ -108,7 +108,7 @@ def masked_bias(bias: Float[Tensor, "1 H T S"], mask: Tensor | None, batch: int)
 
 
 def check_same_batch(query: Tensor, memory: Tensor) -> None:
-    """Raise an error if there is not one target (B, T, D) for each source (B, S, D)."""
+    """Raise a ShapeError if the queries (B, T, D) and the memory (B, S, D) have different batch sizes."""
     targets = query.array.shape[0]
     sources = memory.array.shape[0]
     if targets != sources:
@@ -121,14 +121,15 @@ def check_same_batch(query: Tensor, memory: Tensor) -> None:
 def resolve_mask(
     mask: Any, is_causal: bool, past: int, q: Tensor, kv: Tensor | None, num_heads: int
 ) -> tuple[Tensor | None, bool]:
-    """(mask, is_causal) for `multi_head_attention`, the mask checked and on the device of q.
+    """The mask and `is_causal` for `multi_head_attention`. The mask is checked and on the device of q.
 
-    The kernels' `is_causal` assumes that queries are the first positions; after `past` tokens, they are not.
+    Kernels with `is_causal` assume that the queries are at the first positions. After `past` tokens they are
+    not, and the mask includes a causal mask instead.
     """
     length = q.array.shape[1]
     keys = (q if kv is None else kv).array.shape[1]
     visible = causal_mask(length, past).to(q.device) if is_causal and past and length > 1 else None
-    is_causal = is_causal and not past  # a single query attends to every key
+    is_causal = is_causal and not past  # a single query after past tokens attends to every key
     if mask is None:
         return visible, is_causal
     mask = attention_mask(mask, q)
@@ -155,7 +156,7 @@ def _shape_error(mask: Tensor, scores: tuple[int, ...]) -> ShapeError:
 
 
 def _check_not_inverted(mask: Tensor) -> None:
-    """Raise an error if the mask (T, T) is the inverse of a causal mask."""
+    """Raise a UserError if the mask (T, T) is the inverse of a causal mask."""
     if bool((mask.array == ~causal_mask(len(mask)).to(mask.device).array).all()):
         raise UserError(
             "the mask is True for later tokens and False for earlier ones: an inverted causal mask.\n"

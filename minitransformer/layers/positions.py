@@ -1,6 +1,6 @@
-"""Positions as vectors that are added to the token vectors ("Attention Is All You Need", section 3.5).
+"""Absolute positions: vectors that are added to the token vectors ("Attention Is All You Need", section 3.5).
 
-Positions inside attention, which depend on the distance between tokens, are in `relative_positions.py`.
+Schemes inside attention, which depend on the distance between tokens, are in `relative_positions.py`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ def positional_encoding(
 
 
 class Positions(nn.Module):
-    """Adds a vector p for each position to x, or concatenates it (`concatenate`).
+    """Adds a vector to x for each position, or concatenates it with `concatenate`.
 
-    Positions count from `start`; with a padding `mask` (B, 1, 1, past + T), from each row's first real token.
+    The first token of x is at position `start`. With a padding `mask` (B, 1, 1, start + T), positions count
+    from the first real token of each row.
     """
 
     def __init__(self, concatenate: bool = False) -> None:
@@ -59,7 +60,7 @@ class Positions(nn.Module):
         index: Any = slice(start, end)
         if mask is not None and mask.shape[1:3] == (1, 1):
             index = row_positions(mask[:, 0, 0], start, end)
-            end = int(index.max()) + 1 if index.size else 0  # CuPy's max has no initial
+            end = int(index.max()) + 1 if index.size else 0  # CuPy's max has no `initial`
         p = self.vectors(x, index, end)  # (T, D) or (B, T, D)
         return cat([x, p.expand(*x.shape[:2], -1)], -1) if self.concatenate else x + p
 
@@ -69,9 +70,9 @@ class Positions(nn.Module):
 
 
 class SinusoidalPositions(Positions):
-    """The sinusoidal encoding. The number of positions is unlimited.
+    """The sinusoidal encoding, for any number of positions.
 
-    With `halves`, all sines come first, then all cosines, as in the authors' own code (tensor2tensor).
+    With `halves`, all sines come first, then all cosines, as in the authors' code (tensor2tensor).
     """
 
     def __init__(self, d_model: int, concatenate: bool = False, halves: bool = False) -> None:
@@ -96,7 +97,7 @@ class SinusoidalPositions(Positions):
 
 
 class LearnedPositions(Positions):
-    """A learned vector for each position, for up to `max_positions`."""
+    """A learned vector for each of `max_positions` positions."""
 
     def __init__(self, max_positions: int, d_model: int, concatenate: bool = False) -> None:
         super().__init__(concatenate)
@@ -117,7 +118,7 @@ class LearnedPositions(Positions):
 
 
 class NoPositions(Positions):
-    """No vectors: attention sees a set of tokens, or positions of `relative_positions.py`."""
+    """No position vectors: tokens have no order, unless attention uses a scheme inside the layers."""
 
     def forward(
         self, x: Float[Tensor, "B T D"], start: int = 0, mask: Tensor | None = None
@@ -126,9 +127,9 @@ class NoPositions(Positions):
 
 
 def absolute_positions(scheme: str, d_model: int, max_positions: int, concatenate: bool = False) -> Positions:
-    """The module for one of `SCHEMES`, for vectors of width d_model.
+    """The module that applies one of `SCHEMES`; `NoPositions` for those inside attention.
 
-    With `concatenate`, half of the width is for positions: the token vectors must have the other half.
+    With `concatenate`, position vectors have half of the width d_model, and token vectors the other half.
     """
     check_choice("positions", scheme, SCHEMES)
     width = d_model // 2 if concatenate else d_model
@@ -138,7 +139,7 @@ def absolute_positions(scheme: str, d_model: int, max_positions: int, concatenat
 
 
 def check_concatenation(concatenate: bool, scheme: str, name: str, width: int) -> None:
-    """Raise a UserError for concatenated positions that have no vectors, or for a width of less than 2."""
+    """Raise a UserError if positions are to be concatenated but have no vectors, or the width is below 2."""
     if concatenate and scheme not in (*SINUSOIDAL, "learned"):
         raise UserError(
             f'positions = "{scheme}" has no vectors to concatenate.\n'

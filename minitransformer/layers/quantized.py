@@ -1,7 +1,7 @@
-"""Layers whose matrices are 8-bit integers with a scale for each row: for use, not for training.
+"""Layers whose matrices are 8-bit integers with a scale for each row, for inference.
 
-`quantize` replaces the layers of a model. A matrix of float32 shrinks to a quarter; norms, biases and
-positions stay as they are.
+`quantize` replaces the layers of a model. A float32 matrix shrinks to a quarter of its size. Norms, biases
+and positions are not quantized.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SETTINGS = (
     "d_model", "num_heads", "num_kv_heads", "head_dim", "widths", "scale", "dropout", "rope_theta",
     "rope_scaling", "record",
 )  # fmt: skip
-FEW_ROWS = 256  # smaller embeddings, such as those of segments, are not quantized
+FEW_ROWS = 256  # embeddings with fewer rows, such as segment embeddings, are not quantized
 
 
 class QuantizedLinear(nn.Module):
@@ -47,7 +47,7 @@ class QuantizedLinear(nn.Module):
         return "in_features={1}, out_features={0}, 8 bits".format(*self.weight.shape)
 
     def forward(self, x: Float[Tensor, "..."], rows: slice = slice(None)) -> Float[Tensor, "..."]:
-        """The result, or of `rows` only: the projections that are stacked in a matrix."""
+        """x Wᵀ + b with the given rows of W and b, which select projections that are stacked in W."""
         bias = None if self.bias is None else self.bias[rows]
         return quantized_linear(x, self.weight[rows], self.scale[rows], bias)
 
@@ -67,7 +67,7 @@ class QuantizedAttention(MultiHeadAttention):
 
 
 class QuantizedEmbedding(TokenEmbedding):
-    """Vectors of tokens, and the output layer, from an 8-bit table."""
+    """A token embedding and output layer with an 8-bit table."""
 
     scale: Tensor
 
@@ -91,13 +91,13 @@ class QuantizedEmbedding(TokenEmbedding):
 
 
 def copy_settings(attention: MultiHeadAttention, new: MultiHeadAttention) -> None:
-    """Give `new` the sizes and settings of `attention`, but no parameters."""
+    """Copy the sizes and settings of `attention` to `new`, without the parameters."""
     for name in SETTINGS:
         setattr(new, name, getattr(attention, name))
 
 
 def replace_layers(model: nn.Module, replacement: Callable[[nn.Module], nn.Module | None]) -> None:
-    """Replace each layer by `replacement` of it, where that is not None."""
+    """Replace each layer with `replacement(layer)`, unless that is None."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             new = replacement(child)
@@ -106,11 +106,11 @@ def replace_layers(model: nn.Module, replacement: Callable[[nn.Module], nn.Modul
 
 
 def quantize(model: Any) -> Any:
-    """Replace the matrices of a model by 8-bit integers. Return the model, in evaluation mode.
+    """Replace the matrices of a model with 8-bit integers. Return the model, in evaluation mode.
 
         model = quantize(load_pretrained("gpt2"))
 
-    For use only: gradients flow to inputs and states, but there is nothing to train.
+    The matrices cannot be trained, but gradients flow through them to inputs and states.
     """
     if any(".lora_" in name for name, _ in model.named_parameters()):
         raise UserError("a model with adapters cannot be quantized.\nMerge them first: merge_lora(model).")
@@ -119,7 +119,7 @@ def quantize(model: Any) -> Any:
 
 
 def _replacement(module: Any) -> nn.Module | None:
-    """The 8-bit layer for a layer; None for others."""
+    """The 8-bit layer that replaces a layer, or None for a layer that is not quantized."""
     match module:
         case QuantizedAttention() | QuantizedEmbedding():
             return None
@@ -133,7 +133,7 @@ def _replacement(module: Any) -> nn.Module | None:
 
 
 def stored_rows(model: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """The integers and scales of a quantized model's matrices, by the names that these had before."""
+    """The integers and scales of a quantized model's matrices, by their names in the original model."""
     state = model.state_dict()
     return {
         _name_before(name): (tensor.numpy(), state[scale].numpy())
@@ -143,7 +143,7 @@ def stored_rows(model: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def dequantize(model: Any) -> Any:
-    """A float32 model with the values of a quantized one, for what reads the matrices of layers."""
+    """A float32 model with the values of a quantized one, for code that reads the matrices of layers."""
     rows = stored_rows(model)
     state = {_name_before(name): tensor for name, tensor in model.state_dict().items()}
     with shapes_only():
@@ -159,23 +159,26 @@ def _name_before(name: str) -> str:
 
 
 def bytes_of(model: Any) -> int:
-    """The bytes of a model's parameters and buffers."""
+    """The size of a model's parameters and buffers in bytes."""
     return sum(np.asarray(tensor.array).nbytes for tensor in model.state_dict().values())
 
 
 def count_weights(model: Any) -> int:
-    """The number of a model's parameters, as before its layers were quantized."""
+    """The number of parameters that a model had before its layers were quantized."""
     layers = [m for m in model.modules() if isinstance(m, QuantizedLinear | QuantizedEmbedding)]
     stored = (tensor for layer in layers for name, tensor in layer.named_buffers() if name != "scale")
     return model.num_parameters() + sum(tensor.numel() for tensor in stored)
 
 
 def is_quantized(model: Any) -> bool:
-    """Whether `quantize` has replaced layers of a model."""
+    """Whether the model has layers that `quantize` made."""
     return any(isinstance(module, QuantizedLinear | QuantizedEmbedding) for module in model.modules())
 
 
 def check_not_quantized(model: Any, what: str) -> None:
-    """Raise a UserError for a model with 8-bit layers, which cannot be trained or written."""
+    """Raise a UserError if the model has 8-bit layers, which cannot be trained or saved.
+
+    `what` is the participle in the error, such as "trained".
+    """
     if is_quantized(model):
         raise UserError(f"a model with 8-bit weights cannot be {what}.\nLoad it again without quantizing it.")

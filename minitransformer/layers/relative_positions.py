@@ -1,7 +1,7 @@
 """Positions inside attention: rotated queries and keys, or a bias that is added to the scores.
 
-Only the distance between a query and a key matters, so padding on the left changes nothing. The paper's own
-scheme, vectors that are added to the token vectors, is in `positions.py`.
+Only the distance between a query and a key matters, so padding on the left changes nothing. The scheme of
+"Attention Is All You Need", vectors that are added to the token vectors, is in `positions.py`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from ..errors import UserError, check_integer
 
 @dataclass(frozen=True)
 class RotaryScaling:
-    """Lower frequencies, for longer texts than a model was first trained with.
+    """Lowers the frequencies of rotary positions, for texts longer than those a model was first trained on.
 
-    A pair that makes fewer than `low` turns in `length` positions turns `factor` times slower, and one that
-    makes more than `high` turns as before (Llama 3.1). Without `low` and `high`, all pairs turn slower.
+    A pair that makes fewer than `low` turns in `length` positions is slowed by `factor`. A pair that makes
+    more than `high` turns is not slowed, and pairs in between are interpolated (Llama 3.1). Without `low` and
+    `high`, all pairs are slowed by `factor`.
 
     >>> from minitransformer.layers.relative_positions import RotaryScaling
     >>> RotaryScaling(factor=4.0)(np.array([1.0, 0.1]))
@@ -55,7 +56,7 @@ class RotaryScaling:
 def _angles(
     start: int, length: int, head_dim: int, theta: float, scaling: RotaryScaling | None, dtype: Any
 ) -> tuple[Any, Any]:
-    """cos and sin of pos / theta**(2i / d): (length, 1, d / 2) each, parts of a table."""
+    """cos and sin of pos / theta**(2i / d) for positions from `start`, each of shape (length, 1, d / 2)."""
     end = start + length
     cos, sin = _angle_table(_table_length(end), head_dim, theta, scaling, dtype)
     return cos[start:end], sin[start:end]
@@ -73,12 +74,12 @@ def _angle_table(
 
 
 def _table_length(length: int) -> int:
-    """The length of a table: the next power of two."""
+    """The length rounded up to a power of two, at least 64, so that a growing table is rarely recomputed."""
     return max(64, 1 << (length - 1).bit_length())
 
 
 def _rotate(x: Any, cos: Any, sin: Any, heads: int) -> Any:
-    """`rotary` of an array. Its transpose, and so its gradient, is the rotation by the negative angle."""
+    """`rotary` of an array. The gradient is the rotation by the negative angle, which is the transpose."""
     batch, length, _ = x.shape
     y = x.copy()
     d = 2 * cos.shape[-1]
@@ -104,7 +105,7 @@ def _kernel(x, heads, head_dim, theta=10000.0, start=0, scaling=None):
     latex=(r"R^\top g, \quad R \text{ the rotation of each pair}",),
 )
 def rotary(x, /, heads, head_dim, theta=10000.0, start=0, scaling=None):
-    """Rotary positions of the first `heads` heads in x (B, T, width); the rest of x is not changed.
+    """Rotate the first `heads` heads in x (B, T, width) by their positions; the rest of x is not changed.
 
     In a head with halves a and b, the pair (a_i, b_i) at position pos is rotated by the angle
     pos / theta**(2i / head_dim) (Su et al. 2021, equation 34; this order of the pairs is Hugging Face's).
@@ -126,7 +127,7 @@ class ALiBi(nn.Module):
     """Minus the distance between query and key, times a fixed slope per head (Press et al. 2022, section 3).
 
     If n is a power of two, the slopes of n heads are 2**(-8/n), 2**(-16/n), ..., 2**-8. Otherwise they are
-    those of the next lower power of two, followed by every other one of the next higher.
+    the slopes of the next lower power of two, followed by every other slope of the next higher one.
     """
 
     def __init__(self, num_heads: int) -> None:
@@ -134,7 +135,7 @@ class ALiBi(nn.Module):
         lower = 2 ** int(math.log2(num_heads))
         slopes = lambda n: 2.0 ** (-8 / n * np.arange(1, n + 1))
         self.slopes = np.concatenate([slopes(lower), slopes(2 * lower)[::2]])[:num_heads].astype(np.float32)
-        self.row = np.empty((1, num_heads, 1, 0), np.float32)  # the bias of a query for the keys before it
+        self.row = np.empty((1, num_heads, 1, 0), np.float32)  # the bias of a single query, cached
 
     def extra_repr(self) -> str:
         return f"num_heads={len(self.slopes)}"
@@ -155,9 +156,10 @@ class ALiBi(nn.Module):
 class RelativePositionBias(nn.Module):
     """A learned number for each head and distance, added to the scores (Raffel et al. 2020, section 2.1).
 
-    Each short distance has its own bucket. Longer ones share buckets of logarithmically equal width, up to
-    `max_distance`; all longer ones share the last. If `bidirectional`, half of the buckets are for later
-    keys; otherwise later keys, which causal attention hides, share the bucket of distance 0.
+    Each short distance has its own bucket. Longer distances share buckets, whose widths grow logarithmically
+    up to `max_distance`, and all distances beyond that share the last bucket. If `bidirectional`, half of the
+    buckets are for later keys. Otherwise later keys, which causal attention hides, share the bucket of
+    distance 0.
     """
 
     def __init__(
@@ -174,7 +176,7 @@ class RelativePositionBias(nn.Module):
                 f"Choose at least {self._num_exact() + 1}, or fewer buckets."
             )
         self.weight = nn.Parameter(np.empty((num_buckets, num_heads), np.float32))
-        self.row = np.empty((1, 0), np.int64)  # buckets of a query and the keys before it
+        self.row = np.empty((1, 0), np.int64)  # the buckets of a single query, cached
         nn.init.normal_(self.weight, std=0.02)
 
     def extra_repr(self) -> str:

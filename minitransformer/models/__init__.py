@@ -1,4 +1,4 @@
-"""Models: one file each, composed of the same layers; `protocol` says what they have in common."""
+"""Models, one in each file, composed of the same layers. `protocol` describes what they have in common."""
 
 from .bart import BART, BARTConfig
 from .bert import BERT, BERTConfig

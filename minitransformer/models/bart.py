@@ -24,7 +24,7 @@ from .encoder_decoder import EncoderDecoderModel
 
 @dataclass(frozen=True)
 class BARTConfig(Config):
-    """BART; the defaults are its large model (section 2.1); keys: Hugging Face's."""
+    """The settings of BART. The defaults are BART-large (section 2.1), the names Hugging Face's."""
 
     vocab_size: int = 50265  # in a recipe, 0 means all tokens of the training data
     max_position_embeddings: int = 1024  # the longest source, and the longest target
@@ -32,7 +32,7 @@ class BARTConfig(Config):
     encoder_ffn_dim: int = 4096  # inner width of the feed-forward networks
     encoder_attention_heads: int = 16
     decoder_layers: int = 12
-    decoder_ffn_dim: int = 4096
+    decoder_ffn_dim: int = 4096  # inner width of the feed-forward networks
     decoder_attention_heads: int = 16
     activation_function: str = "gelu"
     d_model: int = 1024  # size of each token's vector
@@ -40,11 +40,11 @@ class BARTConfig(Config):
     attention_dropout: float = 0.0  # of attention weights
     activation_dropout: float = 0.0  # inside the feed-forward networks
     init_std: float = 0.02  # standard deviation of the initial weights
-    scale_embedding: bool = False  # by sqrt(d_model)
-    pad_token_id: int = 1  # the tokenizer's, in a recipe
-    bos_token_id: int = 0  # likewise
-    eos_token_id: int = 2  # likewise
-    decoder_start_token_id: int | None = None  # None: the end token
+    scale_embedding: bool = False  # whether embeddings are multiplied by sqrt(d_model)
+    pad_token_id: int = 1  # in a recipe, the tokenizer's
+    bos_token_id: int = 0  # in a recipe, the tokenizer's
+    eos_token_id: int = 2  # in a recipe, the tokenizer's
+    decoder_start_token_id: int | None = None  # the first token of every target; None: the end token
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size init_std", 0)
@@ -64,16 +64,16 @@ class BART(EncoderDecoderModel):
         model = BART(BARTConfig(vocab_size=1000))
         logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
 
-    It is the Transformer of 2017 with GeLU and smaller initial weights (section 2.1). As in the authors'
-    code, positions are learned, and layer norm follows the embeddings.
+    It is the Transformer of 2017 with GELU and smaller initial weights (section 2.1). As in the authors'
+    code, positions are learned, and layer norm is applied to the embeddings.
     """
 
     model_type: ClassVar[str] = "bart"
     config_class: ClassVar[type] = BARTConfig
-    final_logits_bias: Tensor  # added to the logits; not trained, and zero except in others' checkpoints
+    final_logits_bias: Tensor  # added to the logits; not trained, and zero unless loaded from a checkpoint
 
     def __init__(self, config: BARTConfig, **parts: Any) -> None:
-        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
+        """`parts` override fields of `LayerConfig`, such as `attention`, `activation` or `positions`."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         dropouts = (c.dropout, c.attention_dropout, c.activation_dropout)
@@ -99,7 +99,7 @@ class BART(EncoderDecoderModel):
 
     @property
     def max_length(self) -> int:
-        """The maximum number of positions of a source and of a target."""
+        """The maximum length of a source, and of a target."""
         return self.config.max_position_embeddings
 
     @property
@@ -111,7 +111,7 @@ class BART(EncoderDecoderModel):
     def encode(self, source: Any, source_mask: Any = None) -> Float[Tensor, "B S D"]:
         """The encoder's hidden states of source ids (B, S).
 
-        `source_mask` defaults to the padding mask; (B, S) is True for real tokens.
+        `source_mask` (B, S) is True for real tokens. It defaults to the padding mask.
         """
         x = self.encoder_positions(self.embedding(source))
         mask = self.padding_mask(source) if source_mask is None else key_mask(source_mask, x)
@@ -127,9 +127,9 @@ class BART(EncoderDecoderModel):
     ) -> Float[Tensor, "B T D"]:
         """The decoder's hidden states of target ids (B, T), given the encoder's states, `memory`.
 
-        Pass the `source_mask` of `encode`; without it, padding in the memory is attended to. `target_mask`
-        (B, past + T) is True for real tokens. With a `cache`, the ids follow those of earlier calls, and the
-        memory is projected once.
+        Pass the same `source_mask` as to `encode`; without it, padding in the memory is attended to.
+        `target_mask` (B, past + T) is True for real tokens. With a `cache`, the ids follow the ids of earlier
+        calls, and the keys and values of the memory are computed only in the first call.
         """
         past = 0 if cache is None else cache.length
         x = self.embedding(target)
@@ -140,5 +140,5 @@ class BART(EncoderDecoderModel):
         return self.decoder(x, memory, key_mask(source_mask, memory), mask, cache)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """Hidden states to logits of the next token."""
+        """The logits of the next token for each hidden state."""
         return self.embedding.logits(states) + self.final_logits_bias

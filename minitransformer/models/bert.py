@@ -1,8 +1,8 @@
 """BERT: the Transformer's encoder, which reads in both directions and is trained to fill in masked words
 (Devlin et al. 2018, "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding").
 
-One body, and a small head for each task, which `BERTConfig.head` selects. The body's parameters have the same
-names with each head, so training for one task can start from the weights of another.
+The model has one body and a small head for a task, which `BERTConfig.head` selects. The names of the body's
+parameters do not depend on the head, so training for one task can start from the weights of another.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ POOLER_ACTIVATIONS = {"tanh": Tensor.tanh, "relu": Tensor.relu}
 
 @dataclass(frozen=True)
 class BERTConfig(Config):
-    """An encoder of text. Defaults: BERT-base; keys: Hugging Face's, except `head`."""
+    """The settings of BERT. The defaults are BERT-base, the names Hugging Face's, except `head`."""
 
     vocab_size: int = 30522  # in a recipe, 0 means all tokens of the training data
     hidden_size: int = 768  # size of each token's vector
@@ -44,18 +44,18 @@ class BERTConfig(Config):
     hidden_act: str = "gelu"
     hidden_dropout_prob: float = 0.1  # of embeddings and of sub-layer outputs
     attention_probs_dropout_prob: float = 0.1  # of attention weights
-    classifier_dropout: float | None = None  # before a classifier; None: hidden_dropout_prob
-    max_position_embeddings: int = 512  # maximum sequence length, of learned positions
+    classifier_dropout: float | None = None  # of a classifier's input; None: hidden_dropout_prob
+    max_position_embeddings: int = 512  # maximum sequence length, for learned positions
     type_vocab_size: int = 2  # number of kinds of segments in token_type_ids; 0: no segments (DistilBERT)
     initializer_range: float = 0.02  # standard deviation of the initial weights
     layer_norm_eps: float = 1e-12
-    pad_token_id: int | None = 0  # the tokenizer's, in a recipe; None: no token is padding
+    pad_token_id: int | None = 0  # in a recipe, the tokenizer's; None: no token is padding
     positions: str = "learned"  # "learned", "none", "sinusoidal", "rotary", "alibi" or "t5"
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm"
-    norm_first: bool = False  # pre-norm layers
-    pooler_hidden_act: str = "tanh"  # of the state of [CLS], before a classifier; or "relu" (DistilBERT)
+    norm_first: bool = False  # whether layers are pre-norm
+    pooler_hidden_act: str = "tanh"  # activation for the state of [CLS]: "tanh" or "relu" (DistilBERT)
     head: str = "masked_lm"  # what is predicted: one of HEADS, such as "classification"
-    num_labels: int = 2  # of classifiers; in a recipe, 0 means those of the training data
+    num_labels: int = 2  # number of a classifier's labels; in a recipe, 0 means all in the training data
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_eps initializer_range num_labels", 0)
@@ -80,13 +80,13 @@ class BERTConfig(Config):
 
 
 class BERT(nn.Module):
-    """Embeddings, layers without a causal mask, and a head.
+    """An encoder of text that reads in both directions: embeddings, layers and a head.
 
         model = BERT(BERTConfig(vocab_size=1000, head="classification", num_labels=3))
         logits = model(ids)      # (B, T) -> (B, 3)
 
-    `mask` (B, T) is True for real tokens; by default, all but `pad_token_id` at the end of a row are real.
-    `token_type_ids` (B, T) tell the first segment (0, the default) from the second (1).
+    `mask` (B, T) is True for real tokens; by default, `pad_token_id` at the end of a row is padding.
+    `token_type_ids` (B, T) are 0 in the first segment, and 1 in the second; the default is 0.
 
     >>> from minitransformer import BERT, BERTConfig
     >>> config = BERTConfig(vocab_size=20, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
@@ -99,7 +99,7 @@ class BERT(nn.Module):
     config_class: ClassVar[type] = BERTConfig
 
     def __init__(self, config: BERTConfig, **parts: Any) -> None:
-        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
+        """`parts` override fields of `LayerConfig`, such as `attention`, `activation` or `positions`."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         self.embedding = TokenEmbedding(c.vocab_size, c.hidden_size, scale=False)
@@ -113,7 +113,7 @@ class BERT(nn.Module):
         self._initialize()
 
     def _initialize(self) -> None:
-        """Matrices are normal, biases zero."""
+        """Draw matrices from a normal distribution, and set biases to zero."""
         for name, p in self.named_parameters():
             if p.ndim == 2:
                 nn.init.normal_(p, std=self.config.initializer_range)
@@ -140,15 +140,16 @@ class BERT(nn.Module):
         return self.encoder(self.embed(ids, token_type_ids), self.padding_mask(ids, mask))
 
     def forward(self, ids: Any, mask: Any = None, token_type_ids: Any = None) -> Any:
-        """The output of the head."""
+        """The output of the head, whose type and shape depend on the head."""
         mask = self.padding_mask(ids, mask)
         states = self.encoder(self.embed(ids, token_type_ids), mask)
         return self.head(states, None if mask is None else mask[:, 0, 0], self.embedding)
 
     def padding_mask(self, ids: Any, mask: Any = None) -> Tensor | None:
-        """The mask (B, 1, 1, T), checked; by default, False for padding at the end of rows.
+        """Check a mask (B, T), and reshape it to (B, 1, 1, T). None masks the padding at the end of rows.
 
-        Elsewhere `pad_token_id` is a token like any other: files of pretrained models may give the id of <s>.
+        Elsewhere in a row, `pad_token_id` is an ordinary token: in the files of some pretrained models, it is
+        the id of <s>.
         """
         ids = token_ids(ids)
         pad = self.config.pad_token_id
@@ -158,7 +159,7 @@ class BERT(nn.Module):
         return as_tensor_like(is_before_padding[:, None, None], self.embedding.weight)
 
     def _token_types(self, embedding: TokenEmbedding, ids: Any, token_type_ids: Any) -> Float[Tensor, "..."]:
-        """The vector of each token's segment; without token_type_ids, the first segment's."""
+        """The vector of each token's segment, or of the first segment if token_type_ids is None."""
         if token_type_ids is None:
             return embedding.weight[0]
         types = token_ids(token_type_ids)
@@ -182,14 +183,17 @@ class BERT(nn.Module):
 
 
 class Head(nn.Module):
-    """Takes the states (B, T, D), the mask of real tokens (B, T) or None, and the body's token embedding."""
+    """The base class of heads. A head maps the states (B, T, D) to the output of a task.
+
+    It is called with the states, the mask of real tokens (B, T) or None, and the body's token embedding.
+    """
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__()
 
 
 class WordPrediction(nn.Module):
-    """A score of each word: the transformed state times the token embedding, plus a bias."""
+    """The score of each token: the transformed state times the token embedding, plus a bias."""
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__()
@@ -204,7 +208,7 @@ class WordPrediction(nn.Module):
 
 
 class MaskedLM(Head):
-    """Which token each one is, or was before it was masked (section 3.1, task 1)."""
+    """Predicts the original token at each position, masked or not (section 3.1, task 1)."""
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
@@ -215,7 +219,7 @@ class MaskedLM(Head):
 
 
 class Pooled(Head):
-    """A head on the state of the first token, [CLS], which stands for the whole input."""
+    """The base class of heads that read the state of the first token, [CLS], as the state of the input."""
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
@@ -227,7 +231,7 @@ class Pooled(Head):
 
 
 class NextSentence(Pooled):
-    """Whether the second segment follows the first in the text (section 3.1, task 2): 0 if so, 1 if not."""
+    """Predicts whether the second segment follows the first (0) or not (1) (section 3.1, task 2)."""
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
@@ -239,14 +243,14 @@ class NextSentence(Pooled):
 
 @dataclass
 class PretrainingOutput:
-    """Results of the head "pretraining"."""
+    """The output of the head "pretraining"."""
 
     logits: Float[Tensor, "B T V"]  # of the masked language model
-    next_sentence_logits: Float[Tensor, "B 2"]  # the second segment follows the first (0), or does not (1)
+    next_sentence_logits: Float[Tensor, "B 2"]  # whether the second segment follows the first (0) or not (1)
 
 
 class Pretraining(Pooled):
-    """Both tasks of the paper's pre-training at once."""
+    """Predicts masked words and the next sentence, the two tasks of the paper's pre-training."""
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
@@ -258,7 +262,7 @@ class Pretraining(Pooled):
 
 
 class Classification(Pooled):
-    """A label of the whole input (section 4.1)."""
+    """Predicts a label for the whole input (section 4.1)."""
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
@@ -270,7 +274,7 @@ class Classification(Pooled):
 
 
 class TokenClassification(Head):
-    """A label of each token, as for named entities (section 5.3)."""
+    """Predicts a label for each token, as for named entities (section 5.3)."""
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
@@ -283,23 +287,23 @@ class TokenClassification(Head):
 
 @dataclass
 class QuestionAnsweringOutput:
-    """Results of the head "question_answering". Padding is not masked."""
+    """The output of the head "question_answering". The logits of padding are not masked."""
 
     logits: Float[Tensor, "B T 2"]
 
     @property
     def start_logits(self) -> Float[Tensor, "B T"]:
-        """A score of each token as the first of the answer."""
+        """The score of each token as the first of the answer."""
         return self.logits[..., 0]
 
     @property
     def end_logits(self) -> Float[Tensor, "B T"]:
-        """A score of each token as the last of the answer."""
+        """The score of each token as the last of the answer."""
         return self.logits[..., 1]
 
 
 class QuestionAnswering(Head):
-    """Where in the text the answer to a question starts and ends (section 4.2)."""
+    """Predicts where in the text the answer to a question starts and ends (section 4.2)."""
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
@@ -310,9 +314,10 @@ class QuestionAnswering(Head):
 
 
 class Similarity(Head):
-    """A unit vector for the whole input, the mean of its states (Reimers and Gurevych 2019, section 3).
+    """A unit vector for the whole input: the mean of its states, normalized (Reimers and Gurevych 2019,
+    section 3).
 
-    The dot product of two inputs' vectors is the cosine of their angle.
+    The dot product of the vectors of two inputs is the cosine of their angle.
     """
 
     def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> Float[Tensor, "B D"]:
@@ -322,7 +327,7 @@ class Similarity(Head):
 
 
 def _classifier(config: BERTConfig) -> nn.Linear:
-    """The projection to a score of each label."""
+    """The linear layer from a state to the score of each label."""
     if config.num_labels < 1:
         raise UserError(
             f'head = "{config.head}" needs at least one label, got num_labels = {config.num_labels}.\n'

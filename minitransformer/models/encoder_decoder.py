@@ -14,7 +14,7 @@ from ..layers.masks import padding_mask
 
 
 class EncoderDecoderModel(nn.Module):
-    """What Transformer, BART, T5 and Seq2Seq share. A subclass has `encode`, `decode` and `logits`."""
+    """The base class of Transformer, BART, T5 and Seq2Seq, which define `encode`, `decode` and `logits`."""
 
     is_encoder_decoder: ClassVar[bool] = True
     config: Any
@@ -38,7 +38,7 @@ class EncoderDecoderModel(nn.Module):
     def new_cache(self, max_length: int = 0) -> Any:
         """An empty cache for decoding: each call of `decode` with it continues the previous call's targets.
 
-        `max_length` is the initial capacity; the cache grows beyond it when needed.
+        `max_length` is the initial capacity in tokens; the cache grows beyond it when needed.
         """
         return Cache(len(self.decoder.layers), max_length)
 

@@ -23,7 +23,8 @@ from ..layers.positions import absolute_positions, check_concatenation
 
 @dataclass(frozen=True)
 class GPTConfig(Config):
-    """A decoder-only model. Defaults: the smallest GPT-2 (Radford et al. 2019); keys: Hugging Face's."""
+    """The settings of GPT. The defaults are the smallest GPT-2 (Radford et al. 2019), the names Hugging
+    Face's."""
 
     vocab_size: int = 50257  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")
     n_positions: int = 1024  # maximum sequence length
@@ -40,16 +41,16 @@ class GPTConfig(Config):
     pad_token_id: int | None = None
     eos_token_id: int | None = None  # the token that ends a text, if any
     positions: str = "learned"  # "learned", "none", "sinusoidal", "rotary", "alibi" or "t5"
-    concatenate_positions: bool = False  # absolute positions take half of n_embd, instead of a sum
-    rope_theta: float = 10000.0  # of rotary positions
+    concatenate_positions: bool = False  # concatenate positions (half of n_embd) instead of adding them
+    rope_theta: float = 10000.0  # base of the frequencies of rotary positions
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm"
-    norm_first: bool = True  # pre-norm, as GPT-2; False: post-norm, as GPT-1
-    bias: bool = True  # of linear layers
-    n_kv_head: int | None = None  # grouped queries: heads of keys and values; None: n_head
-    head_dim: int | None = None  # None: n_embd / n_head
-    tie_word_embeddings: bool = True  # the output layer's matrix is the embedding's
-    output_bias: bool = False
-    is_causal: bool = True  # False: every token sees the later ones; generation has no cache
+    norm_first: bool = True  # pre-norm, as in GPT-2; False: post-norm, as in GPT-1
+    bias: bool = True  # whether linear layers have biases
+    n_kv_head: int | None = None  # heads of keys and values, for grouped-query attention; None: n_head
+    head_dim: int | None = None  # width of a head; None: n_embd / n_head
+    tie_word_embeddings: bool = True  # whether the output layer shares the embedding's matrix
+    output_bias: bool = False  # whether the output layer has a bias
+    is_causal: bool = True  # False: tokens also attend to later ones; generation has no cache
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_epsilon initializer_range", 0)
@@ -73,10 +74,10 @@ class GPTConfig(Config):
 class GPT(nn.Module):
     """Token and position embeddings, causal layers, and an output layer.
 
-    As in GPT-2, positions are learned, layers are pre-norm, and the output layer's matrix is the embedding's,
-    unless the configuration says otherwise.
+    As in GPT-2, positions are learned, layers are pre-norm, and the output layer shares the embedding's
+    matrix, unless the configuration says otherwise.
 
-    model(ids) maps ids (B, T) to logits (B, T, V); logits t predict the token after position t.
+    model(ids) maps ids (B, T) to logits (B, T, V), where logits t predict the token after position t.
 
     >>> from minitransformer import GPT, GPTConfig
     >>> model = GPT(GPTConfig(vocab_size=20, n_positions=8, n_embd=16, n_layer=1, n_head=2))
@@ -89,7 +90,7 @@ class GPT(nn.Module):
     config_class: ClassVar[type] = GPTConfig
 
     def __init__(self, config: GPTConfig, **parts: Any) -> None:
-        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
+        """`parts` override fields of `LayerConfig`, such as `attention`, `activation` or `positions`."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         width = c.n_embd - c.n_embd // 2 if c.concatenate_positions else c.n_embd
@@ -102,7 +103,8 @@ class GPT(nn.Module):
         self._initialize()
 
     def _initialize(self) -> None:
-        """Normal; the projections into the residual stream are scaled by 1 / sqrt(2 layers) (GPT-2, 2.3)."""
+        """Draw matrices from a normal distribution. Projections into the residual stream are scaled by
+        1 / sqrt(2 n_layer) (GPT-2, section 2.3)."""
         std = self.config.initializer_range
         for name, p in self.named_parameters():
             if p.ndim == 2:
@@ -115,9 +117,9 @@ class GPT(nn.Module):
         return self.config.n_positions if self.config.positions == "learned" else None
 
     def states(self, ids: Any, cache: Cache | None = None, mask: Any = None) -> Float[Tensor, "B T D"]:
-        """The hidden state of each token of ids (B, T), which follow the tokens of the `cache`.
+        """The hidden states of ids (B, T), which follow the tokens in the `cache`.
 
-        `mask` (B, past + T) is False for padding, which is on the left of shorter prompts.
+        `mask` (B, past + T) is False for padding, on the left of shorter prompts.
         """
         start = 0 if cache is None else cache.length
         x = self.embedding(ids)
@@ -128,12 +130,12 @@ class GPT(nn.Module):
     def new_cache(self, max_length: int = 0) -> Cache:
         """An empty cache for decoding: each call of `states` with it continues the previous call's sequence.
 
-        `max_length` is the initial capacity; the cache grows beyond it when needed.
+        `max_length` is the initial capacity in tokens; the cache grows beyond it when needed.
         """
         return Cache(self.config.n_layer, max_length)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """Hidden states to logits of the next token."""
+        """The logits of the next token for each hidden state."""
         return self.embedding.logits(states) if self.output is None else self.output(states)
 
     def forward(self, ids: Any, mask: Any = None) -> Float[Tensor, "B T V"]:

@@ -25,33 +25,33 @@ from ..layers.head_sizes import check_heads
 from ..layers.masks import key_mask
 from ..layers.relative_positions import RotaryScaling
 
-# Hugging Face names the activation, and every feed-forward network of Llama is gated
+# hidden_act names the activation of the gate, since every feed-forward network of Llama is gated
 GATES = {gate: gated for gated, gate in GATED.items()} | {"gelu_new": "geglu_tanh"}
 
 
 @dataclass(frozen=True)
 class LlamaConfig(Config):
-    """A decoder-only model. Defaults: Llama 7B (table 2); keys: Hugging Face's."""
+    """The settings of Llama. The defaults are Llama 7B (table 2), the names Hugging Face's."""
 
     vocab_size: int = 32000  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")
     hidden_size: int = 4096  # size of each token's vector
     intermediate_size: int = 11008  # inner width of the feed-forward networks
     num_hidden_layers: int = 32
     num_attention_heads: int = 32
-    num_key_value_heads: int | None = None  # grouped queries: heads of keys and values; None: as many
-    head_dim: int | None = None  # None: hidden_size / num_attention_heads
+    num_key_value_heads: int | None = None  # for grouped-query attention; None: num_attention_heads
+    head_dim: int | None = None  # width of a head; None: hidden_size / num_attention_heads
     hidden_act: str = "silu"  # the activation of the gate: "silu" is SwiGLU, "gelu" GEGLU
     max_position_embeddings: int = 2048  # the length used in training; rotary positions have no limit
-    rope_theta: float = 10000.0
-    rope_type: str = "default"  # "linear" or "llama3": lower frequencies, for longer texts
-    rope_factor: float = 1.0  # by how much they are lower
-    low_freq_factor: float = 1.0  # of "llama3": pairs with fewer turns in the original length are slowed
-    high_freq_factor: float = 4.0  # likewise: pairs with more turns are not
-    original_max_position_embeddings: int = 8192  # likewise: the original length
+    rope_theta: float = 10000.0  # base of the frequencies of rotary positions
+    rope_type: str = "default"  # "default", or "linear" or "llama3", which lower frequencies for longer texts
+    rope_factor: float = 1.0  # factor by which frequencies are lowered
+    low_freq_factor: float = 1.0  # for "llama3": pairs with fewer turns in the original length are slowed
+    high_freq_factor: float = 4.0  # for "llama3": pairs with more turns in the original length are not slowed
+    original_max_position_embeddings: int = 8192  # for "llama3": the original length
     rms_norm_eps: float = 1e-6
     attention_dropout: float = 0.0  # of attention weights
     hidden_dropout: float = 0.0  # of embeddings and of sub-layer outputs; the paper has none
-    tie_word_embeddings: bool = False  # the output layer's matrix is the embedding's
+    tie_word_embeddings: bool = False  # whether the output layer shares the embedding's matrix
     initializer_range: float = 0.02  # standard deviation of the initial weights
     pad_token_id: int | None = None
     bos_token_id: int | None = None
@@ -87,7 +87,7 @@ class LlamaConfig(Config):
         )  # fmt: skip
 
     def rope_scaling(self) -> RotaryScaling | None:
-        """What changes the frequencies of the rotary positions."""
+        """The scaling of the frequencies of rotary positions, or None if they are not scaled."""
         if self.rope_type == "llama3":
             turns = self.low_freq_factor, self.high_freq_factor
             return RotaryScaling(self.rope_factor, *turns, self.original_max_position_embeddings)
@@ -97,7 +97,7 @@ class LlamaConfig(Config):
 class Llama(nn.Module):
     """Token embeddings, pre-norm causal layers with rotary positions, and an output layer.
 
-    model(ids) maps ids (B, T) to logits (B, T, V); logits t predict the token after position t.
+    model(ids) maps ids (B, T) to logits (B, T, V), where logits t predict the token after position t.
 
     >>> from minitransformer import Llama, LlamaConfig
     >>> sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
@@ -112,7 +112,7 @@ class Llama(nn.Module):
     max_length: ClassVar[None] = None  # rotary positions have no limit
 
     def __init__(self, config: LlamaConfig, **parts: Any) -> None:
-        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
+        """`parts` override fields of `LayerConfig`, such as `attention`, `activation` or `positions`."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         self.embedding = TokenEmbedding(c.vocab_size, c.hidden_size, scale=False)
@@ -124,9 +124,9 @@ class Llama(nn.Module):
                 nn.init.normal_(p, std=c.initializer_range)
 
     def states(self, ids: Any, cache: Cache | None = None, mask: Any = None) -> Float[Tensor, "B T D"]:
-        """The hidden state of each token of ids (B, T), which follow the tokens of the `cache`.
+        """The hidden states of ids (B, T), which follow the tokens in the `cache`.
 
-        `mask` (B, past + T) is False for padding, which is on the left of shorter prompts.
+        `mask` (B, past + T) is False for padding, on the left of shorter prompts.
         """
         x = self.dropout(self.embedding(ids))
         mask = key_mask(mask, x, 0 if cache is None else cache.length)
@@ -135,12 +135,12 @@ class Llama(nn.Module):
     def new_cache(self, max_length: int = 0) -> Cache:
         """An empty cache for decoding: each call of `states` with it continues the previous call's sequence.
 
-        `max_length` is the initial capacity; the cache grows beyond it when needed.
+        `max_length` is the initial capacity in tokens; the cache grows beyond it when needed.
         """
         return Cache(self.config.num_hidden_layers, max_length)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """Hidden states to logits of the next token."""
+        """The logits of the next token for each hidden state."""
         return self.embedding.logits(states) if self.output is None else self.output(states)
 
     def forward(self, ids: Any, mask: Any = None) -> Float[Tensor, "B T V"]:

@@ -1,6 +1,6 @@
 """Configurations by name, with sizes from papers: `preset = "gpt2"` in a recipe's [model].
 
-These are for training; `load_pretrained` reads the sizes of a pretrained model from its own config.json.
+They are for training from scratch. `load_pretrained` reads a pretrained model's sizes from its config.json.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .protocol import model_class
 
 
 def _bert(layers: int, width: int) -> dict[str, int]:
-    """Heads of width 64, feed-forward networks four times as wide as the layers."""
+    """A BERT with heads of width 64, and feed-forward networks four times as wide as the layers."""
     return {
         "num_hidden_layers": layers,
         "hidden_size": width,
@@ -22,13 +22,14 @@ def _bert(layers: int, width: int) -> dict[str, int]:
 
 
 def _bart(layers: int, width: int) -> dict[str, int]:
-    """Encoder and decoder of the same size, with heads and feed-forward networks as in BERT."""
+    """A BART with `layers` layers in encoder and decoder each, whose heads and feed-forward networks have the
+    sizes of BERT's."""
     size = {"layers": layers, "attention_heads": width // 64, "ffn_dim": 4 * width}
     sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in size.items()}
     return {"d_model": width, **sides}
 
 
-PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what differs from its defaults
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # model type, and settings that are not defaults
     # "Attention Is All You Need", table 3
     "paper-base": ("transformer", {"vocab_size": 37000}),
     "paper-big": (
@@ -45,7 +46,7 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what d
             "pad_token_id": -1, "bos_token_id": 0, "eos_token_id": 9,
         },
     ),
-    # the smallest of nanoGPT's sizes
+    # a Llama of the size of nanoGPT's smallest model
     "llama-nano": (
         "llama",
         {
@@ -56,13 +57,14 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what d
     # Radford et al. 2019, table 2
     "gpt2": ("gpt2", {}),
     "gpt2-medium": ("gpt2", {"n_embd": 1024, "n_layer": 24, "n_head": 16}),
-    # Devlin et al. 2018, section 3; the small ones: Turc et al. 2019, table 1
+    # Devlin et al. 2018, section 3 (base), and Turc et al. 2019, table 1 (the others)
     "bert-tiny": ("bert", _bert(2, 128)),
     "bert-mini": ("bert", _bert(4, 256)),
     "bert-small": ("bert", _bert(4, 512)),
     "bert-medium": ("bert", _bert(8, 512)),
     "bert-base": ("bert", {}),
-    # Raffel et al. 2020, section 3.7; of version 1.1, which Adam trains faster (see docs/models.md): the last
+    # Raffel et al. 2020, section 3.7 (small, base). t5-tiny is ours, with the layers of version 1.1, which
+    # Adam trains faster (see docs/models.md).
     "t5-small": ("t5", {}),
     "t5-base": ("t5", {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}),
     "t5-tiny": (
@@ -73,10 +75,10 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what d
             "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False,
         },
     ),
-    # Lewis et al. 2019, section 2.1; the last is ours
+    # Lewis et al. 2019, section 2.1 (base); bart-tiny is ours
     "bart-base": ("bart", _bart(6, 768)),
     "bart-tiny": ("bart", {**_bart(2, 128), "max_position_embeddings": 128, "init_std": 0.1}),
-    # Dosovitskiy et al. 2021, table 1; the last for scikit-learn's digits of 8 x 8 pixels
+    # Dosovitskiy et al. 2021, table 1 (base); vit-digits is for scikit-learn's digits of 8 x 8 pixels
     "vit-base": ("vit", {}),
     "vit-digits": (
         "vit",

@@ -1,12 +1,13 @@
-"""The protocols of models, for training, generation, drawing and saving, and the registry of model types.
+"""The protocols that models implement for training, generation, drawing and saving, and the registry of model
+types.
 
-A model is any `nn.Module` with these attributes; it needs no base class. Ids are
-integers (B, T). Masks are boolean, True = a real token, (B, past + T) with the `past` tokens of the cache;
-None means that all tokens are real. Padding does not change the results of real tokens. A source may be all
-padding: attention to it then gives zeros.
+A model is any `nn.Module` with these attributes; it needs no base class. Ids are integers (B, T). Masks are
+boolean (B, past + T), where `past` is the number of tokens in the cache, and True for real tokens; None means
+that all tokens are real. Padding must not change the results of real tokens. A source may consist of padding
+only: attention to it then gives zeros.
 
-A model that does not generate (BERT, ViT) has model_type, config_class, config, and a `forward` that its task
-calls; a result with several parts is a dataclass with a field `logits`.
+A model that does not generate text, such as BERT and ViT, has model_type, config_class, config, and a
+`forward` that its task calls. Several results of `forward` are a dataclass with a field `logits`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ M = TypeVar("M", bound=type)
 
 @runtime_checkable
 class DecodingCache(Protocol):
-    """The state of the tokens that a model has processed: keys and values, or a recurrent state."""
+    """What a model remembers of the tokens that it has processed: keys and values, or a recurrent state."""
 
     @property
     def length(self) -> int:
@@ -35,10 +36,10 @@ class DecodingCache(Protocol):
 
 
 class Language(Protocol):
-    """What every model that predicts tokens has: a name in recipes, its settings, and logits."""
+    """The attributes that every model that predicts tokens has."""
 
     is_encoder_decoder: ClassVar[bool]
-    model_type: ClassVar[str]  # its name in MODELS, recipes and run folders
+    model_type: ClassVar[str]  # the model's name in MODELS, recipes and run folders
     config_class: ClassVar[type]  # a frozen dataclass
     config: Any  # with vocab_size and, if the model has them, eos_token_id and pad_token_id
 
@@ -47,18 +48,18 @@ class Language(Protocol):
         """The maximum number of positions; None: no limit."""
 
     def new_cache(self, max_length: int = 0) -> DecodingCache:
-        """An empty cache for decoding, with room for `max_length` tokens; it grows beyond that if needed."""
+        """An empty cache for decoding, with a capacity of `max_length` tokens. It grows if needed."""
 
     def logits(self, states: Tensor) -> Tensor:
-        """Hidden states (B, T, D) to the logits (B, T, V) of the next token."""
+        """The logits (B, T, V) of the next token for hidden states (B, T, D)."""
 
 
 @runtime_checkable
 class DecoderOnly(Language, Protocol):
-    """A model that continues a text: GPT, Llama, a recurrent language model. Padding is on the left."""
+    """A model that continues a text, such as GPT, Llama or RecurrentLM. Padding is on the left."""
 
     def states(self, ids: Any, cache: Any = None, mask: Tensor | None = None) -> Tensor:
-        """The hidden states (B, T, D) of ids (B, T), which follow the tokens of the cache."""
+        """The hidden states (B, T, D) of ids (B, T), which follow the tokens in the cache."""
 
     def forward(self, ids: Any, mask: Tensor | None = None) -> Tensor:
         """logits(states(ids, None, mask)): (B, T, V)."""
@@ -66,7 +67,7 @@ class DecoderOnly(Language, Protocol):
 
 @runtime_checkable
 class EncoderDecoder(Language, Protocol):
-    """A model that reads a source and writes a target: Transformer, T5, BART, a seq2seq network.
+    """A model that reads a source and writes a target, such as Transformer, T5, BART or Seq2Seq.
 
     Sources are padded on the right with `config.pad_token_id`.
     """
@@ -79,7 +80,7 @@ class EncoderDecoder(Language, Protocol):
         """The `source_mask` of source ids (B, S): True where they are not padding."""
 
     def encode(self, source: Any, source_mask: Tensor | None = None) -> Tensor:
-        """The `memory` (B, M, D) of source ids (B, S); a single context vector has M = 1."""
+        """The `memory` (B, M, D) of source ids (B, S), where M is S, or 1 for a single context vector."""
 
     def decode(
         self,
@@ -89,7 +90,7 @@ class EncoderDecoder(Language, Protocol):
         target_mask: Tensor | None = None,
         cache: Any = None,
     ) -> Tensor:
-        """The hidden states (B, T, D) of target ids (B, T), which follow the tokens of the cache."""
+        """The hidden states (B, T, D) of target ids (B, T), which follow the tokens in the cache."""
 
     def forward(
         self,
@@ -101,7 +102,7 @@ class EncoderDecoder(Language, Protocol):
         """logits(decode(target, encode(source))): (B, T, V)."""
 
 
-MODELS: dict[str, str | type] = {  # model_type -> the class, or where it is
+MODELS: dict[str, str | type] = {  # model_type -> the class, or its import path
     "bart": "minitransformer.models.bart:BART",
     "bert": "minitransformer.models.bert:BERT",
     "gpt2": "minitransformer.models.gpt:GPT",
@@ -115,9 +116,9 @@ MODELS: dict[str, str | type] = {  # model_type -> the class, or where it is
 
 
 def register_model(cls: M) -> M:
-    """Register a model class by its `model_type`; also works as a decorator.
+    """Register a model class under its `model_type`, and return the class; also works as a decorator.
 
-    Recipes can then say `model_type = "..."`, and runs of it can be loaded.
+    Recipes can then set `model_type = "..."`, and runs of the model can be loaded.
     """
     if not isinstance(cls, type):
         kind = type(cls).__name__
@@ -139,7 +140,7 @@ def register_model(cls: M) -> M:
 
 
 def model_class(model_type: str) -> Any:
-    """The class of a model type; a UserError if there is none."""
+    """Return the class of a model type. Raise a UserError if the type is not registered."""
     if model_type not in MODELS:
         raise UserError(
             f"unknown model_type {model_type!r}.{did_you_mean(str(model_type), MODELS)}\n"
@@ -153,5 +154,5 @@ def model_class(model_type: str) -> Any:
 
 
 def _path(known: str | type) -> str:
-    """The import path of a class: a reloaded module may replace its own class."""
+    """The import path of a class. Comparing paths lets a reloaded module replace its class."""
     return known if isinstance(known, str) else f"{known.__module__}:{known.__qualname__}"

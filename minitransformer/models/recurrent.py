@@ -1,8 +1,8 @@
 """A language model of recurrent layers: simple RNN (Elman 1990), LSTM (Hochreiter & Schmidhuber 1997) or GRU
 (Cho et al. 2014).
 
-h_t = f(h_{t-1}, x_t): the state after a token is all that the network remembers of the tokens so far. Its
-cache does not grow with the text, and it reads tokens one after the other.
+h_t = f(h_{t-1}, x_t): the state after a token is all that the network remembers of the tokens so far. The
+cache, which holds the state, does not grow with the text, but tokens are processed one after the other.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ States = tuple[Tensor, ...]  # h, and for an LSTM also c: (layers, B, hidden) ea
 
 @dataclass(frozen=True)
 class RecurrentConfig(Config):
-    """A recurrent language model. Keys: those of PyTorch's nn.LSTM and nn.Embedding, and Hugging Face's."""
+    """The settings of a recurrent language model. The names are PyTorch's (nn.LSTM, nn.Embedding) and Hugging
+    Face's."""
 
     vocab_size: int = 0  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")
     embedding_dim: int = 256  # size of each token's vector
-    hidden_size: int = 256
+    hidden_size: int = 256  # size of each layer's state
     num_layers: int = 2
     rnn_type: str = "lstm"  # "lstm", "rnn" or "gru"
     dropout: float = 0.1  # of embeddings, between layers, and of the last layer's states
-    tie_word_embeddings: bool = True  # the output layer is the embedding (Press & Wolf 2017)
+    tie_word_embeddings: bool = True  # whether the output layer shares the embedding's matrix
     pad_token_id: int | None = None
     eos_token_id: int | None = None
 
@@ -60,9 +61,10 @@ class RecurrentConfig(Config):
 
 
 class RecurrentLM(nn.Module):
-    """Embedding, recurrent layers, and an output layer: logits t predict the token after position t.
+    """A token embedding, recurrent layers, and an output layer.
 
-    Padding, where `mask` (B, past + T) is False, does not change the states.
+    Logits t predict the token after position t. Padding, where `mask` (B, past + T) is False, does not change
+    the states.
     """
 
     is_encoder_decoder: ClassVar[bool] = False
@@ -82,17 +84,17 @@ class RecurrentLM(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """No limit: the network has no positions."""
+        """None: the length is not limited, as the network has no positions."""
         return None
 
     def new_cache(self, max_length: int = 0) -> RecurrentCache:
-        """An empty cache for decoding; it holds one state per layer, regardless of the length of the text."""
+        """An empty cache for decoding. It holds one state per layer, whatever the length of the text."""
         return RecurrentCache()
 
     def states(
         self, ids: Any, cache: RecurrentCache | None = None, mask: Any = None
     ) -> Float[Tensor, "B T D"]:
-        """The last layer's state after each token of ids (B, T), which follow the tokens of the `cache`."""
+        """The last layer's state after each token of ids (B, T), which follow the tokens in the `cache`."""
         x = self.dropout(self.embedding(ids))
         cache = RecurrentCache() if cache is None else cache
         with cache:
@@ -101,7 +103,7 @@ class RecurrentLM(nn.Module):
         return self.dropout(h)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """Hidden states to logits of the next token."""
+        """The logits of the next token for each hidden state."""
         return self.embedding.logits(states) if self.output is None else self.output(states)
 
     def forward(self, ids: Any, mask: Any = None) -> Float[Tensor, "B T V"]:
@@ -109,7 +111,10 @@ class RecurrentLM(nn.Module):
 
 
 class RecurrentCache:
-    """The states after `length` tokens; and the `keys` of attention, computed once for each source."""
+    """The states of recurrent layers after `length` tokens, and the `keys` of attention to a source.
+
+    A model runs its layers under `with cache:`, so that a call that raises an error leaves it unchanged.
+    """
 
     def __init__(self) -> None:
         self.length = 0
@@ -118,7 +123,7 @@ class RecurrentCache:
         self._saved: list[tuple[int, States, Tensor | None]] = []  # one for each open `with`
 
     def read(self, batch: int) -> States:
-        """The states, after a check that they fit a batch of this size."""
+        """Return the states. Raise a UserError if their batch size is not `batch`."""
         if self.states and self.states[0].shape[1] != batch:
             raise UserError(
                 f"expected a batch of {self.states[0].shape[1]}, as in the cache, got {batch}.\n"
@@ -127,7 +132,7 @@ class RecurrentCache:
         return self.states
 
     def update(self, states: States, tokens: int) -> None:
-        """Replace the states with those after `tokens` more tokens."""
+        """Replace the states with the states after `tokens` more tokens."""
         self.states = states
         self.length += tokens
 
@@ -148,9 +153,10 @@ class RecurrentCache:
 def scan(
     rnn: nn.Module, x: Float[Tensor, "B T D"], states: States, real: Bool[np.ndarray, "B T"] | None = None
 ) -> tuple[Float[Tensor, "B T H"], States]:
-    """The outputs of a recurrent module, and its states after the last `real` token; None: all are real.
+    """The outputs of a recurrent module, and its states after the last token that is not padding.
 
-    The real tokens of a row are moved to its left, since packed sequences have padding on the right.
+    `real` is False for padding, whose outputs are zero; None means that all tokens are real. The real tokens
+    of a row are moved to the left before the call, since packed sequences have padding on the right.
     """
     hx: Any = states if len(states) == 2 else states[0] if states else None
     if real is None or real.all():
@@ -162,7 +168,7 @@ def scan(
     packed = pack_padded_sequence(x[rows, order], lengths.clip(1), batch_first=True, enforce_sorted=False)
     y, after = rnn(packed, hx)
     y, _ = pad_packed_sequence(y, batch_first=True, total_length=x.shape[1])
-    y = where(Tensor(real[rows, order][..., None]).to(x.device), y, 0.0)  # padding gives zeros
+    y = where(Tensor(real[rows, order][..., None]).to(x.device), y, 0.0)  # the outputs of padding are zero
     any_real = Tensor((lengths > 0)[:, None]).to(x.device)  # a row without a real token keeps its states
     before = states or [new * 0 for new in _states(after)]
     kept = tuple(where(any_real, new, old) for new, old in zip(_states(after), before, strict=True))
@@ -174,7 +180,10 @@ def _states(after: Any) -> States:
 
 
 def real_columns(mask: Any, x: Float[Tensor, "B T D"], past: int = 0) -> Bool[np.ndarray, "B T"] | None:
-    """Which of the last T tokens are real, in NumPy; the mask is (B, past + T), or one of scores."""
+    """Which of the last T tokens are real, as a NumPy array; None if the mask is None.
+
+    `mask` is a padding mask (B, past + T), or (B, 1, 1, past + T), as `key_mask` returns it.
+    """
     if mask is not None and (mask := as_tensor_like(mask, x)).ndim == 4:
         mask = mask[:, 0, 0]
     mask = key_mask(mask, x, past, allow_empty=True)

@@ -1,7 +1,8 @@
 """Sequence to sequence with recurrent networks: the encoder-decoders before the Transformer.
 
-An encoder reads the source into states h_1 ... h_S. A decoder writes the target, and its states are
-s_i = f(s_{i-1}, y_{i-1}, c_i). The context c_i is all that it sees of the source; `attention` selects it:
+An encoder reads the source into states h_1 ... h_S. A decoder writes the target, with states
+s_i = f(s_{i-1}, y_{i-1}, c_i). The context c_i is all that the decoder sees of the source. The setting
+`attention` selects how it is computed:
 
 - "none": c_i = c, the last state of the encoder: one vector for a sentence of any length (Sutskever et al.
   2014; Cho et al. 2014).
@@ -33,20 +34,21 @@ from .recurrent import RNN_TYPES, RecurrentCache, States, real_columns, scan
 
 @dataclass(frozen=True)
 class Seq2SeqConfig(Config):
-    """A recurrent encoder-decoder. Keys: those of PyTorch's nn.GRU and nn.Embedding, and Hugging Face's."""
+    """The settings of a recurrent encoder-decoder. The names are PyTorch's (nn.GRU, nn.Embedding) and Hugging
+    Face's."""
 
     vocab_size: int = 0  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")
     embedding_dim: int = 128  # size of each token's vector
-    hidden_size: int = 256  # of the decoder, and of the encoder in each direction
-    num_layers: int = 1  # of encoder and decoder each
+    hidden_size: int = 256  # size of the decoder's states, and of the encoder's in each direction
+    num_layers: int = 1  # number of layers of the encoder, and of the decoder
     rnn_type: str = "gru"  # "gru", "rnn" or "lstm"
     attention: str = "additive"  # "additive", "none" (a fixed context vector) or "dot"
     bidirectional: bool = True  # whether the encoder also reads from right to left
     dropout: float = 0.1  # of embeddings, between layers, and before the output layer
-    tie_word_embeddings: bool = True  # the output layer is the embedding
-    pad_token_id: int = 0  # the tokenizer's, in a recipe
-    bos_token_id: int = 2  # likewise
-    eos_token_id: int = 3  # likewise
+    tie_word_embeddings: bool = True  # whether the output layer shares the embedding's matrix
+    pad_token_id: int = 0  # in a recipe, the tokenizer's
+    bos_token_id: int = 2  # in a recipe, the tokenizer's
+    eos_token_id: int = 3  # in a recipe, the tokenizer's
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size", 0)
@@ -73,7 +75,7 @@ class Seq2SeqConfig(Config):
 
 
 class Source(NamedTuple):
-    """What the decoder reads: the memory, the keys computed from it, and which positions are real."""
+    """What the decoder reads of the source: the memory, its keys, and a mask of its real positions."""
 
     memory: Float[Tensor, "B S M"]
     keys: Any  # (B, S, A); None without attention
@@ -100,7 +102,7 @@ class FixedContext(nn.Module):
 class AdditiveAttention(nn.Module):
     """a_ij = softmax_j(v·tanh(W s_{i-1} + U h_j)) (Bahdanau et al. 2015, section A.1.2).
 
-    The state before a step chooses its context, which enters the step: steps cannot be computed together.
+    The context of a step depends on the state before it, so steps cannot be computed in parallel.
     """
 
     attends = True
@@ -113,7 +115,7 @@ class AdditiveAttention(nn.Module):
         self.score = nn.Linear(config.hidden_size, 1, bias=False)  # v
 
     def keys(self, memory: Float[Tensor, "B S M"]) -> Float[Tensor, "B S A"]:
-        """U h_j, the same for all steps."""
+        """U h_j, which is the same for all steps."""
         return self.key(memory)
 
     def weights(self, query: Float[Tensor, "B T H"], source: Source) -> Float[Tensor, "B T S"]:
@@ -161,7 +163,7 @@ class DotAttention(nn.Module):
 def masked_softmax(
     scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B 1 S"] | None
 ) -> Float[Tensor, "B T S"]:
-    """The softmax over the source positions that are not padding; zeros if all are."""
+    """The softmax over the source positions that are not padding. If all are padding, the result is zero."""
     if mask is None:
         return scores.softmax(-1)
     empty = ~mask.any(-1, keepdim=True)
@@ -175,14 +177,14 @@ ATTENTIONS: dict[str, Any] = {"none": FixedContext, "additive": AdditiveAttentio
 
 
 class Seq2Seq(EncoderDecoderModel):
-    """Embedding (of both languages), encoder, decoder, and an output layer.
+    """A recurrent encoder-decoder with one embedding for source and target.
 
         model = Seq2Seq(Seq2SeqConfig(vocab_size=1000, attention="none"))
         logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
 
-    The decoder starts at s_0 = tanh(W_s h), where h is the last state of the encoder (Cho et al.), or the
-    backward one at position 1 (Bahdanau et al.). The output layer reads tanh(W_c [c_i; s_i]) (Luong et al.,
-    equation 5). Padding, `pad_token_id`, changes nothing.
+    The decoder starts at s_0 = tanh(W_s h), where h is the encoder's last state (Cho et al.), or its backward
+    state at position 1 if it is bidirectional (Bahdanau et al.). The output layer reads tanh(W_c [c_i; s_i])
+    (Luong et al., equation 5). Padding with `pad_token_id` does not change the results.
     """
 
     model_type: ClassVar[str] = "seq2seq"
@@ -211,19 +213,19 @@ class Seq2Seq(EncoderDecoderModel):
 
     @property
     def max_length(self) -> int | None:
-        """No limit: the network has no positions."""
+        """None: the length is not limited, as the network has no positions."""
         return None
 
     def new_cache(self, max_length: int = 0) -> RecurrentCache:
-        """An empty cache for decoding; it holds the decoder's states, whatever the target's length."""
+        """An empty cache for decoding. It holds the decoder's states, whatever the length of the target."""
         return RecurrentCache()
 
     # ------------------------------------------------------------ encoder
 
     def encode(self, source: Any, source_mask: Any = None) -> Float[Tensor, "B S M"]:
-        """The encoder's state at each position of source ids (B, S); without attention, the last: (B, 1, M).
+        """The encoder's state at each position of source ids (B, S); without attention, only the last.
 
-        `source_mask` defaults to the padding mask.
+        `source_mask` defaults to the padding mask. Without attention, the result is (B, 1, M).
         """
         x = self.dropout(self.embedding(source))
         mask = self.padding_mask(source) if source_mask is None else key_mask(source_mask, x)
@@ -235,7 +237,10 @@ class Seq2Seq(EncoderDecoderModel):
         return last[0][-directions:].transpose(0, 1).flatten(1).unsqueeze(1)
 
     def first_states(self, memory: Float[Tensor, "B S M"], real: Any = None) -> States:
-        """The decoder's states before the first target token, from the memory alone: tanh(W_s h)."""
+        """The decoder's states before the first target token, tanh(W_s h), computed from the memory.
+
+        `real` (B, S) is False for source padding.
+        """
         hidden, layers = self.config.hidden_size, self.config.num_layers
         if not self.attention.attends:
             h = memory[:, 0]
@@ -259,14 +264,14 @@ class Seq2Seq(EncoderDecoderModel):
     ) -> Float[Tensor, "B T E"]:
         """The decoder's hidden states of target ids (B, T), given the `memory` that `encode` returned.
 
-        Pass the `source_mask` of `encode`; without it, padding in the memory is attended to. With a `cache`,
-        the ids follow those of earlier calls.
+        Pass the same `source_mask` as to `encode`; without it, padding in the memory is attended to. With a
+        `cache`, the ids follow the ids of earlier calls.
         """
         states, context, _ = self._decode(target, memory, source_mask, target_mask, cache)
         return self.dropout(self.combine(cat([context, states], -1)).tanh())
 
     def attention_weights(self, source: Any, target: Any) -> Float[Tensor, "B T S"]:
-        """How much each of the target ids (B, T) attends to each of the source ids (B, S)."""
+        """The attention weights a_ij of each of the target ids (B, T) on each of the source ids (B, S)."""
         if not self.attention.attends:
             raise UserError(
                 "a fixed context vector has no attention weights.\n"
@@ -299,5 +304,5 @@ class Seq2Seq(EncoderDecoderModel):
         return states, context, weights
 
     def logits(self, states: Float[Tensor, "B T E"]) -> Float[Tensor, "B T V"]:
-        """Hidden states to logits of the next token."""
+        """The logits of the next token for each hidden state."""
         return self.embedding.logits(states) if self.output is None else self.output(states)

@@ -24,33 +24,33 @@ FEED_FORWARDS = {  # feed_forward_proj -> the activation of the layers
     "gelu_new": "gelu_new",
     "silu": "silu",
     "gated-gelu": "geglu_tanh",  # T5 1.1 (Shazeer 2020)
-    "gated-gelu_python": "geglu",  # Hugging Face's name of the exact GELU
+    "gated-gelu_python": "geglu",  # Hugging Face's name for the exact GELU
     "gated-silu": "swiglu",
 }
 
 
 @dataclass(frozen=True)
 class T5Config(Config):
-    """T5; the defaults are its small model (section 2.1 and "model size" in 3.7); keys: Hugging Face's."""
+    """The settings of T5. The defaults are T5-small (sections 2.1 and 3.7), the names Hugging Face's."""
 
     vocab_size: int = 32128  # in a recipe, 0 means all tokens of the training data
     d_model: int = 512  # size of each token's vector
     d_kv: int = 64  # size of each head's queries, keys and values
     d_ff: int = 2048  # inner width of the feed-forward networks
-    num_layers: int = 6  # of the encoder
-    num_decoder_layers: int | None = None  # None: num_layers
+    num_layers: int = 6  # number of encoder layers
+    num_decoder_layers: int | None = None  # number of decoder layers; None: num_layers
     num_heads: int = 8
     relative_attention_num_buckets: int = 32
     relative_attention_max_distance: int = 128  # all longer distances share a bucket
     dropout_rate: float = 0.1  # of embeddings, attention weights, sub-layer outputs, ...
     layer_norm_epsilon: float = 1e-6
-    initializer_factor: float = 1.0  # of the initial weights' standard deviations
-    feed_forward_proj: str = "relu"  # one of FEED_FORWARDS; T5 1.1 has "gated-gelu"
-    tie_word_embeddings: bool = True  # the output layer is the embedding (T5), or not (T5 1.1)
-    scale_decoder_outputs: bool | None = None  # by 1 / sqrt(d_model); None: if the output layer is tied
-    pad_token_id: int = 0  # the tokenizer's, in a recipe
-    eos_token_id: int = 1  # likewise
-    decoder_start_token_id: int | None = None  # None: the padding token
+    initializer_factor: float = 1.0  # factor of the standard deviations of the initial weights
+    feed_forward_proj: str = "relu"  # activation of the feed-forward networks; T5 1.1 has "gated-gelu"
+    tie_word_embeddings: bool = True  # whether the output layer shares the embedding's matrix; T5 1.1: False
+    scale_decoder_outputs: bool | None = None  # by 1 / sqrt(d_model); None: only with tied embeddings
+    pad_token_id: int = 0  # in a recipe, the tokenizer's
+    eos_token_id: int = 1  # in a recipe, the tokenizer's
+    decoder_start_token_id: int | None = None  # the first token of every target; None: the padding token
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_epsilon initializer_factor", 0)
@@ -69,21 +69,20 @@ class T5Config(Config):
 
     @property
     def scales_outputs(self) -> bool:
-        """Whether the last hidden states are scaled."""
+        """Whether the decoder's last hidden states are multiplied by 1 / sqrt(d_model)."""
         scaled = self.scale_decoder_outputs
         return self.tie_word_embeddings if scaled is None else scaled
 
 
 class T5(EncoderDecoderModel):
-    """An encoder-decoder without position embeddings: distances between tokens are part of the scores.
+    """An encoder-decoder without position embeddings: a bias of the scores depends on the tokens' distance.
 
         model = T5(T5Config(vocab_size=1000))
         logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
 
-    It differs from the Transformer of 2017 as follows (section 2.1): a bias for each distance, computed once
-    and shared by the layers of a stack, replaces position embeddings; layer norm comes first, and has neither
-    mean nor bias (RMSNorm); no layer has a bias; scores are not divided by sqrt(d_kv), which the initial
-    weights make up for.
+    It differs from the Transformer of 2017 in four ways (section 2.1). A bias for each distance, which the
+    layers of a stack share, replaces position embeddings. Sub-layers are pre-norm, with RMSNorm. No layer has
+    a bias vector. Scores are not divided by sqrt(d_kv); the initial weights of queries are smaller instead.
     """
 
     model_type: ClassVar[str] = "t5"
@@ -91,7 +90,7 @@ class T5(EncoderDecoderModel):
     max_length: ClassVar[int | None] = None  # no limit
 
     def __init__(self, config: T5Config, **parts: Any) -> None:
-        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
+        """`parts` override fields of `LayerConfig`, such as `attention`, `activation` or `positions`."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         layer = LayerConfig(
@@ -109,7 +108,8 @@ class T5(EncoderDecoderModel):
         self._initialize()
 
     def _initialize(self) -> None:
-        """Normal: variance 1 for embeddings, 1 / fan-in for others, and 1 / (fan-in d_kv) for queries."""
+        """Draw matrices from a normal distribution, with variance 1 for embeddings, 1 / (fan-in d_kv) for
+        projections to queries, and 1 / fan-in for others."""
         c = self.config
         deviations = {  # by the suffix of the name
             "embedding.weight": 1.0,
@@ -132,7 +132,7 @@ class T5(EncoderDecoderModel):
     def encode(self, source: Any, source_mask: Any = None) -> Float[Tensor, "B S D"]:
         """The encoder's hidden states of source ids (B, S).
 
-        `source_mask` defaults to the padding mask; (B, S) is True for real tokens.
+        `source_mask` (B, S) is True for real tokens. It defaults to the padding mask.
         """
         x = self.dropout(self.embedding(source))
         mask = self.padding_mask(source) if source_mask is None else key_mask(source_mask, x)
@@ -148,9 +148,9 @@ class T5(EncoderDecoderModel):
     ) -> Float[Tensor, "B T D"]:
         """The decoder's hidden states of target ids (B, T), given the encoder's states, `memory`.
 
-        Pass the `source_mask` of `encode`; without it, padding in the memory is attended to. `target_mask`
-        (B, past + T) is True for real tokens. With a `cache`, the ids follow those of earlier calls, and the
-        memory is projected once.
+        Pass the same `source_mask` as to `encode`; without it, padding in the memory is attended to.
+        `target_mask` (B, past + T) is True for real tokens. With a `cache`, the ids follow the ids of earlier
+        calls, and the keys and values of the memory are computed only in the first call.
         """
         x = self.dropout(self.embedding(target))
         check_same_batch(x, memory)
@@ -158,7 +158,10 @@ class T5(EncoderDecoderModel):
         return self.dropout(self.decoder(x, memory, key_mask(source_mask, memory), mask, cache))
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """Hidden states to logits of the next token; for tied embeddings, of variance 1, they are scaled."""
+        """The logits of the next token for each hidden state.
+
+        With `config.scales_outputs`, states are scaled by 1 / sqrt(d_model), as embeddings have variance 1.
+        """
         if self.config.scales_outputs:
             states = states * self.config.d_model**-0.5
         return self.embedding.logits(states) if self.output is None else self.output(states)

@@ -23,10 +23,10 @@ from .encoder_decoder import EncoderDecoderModel
 
 @dataclass(frozen=True)
 class TransformerConfig(Config):
-    """The encoder-decoder of "Attention Is All You Need"; the defaults are its base model (table 3).
+    """The settings of the Transformer. The defaults are the base model of the paper (table 3).
 
-    Source and target share a vocabulary; both embeddings and the output layer share a matrix (section 3.4).
-    The paper has neither `attention_dropout` nor `activation_dropout`.
+    By default, source and target share a vocabulary, and both embeddings and the output layer share a matrix
+    (section 3.4). The paper has neither `attention_dropout` nor `activation_dropout`.
     """
 
     vocab_size: int  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")
@@ -42,22 +42,22 @@ class TransformerConfig(Config):
     norm_first: bool = False  # pre-norm: x + f(norm(x)), not norm(x + f(x)), and a norm after each stack
     positions: str = "sinusoidal"  # "sinusoidal", "none", "learned", "rotary", "alibi" or "t5"
     max_positions: int = 512  # for learned positions; sinusoidal ones have no limit
-    scale_embeddings: bool = True  # by sqrt(d_model) (section 3.4)
+    scale_embeddings: bool = True  # whether embeddings are multiplied by sqrt(d_model) (section 3.4)
     layer_norm_eps: float = 1e-5
-    pad_token_id: int = 0  # the tokenizer's, in a recipe
-    bos_token_id: int = 2  # likewise
-    eos_token_id: int = 3  # likewise
-    target_vocab_size: int | None = None  # a separate vocabulary of the target; None: one for both
-    tie_embeddings: bool = True  # the output layer's matrix is the target embedding's
-    output_bias: bool = False
-    concatenate_positions: bool = False  # absolute positions take half of d_model, instead of a sum
-    rope_theta: float = 10000.0  # of rotary positions
+    pad_token_id: int = 0  # in a recipe, the tokenizer's
+    bos_token_id: int = 2  # in a recipe, the tokenizer's
+    eos_token_id: int = 3  # in a recipe, the tokenizer's
+    target_vocab_size: int | None = None  # size of a separate target vocabulary; None: one for both
+    tie_embeddings: bool = True  # whether the output layer shares the target embedding's matrix
+    output_bias: bool = False  # whether the output layer has a bias
+    concatenate_positions: bool = False  # concatenate positions (half of d_model) instead of adding them
+    rope_theta: float = 10000.0  # base of the frequencies of rotary positions
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm"
-    bias: bool = True  # of linear layers
-    num_kv_heads: int | None = None  # grouped queries: heads of keys and values; None: num_heads
-    head_dim: int | None = None  # None: d_model / num_heads
-    embedding_dropout: float | None = None  # None: dropout
-    is_causal: bool = True  # False: target tokens see the later ones; generation has no cache
+    bias: bool = True  # whether linear layers have biases
+    num_kv_heads: int | None = None  # heads of keys and values, for grouped-query attention; None: num_heads
+    head_dim: int | None = None  # width of a head; None: d_model / num_heads
+    embedding_dropout: float | None = None  # dropout of embeddings; None: the value of dropout
+    is_causal: bool = True  # False: target tokens also attend to later ones; generation has no cache
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size target_vocab_size layer_norm_eps", 0)
@@ -75,15 +75,16 @@ class TransformerConfig(Config):
 
 
 class Transformer(EncoderDecoderModel):
-    """Encoder and decoder; both embeddings and the output layer share a matrix, unless the configuration says
-    otherwise (figure 1).
+    """The Transformer: an encoder and a decoder (figure 1).
+
+    Both embeddings and the output layer share a matrix, unless the configuration says otherwise.
 
         model = Transformer(TransformerConfig(vocab_size=1000))
         logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
 
-    Logits t predict the token after target position t. Masks are boolean, True = may attend. Source padding
-    (`pad_token_id`) is masked. Target padding needs no mask: it is on the right, where causal attention
-    hides it.
+    Logits t predict the token after target position t. Masks are True where a query may attend. Source
+    padding (`pad_token_id`) is masked. Target padding needs no mask if it is on the right, where causal
+    attention hides it.
 
     >>> from minitransformer import Transformer, TransformerConfig
     >>> config = TransformerConfig(vocab_size=20, d_model=16, num_heads=2, d_ff=32)
@@ -96,7 +97,7 @@ class Transformer(EncoderDecoderModel):
     config_class: ClassVar[type] = TransformerConfig
 
     def __init__(self, config: TransformerConfig, **parts: Any) -> None:
-        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
+        """`parts` override fields of `LayerConfig`, such as `attention`, `activation` or `positions`."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         self.embedding = self._embedding(c.vocab_size, c.target_vocab_size is None)
@@ -128,7 +129,7 @@ class Transformer(EncoderDecoderModel):
     def encode(self, source: Any, source_mask: Any = None) -> Float[Tensor, "B S D"]:
         """The encoder's hidden states of source ids (B, S).
 
-        `source_mask` defaults to the padding mask; (B, S) is True for real tokens.
+        `source_mask` (B, S) is True for real tokens. It defaults to the padding mask.
         """
         x = self.dropout(self.encoder_positions(self.embedding(source)))
         return self.encoder(x, self.padding_mask(source) if source_mask is None else key_mask(source_mask, x))
@@ -143,9 +144,10 @@ class Transformer(EncoderDecoderModel):
     ) -> Float[Tensor, "B T D"]:
         """The decoder's hidden states of target ids (B, T), given the encoder's states, `memory`.
 
-        Pass the `source_mask` of `encode`, self.padding_mask(source); without it, padding in the memory is
-        attended to. With a `cache`, the ids follow those of earlier calls, and the memory is projected once.
-        A `target_mask` (B, past + T) is False for padding, such as on the left of prefixes.
+        Pass the same `source_mask` as to `encode`, such as self.padding_mask(source); without it, padding in
+        the memory is attended to. `target_mask` (B, past + T) is False for padding, such as on the left of
+        prefixes. With a `cache`, the ids follow the ids of earlier calls, and the keys and values of the
+        memory are computed only in the first call.
         """
         start = 0 if cache is None else cache.length
         x = (self.target_embedding or self.embedding)(target)
@@ -155,7 +157,7 @@ class Transformer(EncoderDecoderModel):
         return self.decoder(x, memory, key_mask(source_mask, memory), mask, cache)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """Hidden states to logits of the next token."""
+        """The logits of the next token for each hidden state."""
         if self.output is not None:
             return self.output(states)
         return (self.target_embedding or self.embedding).logits(states)

@@ -23,7 +23,7 @@ from ..layers.positions import absolute_positions
 
 @dataclass(frozen=True)
 class ViTConfig(Config):
-    """A classifier of square images. Defaults: ViT-B/16 (table 1); keys: Hugging Face's."""
+    """The settings of ViT. The defaults are ViT-B/16 (table 1), the names Hugging Face's."""
 
     hidden_size: int = 768  # size of each patch's vector
     num_hidden_layers: int = 12
@@ -34,12 +34,12 @@ class ViTConfig(Config):
     attention_probs_dropout_prob: float = 0.0  # of attention weights
     initializer_range: float = 0.02  # standard deviation of the initial weights
     layer_norm_eps: float = 1e-12
-    image_size: int = 224  # height and width, in pixels
-    patch_size: int = 16  # likewise
+    image_size: int = 224  # height and width of an image, in pixels
+    patch_size: int = 16  # height and width of a patch, in pixels
     num_channels: int = 3
-    qkv_bias: bool = True  # of the projections to queries, keys and values
+    qkv_bias: bool = True  # whether the projections to queries, keys and values have biases
     positions: str = "learned"  # "none", "learned", "rotary", ...; patches are in row-major order
-    num_labels: int = 1000  # in a recipe, 0 means those of the training data
+    num_labels: int = 1000  # number of labels; in a recipe, 0 means all in the training data
 
     def __post_init__(self) -> None:
         check_range(self, "layer_norm_eps initializer_range num_labels", 0)
@@ -66,19 +66,19 @@ class ViTConfig(Config):
 
     @property
     def num_patches(self) -> int:
-        """The number of patches in an image: N = HW / P²."""
+        """The number of patches in an image: N = (H / P) (W / P)."""
         return (self.image_size // self.patch_size) ** 2
 
     @property
     def num_positions(self) -> int:
-        """The number of patches and the class token."""
+        """The number of positions: one for each patch, and one for the class token."""
         return 1 + self.num_patches
 
 
 class Patches(nn.Module):
-    """Cuts images (B, C, H, W) into squares of P × P pixels, flattens each and projects it to a vector.
+    """Cuts images (B, C, H, W) into N = (H / P) (W / P) patches of P × P pixels, and projects each.
 
-    This equals a convolution with kernel and stride P and the projection's weight as (D, C, P, P).
+    This equals a convolution with kernel and stride P, whose weight is the projection's as (D, C, P, P).
     """
 
     def __init__(self, config: ViTConfig) -> None:
@@ -96,15 +96,15 @@ class Patches(nn.Module):
                 f"Resize or reshape them, or build the model with their num_channels and image_size."
             )
         n = self.config.image_size // p
-        assert self.projection.bias is not None  # the weight may have 8 bits
+        assert self.projection.bias is not None  # the bias has the dtype, as the weight may be quantized
         x = x.to(self.projection.bias.dtype).reshape(-1, c, n, p, n, p)
         return self.projection(x.permute(0, 2, 4, 1, 3, 5).reshape(-1, n * n, c * p * p))  # (B, N, C P P)
 
 
 class ViT(nn.Module):
-    """Patches after a class token, learned positions, pre-norm layers, and a linear head (equations 1 to 4).
+    """A classifier of images: a class token, patches, pre-norm layers and a linear head (equations 1 to 4).
 
-    model(images) maps images (B, C, H, W) to logits (B, num_labels), read from the class token's state.
+    model(images) maps images (B, C, H, W) to logits (B, num_labels), computed from the class token's state.
 
     >>> from minitransformer import ViT, ViTConfig
     >>> sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -118,7 +118,7 @@ class ViT(nn.Module):
     config_class: ClassVar[type] = ViTConfig
 
     def __init__(self, config: ViTConfig, **parts: Any) -> None:
-        """`parts` are fields of `LayerConfig`: an `attention`, `activation` or `positions` of your own."""
+        """`parts` override fields of `LayerConfig`, such as `attention`, `activation` or `positions`."""
         super().__init__()
         self.config = c = check_config(config, self.config_class)
         self.patches = Patches(c)
@@ -131,7 +131,7 @@ class ViT(nn.Module):
         self._initialize()
 
     def _initialize(self) -> None:
-        """Matrices and the class token are normal, biases zero."""
+        """Draw matrices and the class token from a normal distribution, and set biases to zero."""
         for name, p in self.named_parameters():
             if p.ndim > 1:
                 nn.init.normal_(p, std=self.config.initializer_range)
@@ -139,7 +139,7 @@ class ViT(nn.Module):
                 nn.init.zeros_(p)
 
     def states(self, images: Any) -> Float[Tensor, "B N D"]:
-        """The hidden states of the class token and of each patch, 1 + num_patches of them."""
+        """The hidden states of the class token and of each patch: (B, 1 + num_patches, D)."""
         x = self.patches(images)
         x = cat([self.class_token.expand(x.shape[0], -1, -1), x], 1)
         return self.encoder(self.dropout(self.positions(x)))

@@ -1,4 +1,4 @@
-"""Models and tokenizers in the formats of the Hugging Face hub: reading and writing them."""
+"""Reads and writes models and tokenizers in the formats of the Hugging Face hub."""
 
 from .errors import PretrainedError, PretrainedWarning
 from .loading import load_pretrained

@@ -1,4 +1,4 @@
-"""LoRA adapters apart from the model, in the format of peft."""
+"""Reads and writes LoRA adapters without their model, in the format of peft."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PREFIX = "base_model.model."
 
 
 def save_adapter(model: Any, folder: str | Path, base: str = "") -> None:
-    """Write the adapters of a model to a new folder, which peft reads; `base` is the name of the model."""
+    """Write a model's adapters to a new folder, in the format of peft. `base` is the name of the model."""
     adapters = dict(_adapters(model))
     if not adapters:
         raise PretrainedError("the model has no adapters.\nAdd some with add_lora, or save the model itself.")
@@ -55,7 +55,10 @@ def save_adapter(model: Any, folder: str | Path, base: str = "") -> None:
 
 @no_grad()
 def load_adapter(model: Any, folder: str | Path) -> Any:
-    """Add the adapters in a folder of peft to a model, and return the model."""
+    """Add the adapters in a folder of peft to a model, and return the model.
+
+    Raises a PretrainedError if they do not fit the model, or are not plain LoRA.
+    """
     folder = Path(folder)
     content = read_object(folder / CONFIG)
     rank, alpha = content.get("r"), content.get("lora_alpha")
@@ -88,7 +91,7 @@ def load_adapter(model: Any, folder: str | Path) -> Any:
 
 
 def _adapters(model: Any) -> Iterator[tuple[str, Adapter]]:
-    """Each adapter, with the name of the layer in transformers that it belongs to."""
+    """Yield each adapter, with the name that its layer has in transformers."""
     table = family_of(model)[0].names(model.config)
     for path, module in model.named_modules():
         if isinstance(module, LoRALinear):
@@ -100,7 +103,11 @@ def _adapters(model: Any) -> Iterator[tuple[str, Adapter]]:
 
 
 def _layer(table: Any, weight: str, number: int, target: str = "") -> str:
-    """The name in transformers of the layer with this weight of ours."""
+    """The name in transformers of the layer that an adapter belongs to.
+
+    `weight` is our parameter, which may stack several tensors, and `number` the index of the adapted one.
+    Raises a PretrainedError if transformers has no such layer.
+    """
     source = find(table, weight)
     if source is None or (len(source.names) > 1) != (target in PROJECTIONS):
         wanted = "in_proj" if target in PROJECTIONS else "q, k and v"
@@ -111,14 +118,14 @@ def _layer(table: Any, weight: str, number: int, target: str = "") -> str:
 
 
 def _is_transposed(model: Any) -> bool:
-    """Whether transformers stores the matrices as (in, out)."""
+    """Whether transformers stores some of the model's matrices as (in, out)."""
     kind, _ = family_of(model)
     sources = [find(kind.names(model.config), name) for name in model.state_dict()]
     return any(source is not None and source.transposed for source in sources)
 
 
 def _targets(model: Any, names: list[str]) -> list[str]:
-    """Our targets for the layers that these tensors of peft belong to."""
+    """The LoRA targets, such as "q", of the layers that these tensors of peft belong to."""
     table = family_of(model)[0].names(model.config)
     layers = {name.removeprefix(PREFIX).rpartition(".lora_")[0] for name in names}
     found: dict[str, None] = {}

@@ -1,8 +1,8 @@
-"""Tokens that were added to a vocabulary, such as the <|im_start|> of a chat: each is one token in a text.
+"""Tokens that were added to a vocabulary, such as the <|im_start|> of a chat, which are never split.
 
-They are in tokenizer.json, in added_tokens_decoder of tokenizer_config.json, or, older, in added_tokens.json.
-Here they have the form of tokenizer.json. `Tokenizer.encode` reads special ones as ordinary text, as all
-special tokens.
+They are in tokenizer.json, in added_tokens_decoder of tokenizer_config.json, or in old folders in
+added_tokens.json. Here they have the format of tokenizer.json. `Tokenizer.encode` treats those that are
+special tokens as ordinary text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Token = dict[str, Any]
 
 
 def added_tokens(folder: Path, own: Any, settings: Mapping[str, Any]) -> list[Token]:
-    """The tokens in the order of their ids; `own` are those of tokenizer.json."""
+    """The added tokens of a folder, in the order of their ids. `own` are those of tokenizer.json."""
     older = {} if "added_tokens_decoder" in settings else read_optional(folder / "added_tokens.json")
     try:
         special = _special(settings)
@@ -48,7 +48,7 @@ def _special(settings: Mapping[str, Any]) -> set[str]:
 
 
 def check_marks(tokens: Iterable[Token], name: str, where: str) -> None:
-    """Raise a PretrainedError for a token that is not read in a text where SentencePiece splits it."""
+    """Raise a PretrainedError for an added token that cannot be recognized in a text with SentencePiece."""
     for token in tokens:
         flags = [flag for flag in ("lstrip", "rstrip", "single_word") if token[flag]]
         if not token["special"] and (flags or name == "MarianTokenizer"):
@@ -60,6 +60,6 @@ def check_marks(tokens: Iterable[Token], name: str, where: str) -> None:
 
 
 def entries(ids: Mapping[str, int], marks: Iterable[str]) -> dict[str, Token]:
-    """The added_tokens_decoder of tokens and their ids; those that are not `marks` are special."""
+    """The added_tokens_decoder of tokens and their ids. Tokens that are not in `marks` are special."""
     marks = set(marks)
     return {str(i): {**FLAGS, "content": token, "special": token not in marks} for token, i in ids.items()}

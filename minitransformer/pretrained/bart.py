@@ -1,4 +1,4 @@
-"""BART (Lewis et al. 2019)."""
+"""The family of BART (Lewis et al. 2019)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from .names import Table, reshaped, stacked, without_rows
 
 
 def stack(name: str, attentions: dict[str, str]) -> Table:
-    """The names of the layers of the encoder or the decoder; `attentions` are {our name: theirs}."""
+    """The names of the layers of the encoder or the decoder.
+
+    `attentions` maps our names of the attention modules to transformers'.
+    """
     layer = f"model.{name}.layers.*"
     ours = f"{name}.layers.*"
     table: dict[str, Any] = {}

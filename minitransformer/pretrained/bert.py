@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2018), also as sentence encoders such as MiniLM (Reimers and Gurevych 2019)."""
+"""The family of BERT (Devlin et al. 2018), and of sentence encoders (Reimers and Gurevych 2019)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMES: Table = {
 }
 
 ARCHITECTURES = {  # the class of transformers -> our head
-    "BertModel": "similarity",  # the states alone, whose mean stands for the text
+    "BertModel": "similarity",  # it has no head; the mean of the states stands for the text
     "BertForMaskedLM": "masked_lm",
     "BertForPreTraining": "pretraining",
     "BertForNextSentencePrediction": "next_sentence",
@@ -50,7 +50,7 @@ _read, _write = shared_keys(
 
 
 def names_by_head(table: Table) -> Callable[[Any], Table]:
-    """The `names` of a family of BERTs: the classifier of positions has another name."""
+    """The function `names` of a family of BERTs. For question answering, the classifier has another name."""
     answers = {**table, "head.classifier.{}": "qa_outputs.{}"}
     return lambda config: answers if config.head == "question_answering" else table
 

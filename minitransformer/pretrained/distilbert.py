@@ -1,4 +1,4 @@
-"""DistilBERT (Sanh et al. 2019): a BERT without segments, half as deep."""
+"""The family of DistilBERT (Sanh et al. 2019): a BERT without segments, and with half as many layers."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Errors and warnings for files from outside."""
+"""Errors and warnings for the files of pretrained models."""
 
 from ..errors import UserError
 
 
 class PretrainedError(UserError):
-    """Raised for a folder that does not hold a pretrained model, or one that cannot be represented."""
+    """The error for a folder that has no pretrained model, or one that is not supported."""
 
 
 class PretrainedWarning(UserWarning):
-    """Weights, settings and tokens of a folder that are not used, or weights that no file has."""
+    """The warning about weights, settings and tokens of a folder that are not used, or weights it lacks."""

@@ -1,4 +1,4 @@
-"""What a family of pretrained models is: how its config.json and its tensors' names correspond to ours."""
+"""Families of pretrained models: how config.json and the names of tensors correspond to our models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .names import Table
 Settings = dict[str, Any]  # the content of config.json
 
 ACTIVATION_KEYS = ("activation", "activation_function", "dense_act_fn", "hidden_act")
-ACTIVATIONS = {  # other names that transformers has for the same function -> ours
+ACTIVATIONS = {  # other names of activations in transformers -> ours
     "swish": "silu",
     "gelu_python": "gelu",
     "gelu_pytorch_tanh": "gelu_new",
@@ -24,8 +24,9 @@ ACTIVATIONS = {  # other names that transformers has for the same function -> ou
     "gelu_accurate": "gelu_new",
 }
 
-# settings that change nothing that is computed here, or that are read in another way: what the file is; heads
-# and their training; other classes, and older versions; how a program runs; how it generates (generation.py)
+# Settings that do not change what is computed here, or are read elsewhere. Each paragraph has a subject: the
+# file itself; heads and their training; other classes and older versions; how a program runs; generation,
+# which generation.py reads.
 UNUSED = """
 architectures author dtype finetuning_task language model_type name_or_path task_specific_params
 tokenizer_class torch_dtype transformers_version
@@ -51,43 +52,42 @@ force_bos_token_to_be_generated prefix sep_token_id
 
 @dataclass(frozen=True)
 class Family:
-    """A model type of Hugging Face, and the model of ours that it is."""
+    """A model type of Hugging Face, and how it corresponds to one of our models."""
 
-    model_type: str  # in config.json
-    ours: str  # in MODELS
-    names: Callable[[Any], Table]  # for a configuration of ours
-    prefix: str  # before the names of all tensors but a head's; files of a body without a head lack it
-    read_config: Callable[[Settings], Settings]  # config.json to the fields of our configuration
-    write_config: Callable[[Any], Settings]  # our configuration to config.json, with "architectures"
+    model_type: str  # the name in config.json
+    ours: str  # the name of our model in MODELS
+    names: Callable[[Any], Table]  # returns the table of names for our configuration
+    prefix: str  # precedes the names of all tensors, except a head's; files of `body` lack it
+    read_config: Callable[[Settings], Settings]  # converts config.json to the fields of our configuration
+    write_config: Callable[[Any], Settings]  # converts our configuration to config.json
     body: str = ""  # the class without a head, whose files lack the prefix
-    zeros: Sequence[str] = ()  # tensors of a head that are zero for a file of that class
-    fixed: Settings = field(
-        default_factory=dict
-    )  # settings of which only this value (the default) is supported
-    renamed: Mapping[str, str] = field(
-        default_factory=dict
-    )  # names in older versions: a pattern, and its replacement
-    prepare: Callable[[Any], Any] = lambda model: model  # a model of ours to one that this family can express
-    implied: Callable[[Any], Settings] = lambda config: {}  # what None stands for, in fields of ours
-    aliases: Mapping[str, str] = field(default_factory=dict)  # another name of a setting in transformers
-    copies: Mapping[str, str] = field(default_factory=dict)  # copies of the embedding; first the output layer
-    ignored: Sequence[str] = ()  # patterns of tensors that are no weights, such as stored masks
+    zeros: Sequence[str] = ()  # tensors of a head that are zero in a model loaded from a file of `body`
+    # settings of which only this value, the default, is supported
+    fixed: Settings = field(default_factory=dict)
+    # patterns of names in older versions -> the current names
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    # converts our model to an equal one that the family can express
+    prepare: Callable[[Any], Any] = lambda model: model
+    implied: Callable[[Any], Settings] = lambda config: {}  # the values that None stands for in our fields
+    aliases: Mapping[str, str] = field(default_factory=dict)  # other names of settings -> the usual names
+    copies: Mapping[str, str] = field(default_factory=dict)  # copies -> the embedding; the output layer first
+    ignored: Sequence[str] = ()  # patterns of tensors that are not weights, such as stored masks
 
     def with_usual_names(self, content: Settings) -> Settings:
-        """A config.json with one name for each setting and each activation, as transformers reads it."""
+        """Replace aliases of settings and activations in a config.json by the usual names."""
         found = content | {name: content[alias] for alias, name in self.aliases.items() if alias in content}
         named = {key: ACTIVATIONS.get(str(found[key]), found[key]) for key in ACTIVATION_KEYS if key in found}
         return found | named
 
     def unread(self, content: Settings, config: Any) -> list[str]:
-        """The settings of a config.json that are not read, and may change what the model computes."""
+        """The settings of a config.json that are not read, but may change what the model computes."""
         read = {*self.write_config(config), *self.fixed, *self.aliases, *ACTIVATION_KEYS, *UNUSED.split()}
-        read |= NEUTRAL.keys() | HARMLESS  # settings of generation
+        read |= NEUTRAL.keys() | HARMLESS  # settings of text generation
         keys = [key for key in content if key not in read and not key.startswith("_")]
         return [key for key in keys if content[key] not in (None, {}, [])]
 
 
-FAMILIES: dict[str, str] = {  # model_type in config.json -> the file
+FAMILIES: dict[str, str] = {  # model_type in config.json -> the module of the family
     "bart": ".bart",
     "bert": ".bert",
     "distilbert": ".distilbert",
@@ -100,7 +100,7 @@ FAMILIES: dict[str, str] = {  # model_type in config.json -> the file
 
 
 def family(content: Settings) -> Family:
-    """The family of a config.json."""
+    """Return the family of a config.json. Raise a PretrainedError if its model_type is not supported."""
     name = content.get("model_type")
     if not isinstance(name, str) or name not in FAMILIES:
         problem = "no model_type" if name is None else f"model_type {name!r:.60}"
@@ -112,7 +112,10 @@ def family(content: Settings) -> Family:
 
 
 def shared_keys(names: str) -> tuple[Callable[[Settings], Settings], Callable[[Any], Settings]]:
-    """Functions that copy settings whose names and meanings are the same, both ways."""
+    """The functions `read_config` and `write_config` for settings whose names and meanings are the same.
+
+    `names` are the settings, separated by spaces.
+    """
     keys = names.split()
 
     def read(content: Settings) -> Settings:
@@ -125,19 +128,19 @@ def shared_keys(names: str) -> tuple[Callable[[Settings], Settings], Callable[[A
 
 
 def architecture_of(content: Settings) -> str:
-    """The class of transformers that wrote a config.json; "" if it does not say."""
+    """The class of transformers that config.json names, or "" if it names none."""
     found = content.get("architectures")
     return found[0] if isinstance(found, list) and found and isinstance(found[0], str) else ""
 
 
 def num_labels(content: Settings) -> int:
-    """The number of classes in a config.json; transformers' default is 2."""
+    """The number of classes in a config.json, which by default is 2, as in transformers."""
     labels = content.get("id2label")
     return len(labels) if isinstance(labels, dict) else content.get("num_labels", 2)
 
 
 def label_names(content: Settings) -> list[str]:
-    """The names of the classes, in the order of their numbers; [] if config.json has none of its own."""
+    """The names of the classes, in the order of their indices; [] if config.json has none, or LABEL_0, ..."""
     labels = content.get("id2label")
     names = [labels.get(str(i)) for i in range(len(labels))] if isinstance(labels, dict) else []
     is_default = names == [f"LABEL_{i}" for i in range(len(names))]
@@ -146,12 +149,12 @@ def label_names(content: Settings) -> list[str]:
 
 
 def id2label(count: int) -> Settings:
-    """The names of classes that have none, as transformers writes them."""
+    """The setting id2label with transformers' default names: LABEL_0, LABEL_1, ..."""
     return {"id2label": {str(i): f"LABEL_{i}" for i in range(count)}}
 
 
 def check_fixed(content: Settings, fixed: Settings) -> None:
-    """Raise a PretrainedError for a setting with a value that our models do not have."""
+    """Raise a PretrainedError if a setting of config.json differs from its value in `fixed`."""
     for name, value in fixed.items():
         if content.get(name, value) != value:
             raise PretrainedError(

@@ -1,4 +1,4 @@
-"""How a pretrained model is meant to generate text: generation_config.json, or older keys of config.json."""
+"""Options with which a pretrained model should generate: generation_config.json, or keys of config.json."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..files import write_json
 from .settings import read_object
 
 TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
-# keys of transformers that change texts -> the values with which they change nothing
-APPLIED: dict[str, Any] = {  # options of `generate` by the same names
+# keys of transformers that affect generated texts -> the values with which they have no effect
+APPLIED: dict[str, Any] = {  # options of our `generate` with the same names
     "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "min_new_tokens": 0, "renormalize_logits": False,
 }  # fmt: skip
 BEAMS: dict[str, Any] = {"length_penalty": 1.0, "early_stopping": False, "num_return_sequences": 1}
@@ -29,13 +29,13 @@ NEUTRAL = APPLIED | BEAMS | SAMPLING | OTHER_SAMPLING | {
     "penalty_alpha": 0, "dola_layers": None, "constraints": None, "force_words_ids": None,
     "token_healing": False, "watermarking_config": None,
 }  # fmt: skip
-IN_RANGE: dict[str, Callable[[float], bool]] = {  # what `generate` takes
+IN_RANGE: dict[str, Callable[[float], bool]] = {  # whether `generate` accepts a value
     "repetition_penalty": lambda x: x > 0, "no_repeat_ngram_size": lambda x: x >= 0,
     "min_new_tokens": lambda x: x >= 0, "num_beams": lambda x: 1 <= x <= 1000,
     "num_return_sequences": lambda x: x >= 1, "temperature": lambda x: x > 0, "top_k": lambda x: x >= 0,
     "top_p": lambda x: 0 < x <= 1, "min_p": lambda x: 0 <= x <= 1,
 }  # fmt: skip
-HARMLESS = {  # padding, caches, speculative decoding, what is returned
+HARMLESS = {  # keys that do not affect texts: padding, caches, speculative decoding, outputs
     "pad_token_id", "bos_token_id", "use_cache", "cache_implementation", "cache_config", "max_cache_len",
     "low_memory", "use_mtp", "prefill_chunk_size", "remove_invalid_values", "return_legacy_cache",
     "output_attentions", "output_hidden_states", "output_scores", "output_logits", "return_dict_in_generate",
@@ -50,9 +50,10 @@ HARMLESS = {  # padding, caches, speculative decoding, what is returned
 def read_generation(
     folder: Path, settings: Mapping[str, Any], model: Any
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Options of `generate` that a model needs, those of how its authors decode, and what is not applied.
+    """Read options of `generate`: those that the model needs, those that its authors suggest, and the rest.
 
-    They are in generation_config.json; as in transformers, only without it in config.json, `settings`.
+    The rest are keys that affect texts but are not applied. Options are read from generation_config.json or,
+    if there is no such file, from config.json (`settings`), as in transformers.
     """
     path = folder / "generation_config.json"
     content = read_object(path) if path.is_file() else {key: settings.get(key) for key in NEUTRAL}
@@ -65,11 +66,11 @@ def read_generation(
     is_valid = lambda key: _fits(left.get(key), NEUTRAL[key]) and in_range(key)
     take = lambda keys: {key: left.pop(key) for key in keys if is_valid(key)}
     needed = take(APPLIED) | _tokens(left, model)
-    if model.is_encoder_decoder and _fits(left.get("min_length"), 0):  # it counts the start token
+    if model.is_encoder_decoder and _fits(left.get("min_length"), 0):  # min_length counts the start token
         needed["min_new_tokens"] = max(left.pop("min_length") - 1, needed.get("min_new_tokens", 0))
     most: Any = left.get("max_length")
     if not model.is_encoder_decoder or (_fits(most, 0) and most >= (model.max_length or math.inf)):
-        left.pop("max_length", None)  # `generate` of the command line says how many tokens follow a prompt
+        left.pop("max_length", None)  # the caller decides how many tokens to generate
 
     suggested = take(["num_beams"])
     if suggested:
@@ -77,7 +78,7 @@ def read_generation(
     elif left.get("do_sample") is True:
         del left["do_sample"]
         suggested = {"do_sample": True, "temperature": 1.0, "top_k": 50} | take(SAMPLING)
-        if not suggested["top_k"]:  # all tokens
+        if not suggested["top_k"]:  # 0 means all tokens
             del suggested["top_k"]
         return needed, suggested, left
     without_effect = {"length_penalty", "early_stopping", *SAMPLING, *OTHER_SAMPLING}
@@ -85,11 +86,11 @@ def read_generation(
 
 
 def _tokens(left: dict[str, Any], model: Any) -> dict[str, Any]:
-    """Options with tokens of the vocabulary, whose keys are removed from `left`."""
+    """The options whose values are tokens. Their keys are removed from `left`."""
     size = getattr(model.config, "target_vocab_size", None) or model.config.vocab_size
     is_token = lambda value: type(value) is int and 0 <= value < size
     found: dict[str, Any] = {}
-    # transformers forces the first token only after a single one, the start of a target
+    # transformers forces the first token only after a single token, so not after the prompt of a decoder
     for key in ("forced_bos_token_id", "forced_eos_token_id")[not model.is_encoder_decoder :]:
         if is_token(left.get(key)):
             found[key] = left.pop(key)
@@ -118,13 +119,13 @@ def _tokens(left: dict[str, Any], model: Any) -> dict[str, Any]:
 
 
 def _fits(value: Any, default: Any) -> bool:
-    """Whether a value has the type of the default."""
+    """Whether a value has the same type as the default. An int is accepted as a float."""
     if isinstance(default, bool):
         return isinstance(value, bool) or value == "never"  # early_stopping may be "never"
     return type(value) is int or (type(value) is float and isinstance(default, float))
 
 
 def write_generation(folder: Path, settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """Write generation_config.json: the options, and the special tokens of config.json."""
+    """Write generation_config.json with the options, and with the special tokens in config.json."""
     tokens = {name: settings[name] for name in TOKENS if settings.get(name) is not None}
     write_json(folder / "generation_config.json", {**tokens, **options})

@@ -1,4 +1,4 @@
-"""GPT-2 (Radford et al. 2019). Its linear layers are stored as (in, out)."""
+"""The family of GPT-2 (Radford et al. 2019), whose linear layers are stored as (in, out)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""preprocessor_config.json: how a model's images are prepared."""
+"""Reads and writes preprocessor_config.json, which describes how a model's images are prepared."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .errors import PretrainedError, PretrainedWarning
 from .settings import read_optional
 
 FILE = "preprocessor_config.json"
-FILTERS = range(6)  # Pillow's: nearest, Lanczos, bilinear, bicubic, box, Hamming
+FILTERS = range(6)  # Pillow's filters: nearest, Lanczos, bilinear, bicubic, box, Hamming
 STEPS = ("do_resize", "do_rescale", "do_normalize", "do_convert_rgb")
 TYPES = ("ViTImageProcessor", "ViTImageProcessorFast", "ViTImageProcessorPil", "ViTFeatureExtractor")
 
 
 def read_processor(folder: Path, config: Any) -> ImageProcessor:
-    """The steps of preprocessor_config.json; what it leaves out is as in ViTImageProcessor.
+    """Read preprocessor_config.json. Settings that it lacks have the defaults of ViTImageProcessor.
 
-    A PretrainedWarning names what is assumed if there is no such file.
+    If there is no such file, a PretrainedWarning names the assumed settings.
     """
     side, channels = config.image_size, config.num_channels
     if channels not in (1, 3):
@@ -37,7 +37,7 @@ def read_processor(folder: Path, config: Any) -> ImageProcessor:
         raise PretrainedError(f"{folder / FILE} has {found}: {expected}.\nCorrect the file.")
 
     def numbers(name: str, value: Any, count: int) -> list[float]:
-        """A number for each channel, or one for all."""
+        """The setting `name` as a list of `count` numbers. A single number is repeated."""
         value = content.get(name, value)
         found = value if isinstance(value, list) else [value] * count
         is_right = all(type(x) in (int, float) and abs(x) < 1e9 and (x > 0 or "mean" in name) for x in found)
@@ -73,7 +73,7 @@ def read_processor(folder: Path, config: Any) -> ImageProcessor:
 
 
 def write_processor(folder: Path, processor: ImageProcessor) -> None:
-    """Write preprocessor_config.json, with which AutoImageProcessor prepares images in the same way."""
+    """Write preprocessor_config.json, with which transformers prepares images in the same way."""
     steps = asdict(processor)
     size = steps.pop("size")
     if size is not None:

@@ -1,4 +1,4 @@
-"""Llama (Touvron et al. 2023), with grouped queries since Llama 2."""
+"""The family of Llama (Touvron et al. 2023), which has grouped-query attention since Llama 2."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES: Table = {
     "output.weight": "lm_head.weight",
 }
 
-SCALING = {  # rope_type -> what else rope_parameters has
+SCALING = {  # rope_type -> the other keys of rope_parameters
     "default": (),
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
@@ -40,9 +40,9 @@ _read, _write = shared_keys(
 
 
 def read_config(content: Settings) -> Settings:
-    """Since transformers 5, the rotary positions have a table of their own.
+    """Read the settings, with those of rotary positions from the object rope_parameters of transformers 5.
 
-    An older file calls it rope_scaling, which also there replaces the other.
+    Older files call the object rope_scaling, which takes precedence if a file has both.
     """
     found = _read(content)
     rotary = content.get("rope_scaling") or content.get("rope_parameters") or {}

@@ -1,4 +1,4 @@
-"""Reading a folder of the Hugging Face hub: config.json, and weights in safetensors files."""
+"""Loads a model from a folder of the Hugging Face hub: config.json, and weights in safetensors files."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def load_pretrained(
     dtype: str = "float32",
     mmap: bool = False,
 ) -> Any:
-    """The model in a folder of the Hugging Face hub, such as a GPT or a BERT, in evaluation mode.
+    """Load the model in a folder of the Hugging Face hub, such as a GPT or a BERT, in evaluation mode.
 
-    The folder has config.json and model.safetensors (or shards and their index). `head` and `num_labels`
-    replace those of a BERT, to fine-tune it: a head that the file does not have keeps its initial weights.
-    Weights are converted to `dtype`; "auto" keeps that of the file. With `mmap`, they are views of the file
+    The folder has config.json and model.safetensors (or shards and their index). To fine-tune a BERT, `head`
+    and `num_labels` replace its settings; a head that the file does not have gets initial weights. Weights
+    are converted to `dtype`; "auto" keeps the dtype of the file. With `mmap`, they are views of the file
     where that is possible, and are read when they are first used.
 
-    `generate` with the model applies its generation_config.json, as its `generation_options`.
+    `generate` applies the model's generation_config.json, which is in its `generation_options`.
 
     Raises a PretrainedError for missing tensors and wrong shapes. A PretrainedWarning names tensors and
-    settings that are not used, and weights of a new head.
+    settings that are not used, and new weights of a head.
 
         model = load_pretrained("gpt2")
     """
@@ -64,7 +64,7 @@ def load_pretrained(
     if not has_new_head:
         check_has_head(folder, model, kind, stored, architecture)
     _fill(folder, model, kind, stored, architecture, dtype, mmap, has_new_head)
-    if hasattr(model, "new_cache"):  # it generates texts
+    if hasattr(model, "new_cache"):  # the model generates text
         model.generation_options, _, ignored = read_generation(folder, content, model)
         if ignored:
             names = ", ".join(f"{key} = {value!r:.60}" for key, value in ignored.items())
@@ -78,13 +78,16 @@ def load_pretrained(
 def configure(
     folder: Path, kind: Family, content: Settings, head: str | None = None, num_labels: int | None = None
 ) -> Any:
-    """Our configuration for the settings in a config.json."""
+    """Convert the content of a config.json to our configuration, with `head` and `num_labels` replaced.
+
+    Raises a PretrainedError for settings that are invalid or not supported.
+    """
     config_class = model_class(kind.ours).config_class
     try:
         content = kind.with_usual_names(content)
         check_fixed(content, kind.fixed)
         ends = content.get("eos_token_id")
-        if isinstance(ends, list):  # all of them are among the `generation_options`
+        if isinstance(ends, list):  # `generation_options` has all of them
             content = {**content, "eos_token_id": ends[0] if ends else None}
         config = config_class(**kind.read_config(content))
         if unread := kind.unread(content, config):
@@ -106,9 +109,10 @@ def configure(
 
 
 def untied_if_different(kind: Family, config: Any, stored: dict[str, StoredTensor]) -> Any:
-    """The configuration, untied if the file has an output layer that differs from the embedding.
+    """The configuration, with untied embeddings if the file has an output layer unlike the embedding.
 
-    transformers does the same, whatever config.json says. Other copies of the embedding must be equal to it.
+    transformers does the same, whatever config.json says. Other copies of the embedding must equal it, or a
+    PretrainedError is raised.
     """
     known = {*kind.copies, *kind.copies.values()}
     theirs = by_current_name(stored, kind, known)
@@ -131,7 +135,7 @@ def untied_if_different(kind: Family, config: Any, stored: dict[str, StoredTenso
 
 
 def _build(folder: Path, kind: Family, config: Any) -> Any:
-    """The model, whose weights are not initialized."""
+    """Build the model of a configuration. Raise a PretrainedError if that fails."""
     try:
         return model_class(kind.ours)(config)
     except (MemoryError, OverflowError, ValueError) as error:
@@ -146,7 +150,7 @@ def _build(folder: Path, kind: Family, config: Any) -> Any:
 def check_has_head(
     folder: Path, model: Any, kind: Family, stored: dict[str, StoredTensor], found: str
 ) -> None:
-    """Raise a PretrainedError for a model of another class, `found`, that has no tensor of the head."""
+    """Raise a PretrainedError if the stored model, of the class `found`, has no tensor of the head."""
     needed = kind.write_config(model.config)["architectures"][0]
     table = kind.names(model.config)
     sources = [find(table, name) for name in model.state_dict() if name.startswith("head.")]
@@ -165,7 +169,7 @@ def _fill(
     folder: Path, model: Any, kind: Family, stored: dict[str, StoredTensor], architecture: str, dtype: str,
     mmap: bool, has_new_head: bool,
 ) -> None:  # fmt: skip
-    """Read the weights of a model; everything is checked before anything is read."""
+    """Read the weights into a model. Names, shapes and dtypes are all checked before any weight is read."""
     config = model.config
     table = kind.names(config)
     own = model.state_dict()
@@ -221,7 +225,10 @@ def _fill(
 def by_current_name(
     stored: dict[str, StoredTensor], kind: Family, known: Iterable[str]
 ) -> dict[str, StoredTensor]:
-    """The tensors by the names of the family's table; older names, and names without prefix, are replaced."""
+    """The stored tensors by the names in the family's table.
+
+    Names of older versions, and names without the family's prefix, are replaced if that makes them `known`.
+    """
     known = set(known)
     found: dict[str, StoredTensor] = {}
     for name, tensor in stored.items():
@@ -239,7 +246,7 @@ def by_current_name(
 
 
 def widths_of(model: Any, name: str) -> tuple[int, ...]:
-    """The rows of queries, keys and values in a packed projection; () for other parameters."""
+    """The numbers of rows of queries, keys and values in a packed projection; () for other parameters."""
     module, _, parameter = name.rpartition(".")
     if not parameter.startswith("in_proj_"):
         return ()

@@ -1,6 +1,6 @@
-"""Marian's translators (Junczys-Dowmunt et al. 2018; Tiedemann and Thottingal 2020, "OPUS-MT").
+"""The family of Marian's translators (Junczys-Dowmunt et al. 2018; Tiedemann and Thottingal 2020, "OPUS-MT").
 
-They are the Transformer of "Attention Is All You Need", with swish for ReLU.
+They are the Transformer of "Attention Is All You Need", with swish instead of ReLU.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TWO_VOCABULARIES: Table = {
     "target_embedding.output_bias": reshaped("final_logits_bias", "1", "target_vocab_size"),
     **LAYERS,
 }
-SETTINGS = {  # the Transformer's name -> Marian's; the encoder's if the decoder has another
+SETTINGS = {  # the Transformer's name -> Marian's, or the encoder's if Marian has two
     "vocab_size": "vocab_size",
     "d_model": "d_model",
     "num_heads": "encoder_attention_heads",
@@ -45,7 +45,7 @@ SETTINGS = {  # the Transformer's name -> Marian's; the encoder's if the decoder
     "bos_token_id": "decoder_start_token_id",
     "eos_token_id": "eos_token_id",
 }
-DEFAULTS = {"activation_function": "gelu", "scale_embedding": False}  # where the Transformer has others
+DEFAULTS = {"activation_function": "gelu", "scale_embedding": False}  # that differ from the Transformer's
 SAME = {"decoder_attention_heads": "encoder_attention_heads", "decoder_ffn_dim": "encoder_ffn_dim"}
 
 
@@ -77,15 +77,15 @@ def write_config(config: Any) -> Settings:
     }
 
 
-# weights whose columns, or whose rows, are the places of the width
+# weights whose columns, or whose rows, are the d_model dimensions
 COLUMNS = ("embedding.weight", "in_proj_weight", "linear1.weight", "linear3.weight")
 ROWS = tuple(f"{name}.{kind}" for name in ("out_proj", "linear2", "norm") for kind in ("weight", "bias"))
 
 
 def with_halves(model: Any) -> Any:
-    """A Transformer that computes the same, with all sines of its positions before all cosines.
+    """A Transformer that computes the same, but whose positions have all sines before all cosines.
 
-    The dimensions are permuted in all weights: the even ones come first.
+    The dimensions are permuted in all weights, with the even ones first.
     """
     config = model.config
     if config.positions != "sinusoidal" or config.concatenate_positions:

@@ -1,7 +1,7 @@
-"""Tables of names: which tensors of a file each of our parameters is made of, for reading and for writing.
+"""Tables that map the names of our parameters to the names of tensors in a file.
 
-A table has a line for each kind of parameter: {our name: their name}. In both, `*` is the number of a layer,
-and `{}` is "weight" or "bias". Where more than a name differs, the value is a `Source`.
+A table has an entry for each kind of parameter: {our name: their name}. In both names, `*` stands for the
+number of a layer, and `{}` for "weight" or "bias". If more than the name differs, the value is a `Source`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ Table = Mapping[str, "str | Source"]
 
 @dataclass(frozen=True)
 class Source:
-    """The tensors of a file that a parameter is made of, stacked along the first axis."""
+    """The tensors of a file that a parameter is made of, by stacking them along the first axis."""
 
     names: tuple[str, ...]
-    transposed: bool = False  # matrices have (in, out), as in GPT-2's Conv1D
-    skip: int = 0  # first rows of their table that are never read, as in BART's positions
-    shape: tuple[str, ...] = ()  # their shape, as fields of our configuration; () is our shape
+    transposed: bool = False  # whether the matrix is stored as (in, out), as in GPT-2's Conv1D
+    skip: int = 0  # the number of first rows of the tensor that are not used, as in BART's positions
+    shape: tuple[str, ...] = ()  # the tensor's shape, as fields of our configuration; (): our shape
 
     def their_shapes(
         self, shape: tuple[int, ...], config: Any, widths: tuple[int, ...]
     ) -> list[tuple[int, ...]]:
-        """The shape of each tensor, for a parameter of ours; `widths` are the rows of each."""
+        """The expected shape of each tensor, for our parameter of this shape.
+
+        `widths` are the numbers of rows of the tensors, if there are several.
+        """
         if self.shape:
             return [tuple(int(n) if n.isdecimal() else getattr(config, n) for n in self.shape)]
         if self.transposed:
@@ -37,14 +40,14 @@ class Source:
         return [(rows + self.skip, *shape[1:]) for rows in widths or (shape[0],)]
 
     def to_ours(self, arrays: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """Our parameter, of these tensors. A transposed one is a view: copies of all would take too long."""
+        """Convert the tensors of a file to our parameter. A transposed matrix is a view, not a copy."""
         (array, *others) = arrays
         if others:
             return np.concatenate(arrays)
         return (array.T if self.transposed else array[self.skip :]).reshape(shape)
 
     def to_theirs(self, array: np.ndarray, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
-        """The tensors of a file, of our parameter. Rows that are never read are zero."""
+        """Convert our parameter to the tensors of a file. Rows that are not used are zero."""
         if self.skip:
             return [np.concatenate([np.zeros((self.skip, *array.shape[1:]), array.dtype), array])]
         if self.transposed:
@@ -56,27 +59,27 @@ class Source:
 
 
 def stacked(*names: str) -> Source:
-    """The rows of several tensors, such as the projections of queries, keys and values."""
+    """A parameter that stacks several tensors, such as the projections of queries, keys and values."""
     return Source(names)
 
 
 def transposed(name: str) -> Source:
-    """A matrix stored as (in, out)."""
+    """A matrix that is stored as (in, out)."""
     return Source((name,), transposed=True)
 
 
 def without_rows(name: str, skip: int) -> Source:
-    """A table without its first rows."""
+    """A tensor whose first `skip` rows are not used."""
     return Source((name,), skip=skip)
 
 
 def reshaped(name: str, *shape: str) -> Source:
-    """The same numbers in another shape, given as fields of our configuration."""
+    """A tensor that is stored in another shape, which is given as fields of our configuration."""
     return Source((name,), shape=shape)
 
 
 def find(table: Table, name: str) -> Source | None:
-    """What our parameter is made of, with the numbers of layers filled in; None if the table has no line."""
+    """The source of our parameter `name`, with the layer's number filled in; None if it has no entry."""
     for ours, theirs in table.items():
         if match := _pattern(ours).fullmatch(name):
             source = Source((theirs,)) if isinstance(theirs, str) else theirs

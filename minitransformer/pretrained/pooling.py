@@ -1,6 +1,6 @@
-"""How a sentence encoder makes one vector of a text, in the files of sentence-transformers.
+"""The files of sentence-transformers, which say how a sentence encoder makes one vector of a text.
 
-Here it is the mean of the tokens' states, normalized: the head "similarity" of a BERT.
+Only the normalized mean of the tokens' states is supported: the head "similarity" of a BERT.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PROMPTS = "config_sentence_transformers.json"
 
 
 def check_pooling(folder: Path) -> None:
-    """Raise a PretrainedError for a sentence encoder whose vectors are not means of states."""
+    """Raise a PretrainedError if the vectors of a sentence encoder are not means of its states."""
     if not (folder / MODULES).is_file():
         return
     content = read_any(folder / MODULES)
@@ -54,14 +54,14 @@ def check_pooling(folder: Path) -> None:
 
 
 def max_length(folder: Path) -> int | None:
-    """The number of tokens of a text that a sentence encoder reads; None if it does not say."""
+    """The maximum number of tokens that a sentence encoder reads of a text; None if no file says it."""
     content = read_optional(folder / LENGTH)
     length = content.get("max_seq_length")
     return length if isinstance(length, int) and length > 2 else None
 
 
 def write_pooling(folder: Path, config: Any, max_length: int | None = None) -> None:
-    """Write the files that make sentence-transformers compute the same vectors."""
+    """Write the files with which sentence-transformers computes the same vectors."""
     kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}

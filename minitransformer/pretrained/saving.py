@@ -1,4 +1,4 @@
-"""Writing a model as a folder of the Hugging Face hub, which `transformers` reads."""
+"""Writes a model as a folder of the Hugging Face hub, which `transformers` reads."""
 
 from __future__ import annotations
 
@@ -42,10 +42,12 @@ def save_pretrained(
 ) -> None:
     """Write config.json and model.safetensors, and the tokenizer's files, to a new folder.
 
-    `transformers` reads it with from_pretrained, and computes the same logits. `labels` are the names of the
-    classes, `max_length` is the longest text of a sentence encoder, `generation` has options of decoding, for
-    generation_config.json (by default, the model's own), `image_processor` prepares the images of a ViT.
-    Raises a PretrainedError for a model that no class of transformers computes.
+    `transformers` reads the folder with from_pretrained, and computes the same logits. `labels` are the names
+    of a classifier's classes. `max_length` is the maximum number of tokens that a sentence encoder reads.
+    `generation` has the options for generation_config.json; by default, the model's `generation_options`.
+    `image_processor` describes how a ViT's images are prepared.
+
+    Raises a PretrainedError if no class of transformers computes the same as the model.
 
         save_pretrained(model, "my-gpt2")
     """
@@ -76,12 +78,15 @@ def save_pretrained(
 
 
 def family_of(model: Any) -> tuple[Family, Settings]:
-    """The family that can express a model, and its config.json."""
+    """The family that can express a model, and the content of its config.json."""
     return expressed(model)[1:]
 
 
 def expressed(model: Any) -> tuple[Any, Family, Settings]:
-    """The model, as the family that can express it does; the family, and its config.json."""
+    """The model as prepared by the family that can express it, the family, and the content of config.json.
+
+    Raises a PretrainedError if no family can express the model.
+    """
     ours = getattr(model, "model_type", type(model).__name__)
     problems = []
     for name in FAMILIES:
@@ -112,13 +117,13 @@ def expressed(model: Any) -> tuple[Any, Family, Settings]:
 
 
 def _value(kind: Family, config: Any, name: str) -> Any:
-    """A setting, or what None stands for."""
+    """The value of a setting, or the value that None stands for."""
     value = getattr(config, name)
     return kind.implied(config).get(name) if value is None else value
 
 
 def their_tensors(model: Any, kind: Family, own: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The tensors `own` (weights or gradients of a model) under the family's names, in their shapes there."""
+    """Convert tensors of a model, such as weights or gradients, to the family's names and shapes."""
     table = kind.names(model.config)
     found: dict[str, np.ndarray] = {}
     unnamed = []
@@ -139,7 +144,10 @@ def their_tensors(model: Any, kind: Family, own: Mapping[str, Any]) -> dict[str,
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder that becomes `folder` at the end: others find all of it, or nothing."""
+    """A context with a temporary folder that becomes `folder` at the end, so that it is never incomplete.
+
+    Raises a PretrainedError if `folder` exists and is not empty. If there is an error, nothing is left.
+    """
     folder = folder.absolute()
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise PretrainedError(f"{folder} already exists.\nChoose the name of a new folder.")

@@ -1,4 +1,4 @@
-"""Reading the JSON files of a folder."""
+"""Reads the JSON files of a folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import PretrainedError
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """The content of config.json."""
+    """Read config.json. Raise a PretrainedError if the folder does not exist or has no complete model."""
     if folder.is_file():
         raise PretrainedError(
             f"{folder} is a file.\n"
@@ -33,12 +33,12 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_optional(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; {} if there is no such file."""
+    """Read the object in a JSON file; {} if there is no such file."""
     return read_object(path) if path.is_file() else {}
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file."""
+    """Read the object in a JSON file. Raise a PretrainedError if the content is not an object."""
     content = read_any(path)
     if not isinstance(content, dict):
         raise PretrainedError(f"{path} is not an object of settings.\nDownload it again.")
@@ -46,7 +46,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def read_any(path: Path) -> Any:
-    """The content of a JSON file."""
+    """Read a JSON file. Raise a PretrainedError if it cannot be read."""
     try:
         return read_json(path)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""T5 (Raffel et al. 2020), versions 1.0 and 1.1."""
+"""The family of T5 (Raffel et al. 2020), versions 1.0 and 1.1."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .names import Table, stacked
 
 
 def stack(name: str, feed_forward: int) -> Table:
-    """The names of the encoder or the decoder, in whose layers the feed-forward network has this number."""
+    """The names of the encoder or the decoder. `feed_forward` is the index of that sub-layer in a layer."""
     block = f"{name}.block.*.layer"
     ours = f"{name}.layers.*"
     return {
@@ -63,10 +63,11 @@ def names(config: Any) -> Table:
 
 
 def read_config(content: Settings) -> Settings:
-    """Version 1.0 scales the last states, and ties the output layer; 1.1 does neither.
+    """Read the settings of T5 1.0, which scales the last states and ties the output layer, or of 1.1.
 
-    transformers 5 writes the two apart. Before, tie_word_embeddings said both. The feed-forward network is
-    described by feed_forward_proj, and by two other settings that go before it.
+    transformers 5 has separate settings for scaling and tying; in older files, tie_word_embeddings decides
+    both. feed_forward_proj describes the feed-forward networks, but dense_act_fn and is_gated_act take
+    precedence.
     """
     tied = content.get("tie_word_embeddings", True)
     scaled = content.get("scale_decoder_outputs", tied)

@@ -1,4 +1,4 @@
-"""The classes of tokenizers of transformers: they decide what is done around the vocabulary of a folder."""
+"""The tokenizer classes of transformers, which decide how texts are normalized, split and completed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from .errors import PretrainedError
 
-LAYOUTS = {  # the files of a tokenizer -> the classes that read them, the usual one first
+LAYOUTS = {  # the files of a tokenizer -> the classes that read them, the most common one first
     ("source.spm", "target.spm", "vocab.json"): "MarianTokenizer",
-    ("tokenizer.json",): "",  # all but those of `WITHOUT_JSON`
+    ("tokenizer.json",): "",  # all classes except `WITHOUT_JSON`
     ("spiece.model",): "T5Tokenizer LlamaTokenizer",
     ("tokenizer.model",): "LlamaTokenizer T5Tokenizer",
     ("vocab.json", "merges.txt"): "GPT2Tokenizer RobertaTokenizer BartTokenizer",
     ("vocab.txt",): "BertTokenizer DistilBertTokenizer ElectraTokenizer",
 }
-USUAL_CLASS = {  # the usual tokenizer of each model_type
+USUAL_CLASS = {  # model_type -> the usual class of its tokenizer
     "bart": "RobertaTokenizer", "bert": "BertTokenizer", "distilbert": "BertTokenizer",
     "gpt2": "GPT2Tokenizer", "llama": "LlamaTokenizer", "marian": "MarianTokenizer", "t5": "T5Tokenizer",
 }  # fmt: skip
-GENERAL = ("", "PreTrainedTokenizer", "PythonBackend", "TokenizersBackend")  # what they do is in the files
+GENERAL = ("", "PreTrainedTokenizer", "PythonBackend", "TokenizersBackend")  # these only follow the files
 WITHOUT_JSON = """
 BartphoTokenizer BertGenerationTokenizer BertJapaneseTokenizer BertweetTokenizer BioGptTokenizer
 BlenderbotSmallTokenizer ByT5Tokenizer CTRLTokenizer CanineTokenizer ClvpTokenizer CpmAntTokenizer
@@ -52,7 +52,7 @@ GPT2_TOKENS = {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}
 def class_of(
     where: str, files: tuple[str, ...], settings: Mapping[str, Any], config: Mapping[str, Any]
 ) -> str:
-    """The class that reads the `files` of a folder; a PretrainedError names one that reads them otherwise."""
+    """Return the class that reads the `files` of a folder. Raise a PretrainedError if it is not supported."""
     readers = LAYOUTS[files].split()
     given = str(settings.get("tokenizer_class") or config.get("tokenizer_class") or "").removesuffix("Fast")
     usual = USUAL_CLASS.get(str(config.get("model_type")), "")
@@ -68,19 +68,19 @@ def class_of(
 
 
 def content_of(token: Any) -> Any:
-    """A special token of the settings, which is text, or an object with its content."""
+    """The text of a special token in the settings, which is a string or an object with a `content`."""
     return token.get("content") if isinstance(token, dict) else token
 
 
 def special_tokens(settings: Mapping[str, Any], usual: Mapping[str, str]) -> dict[str, str]:
-    """The special tokens of the settings, or the `usual` ones of a class."""
+    """The special tokens in the settings, or where they have none, the `usual` ones of the class."""
     return {name: str(content_of(settings.get(name)) or token) for name, token in usual.items()}
 
 
 def complete(backend: hf.Tokenizer, name: str, settings: Mapping[str, Any], where: str) -> None:
-    """Let a tokenizer do around its vocabulary what the class `name` does, by the settings.
+    """Set the normalizer, pre-tokenizer, post-processor and decoder of a tokenizer as the class `name` does.
 
-    As in transformers, they and their defaults go before what a tokenizer.json says.
+    As in transformers, the settings and their defaults take precedence over tokenizer.json.
     """
     if name in BERTS and isinstance(backend.model, models.WordPiece):
         _complete_bert(backend, settings, where)
@@ -112,7 +112,7 @@ def _complete_bert(backend: hf.Tokenizer, settings: Mapping[str, Any], where: st
 
 
 def _complete_byte_level(backend: hf.Tokenizer, name: str, settings: Mapping[str, Any]) -> None:
-    """GPT-2's and BART's: pairs of bytes (Radford et al. 2019, 2.2)."""
+    """Complete a byte-level BPE tokenizer, such as GPT-2's or BART's (Radford et al. 2019, section 2.2)."""
     space = settings.get("add_prefix_space") is True
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=space)
     backend.decoder = decoders.ByteLevel()

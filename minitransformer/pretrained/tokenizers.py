@@ -1,4 +1,4 @@
-"""The tokenizer in a folder of the Hugging Face hub, in any of the layouts that models have there."""
+"""Loads and saves the tokenizer in a folder of the Hugging Face hub, in any of the layouts of files there."""
 
 from __future__ import annotations
 
@@ -31,24 +31,25 @@ from .tokenizer_classes import (
 )
 from .weights import listed
 
-BLANK: dict[str, Any] = {  # a tokenizer.json without anything
+BLANK: dict[str, Any] = {  # an empty tokenizer.json
     "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
     "pre_tokenizer": None, "post_processor": None, "decoder": None,
 }  # fmt: skip
-USUAL = {  # if no file gives roles: of these, those that the vocabulary has
+USUAL = {  # the tokens of each role if no file names any, where the vocabulary has them
     "pad": ("<pad>", "[PAD]"), "unk": ("<unk>", "[UNK]"), "start": ("<s>",), "end": ("</s>", "<|endoftext|>"),
     "cls": ("[CLS]",), "sep": ("[SEP]",), "mask": ("[MASK]", "<mask>"),
 }  # fmt: skip
 
 
 def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
-    """The tokenizer of a model, in any layout of the hub.
+    """Load the tokenizer in a folder of the Hugging Face hub, from the first of these files that it has.
 
-    They are, in this order: source.spm, target.spm and vocab.json (Marian); tokenizer.json; spiece.model or
-    tokenizer.model; vocab.json and merges.txt; vocab.txt. As in transformers, the tokenizer_class and the
-    other settings of tokenizer_config.json go before what tokenizer.json says around its vocabulary.
-    Special tokens get their roles from tokenizer_config.json, special_tokens_map.json, config.json and
-    generation_config.json. A PretrainedWarning names added tokens that the model has no row for.
+    They are: source.spm, target.spm and vocab.json (Marian); tokenizer.json; spiece.model or tokenizer.model;
+    vocab.json and merges.txt; vocab.txt. As in transformers, tokenizer_class and the other settings of
+    tokenizer_config.json take precedence over tokenizer.json, except for its vocabulary. The roles of special
+    tokens are in tokenizer_config.json, special_tokens_map.json, config.json and generation_config.json.
+
+    A PretrainedWarning names added tokens for which the model's embedding has no row.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -66,7 +67,7 @@ def load_tokenizer(folder: str | Path) -> PretrainedTokenizer:
     content = read_object(folder / files[0]) if files[0] == "tokenizer.json" else {}
     tokens = added_tokens(folder, content.get("added_tokens"), settings)
     rows = config.get("vocab_size")
-    is_lost = lambda i: type(rows) is int and rows <= i < MOST_TOKENS  # larger ones are of a damaged file
+    is_lost = lambda i: type(rows) is int and rows <= i < MOST_TOKENS  # larger ids are an error
     lost = [token["content"] for token in tokens if is_lost(token["id"])]
     added = [token for token in tokens if token["content"] not in lost]
     tokenizer = _read(folder / files[0], name, content, added, settings, config)
@@ -95,7 +96,10 @@ def _read(
     path: Path, name: str, content: dict[str, Any], added: list[Token], settings: Mapping[str, Any],
     config: Mapping[str, Any],
 ) -> PretrainedTokenizer:  # fmt: skip
-    """The tokenizer of a class; `content` is that of a tokenizer.json, `added` are the added tokens."""
+    """Read the tokenizer of the class `name` from the file `path`.
+
+    `content` is the content of tokenizer.json, or empty, and `added` are the added tokens.
+    """
     where = str(path)
     if path.suffix in (".spm", ".model"):
         check_marks(added, name, where)
@@ -115,7 +119,7 @@ def _read(
 
 
 def _no_tokenizer(folder: Path) -> str:
-    """The error for a folder without files that are read."""
+    """The error message for a folder that has no supported tokenizer files."""
     if (folder / "sentencepiece.bpe.model").is_file():
         return (
             f"{folder}: the ids of sentencepiece.bpe.model are not those of the model.\n"
@@ -132,9 +136,9 @@ def _no_tokenizer(folder: Path) -> str:
 def _roles(
     vocab: Mapping[str, int], settings: Mapping[str, Any], config: Mapping[str, Any]
 ) -> dict[str, str]:
-    """The token of each role.
+    """The special token of each role, such as {"end": "</s>"}.
 
-    The first token of an encoder-decoder's targets is its `decoder_start_token_id`.
+    The start token of an encoder-decoder is its `decoder_start_token_id`.
     """
     tokens = {i: token for token, i in vocab.items()}
     found = {}
@@ -158,7 +162,10 @@ def _roles(
 def _sentencepiece(
     path: Path, kind: str, tokens: list[Token], settings: Mapping[str, Any], config: Mapping[str, Any]
 ) -> SentencePieceTokenizer:
-    """T5's, with sentinels after the pieces; or Llama's, with <s> before each text. `tokens` were added."""
+    """Read the tokenizer of a T5, with sentinels after the pieces, or of a Llama, with <s> before each text.
+
+    `tokens` are the added tokens.
+    """
     is_t5 = kind == "T5Tokenizer"
     count = settings.get("extra_ids", 100) if is_t5 else 0
     count = count if isinstance(count, int) and 0 <= count <= 1000 else 0
@@ -180,7 +187,7 @@ def _sentencepiece(
 
 
 def _marian(folder: Path, settings: Mapping[str, Any], config: Mapping[str, Any]) -> SentencePieceTokenizer:
-    """A model for each language, and the ids of both in one vocabulary."""
+    """Read Marian's tokenizer: a SentencePiece model for each language, and one vocabulary with all ids."""
     if settings.get("separate_vocabs"):
         raise PretrainedError(
             f"{folder} has separate vocabularies of source and target, which are not supported.\n"
@@ -196,12 +203,12 @@ def _marian(folder: Path, settings: Mapping[str, Any], config: Mapping[str, Any]
 
 
 def _model(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The vocabulary of vocab.json and merges.txt, or of vocab.txt, as a tokenizer.json has it."""
+    """Read vocab.json and merges.txt, or vocab.txt, and return the entry `model` of a tokenizer.json."""
     if path.suffix == ".json":
         lines = read_text(path.with_name("merges.txt")).split("\n")
         merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
         return {"type": "BPE", "vocab": read_object(path), "merges": merges}
-    tokens = read_text(path).removesuffix("\n").split("\n")  # one on each line
+    tokens = read_text(path).removesuffix("\n").split("\n")  # one token on each line
     vocab = {token: i for i, token in enumerate(tokens)}
     if len(vocab) < len(tokens):
         raise PretrainedError(f"{path} has a token twice.\nDownload it again.")
@@ -218,7 +225,7 @@ MARKS = [(f" {mark}", mark) for mark in ".,?!:;)…"] + [
     (" \u00a0", " "),
     ("\u00a0", " "),
 ]
-DECODERS = {  # for layouts whose texts `Tokenizer.decode` makes itself
+DECODERS = {  # for layouts that `Tokenizer.decode` decodes without the library
     "word": decoders.Sequence(
         [decoders.WordPiece("\0", False), decoders.Fuse(), *(decoders.Replace(*each) for each in MARKS)]
     ),
@@ -229,9 +236,9 @@ DECODERS = {  # for layouts whose texts `Tokenizer.decode` makes itself
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, model: Any = None) -> None:
-    """Write the files that AutoTokenizer of transformers reads to the same ids.
+    """Write a tokenizer's files, with which transformers' AutoTokenizer encodes texts to the same ids.
 
-    Around a text, it puts the special tokens that the `model` is fed with.
+    AutoTokenizer adds the special tokens that the `model` expects before and after a text.
     """
     more: dict[str, Any] = {}
     if isinstance(tokenizer, SentencePieceTokenizer):
@@ -256,7 +263,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, model: Any = None) -> Non
 
 
 def roles_of(tokenizer: Tokenizer) -> dict[str, str]:
-    """The special tokens by the names of transformers. A token before each text is its bos_token."""
+    """The special tokens by their names in transformers. A token before each text is the bos_token."""
     ids: dict[str, Any] = {
         "pad": tokenizer.pad_id,
         "unk": tokenizer.unk_id,
@@ -274,7 +281,10 @@ def roles_of(tokenizer: Tokenizer) -> dict[str, str]:
 
 
 def _post_processor(tokenizer: Tokenizer, model: Any) -> Any:
-    """What puts [CLS] and [SEP] around a text, or the end token after it; None for a language model."""
+    """The post-processor that adds special tokens to a text, or None for a decoder-only model.
+
+    A BERT gets [CLS] and [SEP], and an encoder-decoder the end token.
+    """
     if getattr(model, "model_type", "") == "bert":
         cls, sep = ((name, tokenizer.special_id(name)) for name in ("[CLS]", "[SEP]"))
         return processors.BertProcessing(sep, cls)

@@ -1,4 +1,4 @@
-"""ViT (Dosovitskiy et al. 2021), as a classifier of images."""
+"""The family of ViT (Dosovitskiy et al. 2021), as a classifier of images."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write_config(config: Any) -> Settings:
 LAYER = r"vit\.layers\.(\d+)"
 FAMILY = Family(
     "vit", "vit", lambda config: NAMES, "vit.", read_config, write_config,
-    renamed={  # names of transformers 5 in memory; its files have the older ones
+    renamed={  # names of transformers 5 in memory; its files have the older names
         rf"{LAYER}\.attention\.q_proj\.(\w+)": r"vit.encoder.layer.\1.attention.attention.query.\2",
         rf"{LAYER}\.attention\.k_proj\.(\w+)": r"vit.encoder.layer.\1.attention.attention.key.\2",
         rf"{LAYER}\.attention\.v_proj\.(\w+)": r"vit.encoder.layer.\1.attention.attention.value.\2",

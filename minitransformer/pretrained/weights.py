@@ -1,4 +1,4 @@
-"""Safetensors files of a folder: one file, or shards with an index. Nothing is ever unpickled."""
+"""Reads the safetensors files of a folder: one file, or shards with an index. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ INDEX = "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # files that execute code when PyTorch reads them
 OTHER_FORMATS = (".gguf", ".h5", ".msgpack", ".onnx", ".npz")
 FLOATS = ("float64", "float32", "float16", "bfloat16")
-CHUNK = 2**24  # numbers compared at once
+CHUNK = 2**24  # how many numbers are compared at once
 
 
 class StoredTensor(NamedTuple):
-    """Where a tensor is stored: its file, dtype and shape, and its first byte in the file."""
+    """Where a tensor is stored: its file, dtype and shape, and its byte offset in the file."""
 
     file: Path
     dtype: str
@@ -34,9 +34,10 @@ class StoredTensor(NamedTuple):
 
 
 def stored_tensors(folder: Path, architecture: str = "") -> dict[str, StoredTensor]:
-    """All tensors in a folder's safetensors files, by name. Only headers are read.
+    """All tensors in a folder's safetensors files, by name. Only the headers of the files are read.
 
-    `architecture` is a class of transformers, for the command that converts other files.
+    If there are no such files, a PretrainedError has a command that converts other files. `architecture` is
+    the class of transformers in this command.
     """
     if (folder / WEIGHTS).is_file():
         return header_of(folder / WEIGHTS)
@@ -46,7 +47,10 @@ def stored_tensors(folder: Path, architecture: str = "") -> dict[str, StoredTens
 
 
 def header_of(path: Path) -> dict[str, StoredTensor]:
-    """The tensors of a safetensors file, whose header the library checks: sizes, offsets, overlaps."""
+    """The tensors of a safetensors file, by name. Raise a PretrainedError if the file is damaged.
+
+    The library checks the header: sizes, offsets and overlaps.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -55,7 +59,7 @@ def header_of(path: Path) -> dict[str, StoredTensor]:
         with safe_open(path, "np") as content:
             slices = {name: content.get_slice(name) for name in content.offset_keys()}
             found = {}
-            for name, each in slices.items():  # in the order of their bytes, without gaps
+            for name, each in slices.items():  # tensors are in the order of their offsets, without gaps
                 dtype = DTYPES.get(each.get_dtype(), "")
                 if not dtype:
                     raise PretrainedError(
@@ -95,7 +99,7 @@ def _sharded(folder: Path) -> dict[str, StoredTensor]:
 
 
 def _no_weights(folder: Path, architecture: str) -> str:
-    """The error for a folder without safetensors files."""
+    """The error message for a folder that has no safetensors files."""
     names = sorted(path.name for path in folder.iterdir())
     pickled = [name for name in names if name.endswith(PICKLES)]
     if pickled:
@@ -120,12 +124,12 @@ def _no_weights(folder: Path, architecture: str) -> str:
 
 
 def read(tensor: StoredTensor, dtype: str) -> np.ndarray:
-    """The tensor's numbers, converted to another floating dtype if necessary."""
+    """Read a tensor, and convert it to a floating-point dtype if it has another one."""
     return np.array(map_tensor(tensor), dtype)
 
 
 def map_tensor(tensor: StoredTensor) -> np.ndarray:
-    """The tensor as a view of its file, which is read when it is used; changes stay in memory."""
+    """Map a tensor into memory. The file is read when the array is used; changes do not reach the file."""
     return np.memmap(tensor.file, tensor.dtype, "c", tensor.offset, tensor.shape)
 
 
@@ -140,7 +144,7 @@ def are_equal(a: StoredTensor, b: StoredTensor) -> bool:
 
 
 def listed(names: Iterable[str], most: int = 20) -> str:
-    """The names in a line; of more than `most`, the number of others."""
+    """Join names in a line. After the first `most`, the number of others follows."""
     names = list(names)
     rest = f" and {counted(len(names) - most, 'other')}" if len(names) > most else ""
     return printable(", ".join(names[:most]) + rest)

@@ -1,8 +1,9 @@
 """The card of a training run: parameters, FLOPs, memory and time, estimated from a few of its steps.
 
-Memory is the sum of what the process uses after a step on one row (code, data, weights, gradients, moments),
-the activations of the largest batch, which `minigrad.debug.memory` simulates, and copies for checkpoints. If
-that batch is too large to compute here, activations and time are extrapolated from fewer rows.
+Memory is the sum of three parts: what the process uses after a step on one row (code, data, weights,
+gradients, moments), the activations of the largest batch, which `minigrad.debug.memory` simulates, and copies
+for checkpoints. If the largest batch is too slow to compute, activations and time are extrapolated from fewer
+rows.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from .memory_needed import FLOAT, per_parameter
 from .run import build_model
 
 BACKWARD = 2  # a backward pass costs twice the forward pass (Kaplan et al. 2020, section 2.1)
-SAMPLE = 100  # batches from which the average size is known
-MAX_FLOPS = 5e10  # the most FLOPs of a forward pass that is not extrapolated
-SECONDS = 5.0  # for which steps are timed
+SAMPLE = 100  # number of batches whose sizes are averaged
+MAX_FLOPS = 5e10  # a forward pass with more FLOPs is extrapolated
+SECONDS = 5.0  # duration of the timed steps
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,19 @@ class Part:
 
 @dataclass(frozen=True)
 class Card:
-    """The estimated cost of a training run; memory in bytes."""
+    """The estimated cost of a training run. Memory is in bytes."""
 
     recipe: str
     parts: tuple[Part, ...]
     steps: int
-    tokens_per_step: float  # targets, on average
+    tokens_per_step: float  # the average number of targets
     flops_per_step: float  # forward and backward, for the average batch
     process: int  # code and data
     state: int  # weights, gradients, moments, moving average
     activations: int  # for the largest (micro-)batch
     copies: int  # for saving and loading, beyond the activations
     seconds_per_step: float
-    measured_rows: float  # the fraction of the average batch that was measured
+    measured_rows: float  # the fraction of the average batch that was measured, at most 1
 
     @property
     def parameters(self) -> int:
@@ -70,12 +71,12 @@ class Card:
 
     @property
     def memory(self) -> int:
-        """The peak memory of the training."""
+        """The peak memory of the training, in bytes."""
         return self.process + self.state + self.activations + self.copies
 
     @property
     def tokens_per_parameter(self) -> float:
-        """Targets seen in the whole training, per parameter."""
+        """The number of targets in the whole training, per parameter."""
         return self.steps * self.tokens_per_step / max(self.parameters, 1)
 
 
@@ -87,9 +88,9 @@ def make_card(
     clock: Callable[[], float] = time.perf_counter,
     load: Callable[[], None] = lambda: None,
 ) -> Card:
-    """Make the card of a recipe, which takes some seconds. `task` has the data, `clock` times the steps.
+    """Make the card of a recipe, which takes several seconds. `task` has the data, and `clock` times steps.
 
-    `load` imports what else a training has in memory, such as the plotting code.
+    `load` imports the other modules that a training has in memory, such as the plotting code.
     """
     random.manual_seed(recipe.training.seed)
     model = build_model(recipe, tokenizer, labels)
@@ -97,7 +98,7 @@ def make_card(
     batches = [task.batch(step) for step in range(min(SAMPLE, steps))]
     largest = max(batches, key=positions)
     micro = recipe.training.micro_batches
-    whole = next(part for _, part in task.split(largest, micro))  # the activations in memory at one time
+    whole = next(part for _, part in task.split(largest, micro))  # rows with activations in memory at once
     small = first_rows(task, whole, 1)
     train(recipe, model, task, small)  # compiles kernels, and allocates gradients and moments
     load()
@@ -137,9 +138,9 @@ def make_card(
 
 
 def copies(recipe: Recipe, model: nn.Module, activations: int) -> int:
-    """Bytes of copies for a checkpoint, beyond the memory of the activations, which is free by then.
+    """The bytes of copies for checkpoints, beyond the memory of the activations, which is free by then.
 
-    Saving copies the moments twice; at the end the best weights are read into a new model.
+    Saving copies the moments twice. At the end of the training, the best weights are loaded into a new model.
     """
     weights = FLOAT * model.num_parameters()
     moments = (per_parameter(recipe.training) - 2) * weights
@@ -164,7 +165,7 @@ def train(
     seconds: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[float]:
-    """Train on one batch for `seconds`, at least one step. Return the seconds of each step."""
+    """Train on one batch for `seconds`, and at least one step. Return the seconds of each step."""
     fixed = copy.copy(task)
     fixed.batch = lambda step: batch  # type: ignore[method-assign]
     config = replace(recipe.training, micro_batches=1, **NO_VALIDATION)
@@ -186,19 +187,19 @@ def time_of(recipe: Recipe, model: nn.Module, task: Task, batch: Any, clock: Cal
 
 
 def costs(recipe: Recipe, model: nn.Module, task: Task, batch: Any) -> tuple[tuple[int, ...], int]:
-    """The simulated bytes at each operation of a training step, and the FLOPs of its forward pass."""
+    """The simulated memory at each operation of a training step, in bytes, and the forward pass's FLOPs."""
     loss = task.loss(model.train(), batch, recipe.training.label_smoothing) / batch.n_tokens
     ledger = memory(loss, model)
     return ledger.levels, sum(vertex.flops or 0 for vertex in ledger.graph.vertices)
 
 
 def parts_of(model: nn.Module) -> Iterable[Part]:
-    """The parameters of each part of a model; the layers of a stack count together."""
+    """The parts of a model with their parameters. The same parts of all layers of a stack count as one."""
     found: dict[str, int] = {}
     for path, parameter in model.named_parameters():
         owner, _, _ = path.rpartition(".")
         words = (owner or path).split(".")
-        number = max((place for place, word in enumerate(words) if word.isdigit()), default=0)  # a layer's
+        number = max((place for place, word in enumerate(words) if word.isdigit()), default=0)  # of a layer
         own = words[number + 1 : number + 2] if number else words[:2]
         if "norm" in type(model.get_submodule(owner)).__name__.lower():
             own = [*own[:-1], "norms"]

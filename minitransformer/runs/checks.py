@@ -1,7 +1,7 @@
-"""Checks of a run: each compares two ways to compute the same numbers.
+"""Checks of a run. Each compares two ways to compute the same numbers.
 
-A check returns the largest relative difference that it found, and its limit. A check that does not apply (the
-cache of a model without one) is skipped, with a reason.
+A check returns the largest relative difference that it found, and the limit. If a check does not apply, such
+as the cache of a model without one, it is skipped, with a reason.
 """
 
 from __future__ import annotations
@@ -26,26 +26,23 @@ from ..tasks.base import first_rows
 from ..training.trainer import Trainer
 from .run import Run
 
-NO_VALIDATION: dict[str, Any] = {
-    "validation_texts": 0,
-    "samples": 0,
-    "monitor": "loss",
-}  # single steps have none
+# settings of a training without validations
+NO_VALIDATION: dict[str, Any] = {"validation_texts": 0, "samples": 0, "monitor": "loss"}
 LENGTH = 12  # tokens per row of test inputs
 ROWS = 4  # rows of test inputs
 FLOAT32 = 1e-4  # limit of relative differences in float32
-MIN_STRETCH = 100  # characters in a stretch of a long text
-TEXTS = 200  # on which the tokenizer is checked
-PARTS = 3  # micro-batches
+MIN_STRETCH = 100  # minimum number of characters in a stretch of a long text
+TEXTS = 200  # number of texts on which the tokenizer is checked
+PARTS = 3  # number of micro-batches
 
 
 class Skip(Exception):
-    """Raised if a check does not apply to a run; the message is the reason."""
+    """The exception for a check that does not apply to a run. The message is the reason."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a check: `passed` is None if it was skipped. As a bool, False only if it failed."""
+    """The result of a check. `passed` is None if it was skipped. An outcome is falsy only if it failed."""
 
     name: str
     passed: bool | None
@@ -90,7 +87,7 @@ class Subject:
         return all(hasattr(self.model, name) for name in ("is_encoder_decoder", "logits", "new_cache"))
 
     def target_logits(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """The logits of each target token; the source is for encoder-decoders only."""
+        """The logits at each target token. Only encoder-decoders read the source."""
         model = self.model
         return (model(source, target) if model.is_encoder_decoder else model(target)).numpy()
 
@@ -99,7 +96,7 @@ class Subject:
 
 
 def causality(subject: Subject) -> tuple[float, float]:
-    """Changes of later tokens do not change logits."""
+    """Check that changing later tokens does not change logits."""
     if not subject.is_autoregressive():
         raise Skip("the model reads the whole text at once")
     source = subject.tokens()
@@ -115,7 +112,7 @@ def causality(subject: Subject) -> tuple[float, float]:
 
 
 def padding(subject: Subject) -> tuple[float, float]:
-    """A text has the same logits with and without padding."""
+    """Check that a text has the same logits with and without padding."""
     run = subject.run
     model = subject.model
     task = subject.task
@@ -142,7 +139,7 @@ def padding(subject: Subject) -> tuple[float, float]:
 
 
 def cache(subject: Subject) -> tuple[float, float]:
-    """Decoding token by token with a cache gives the logits of the whole text."""
+    """Check that decoding token by token with a cache gives the same logits as the whole text."""
     model = subject.model
     if not subject.is_autoregressive() or model.new_cache(LENGTH) is None:
         raise Skip("the model has no cache")
@@ -162,7 +159,7 @@ def cache(subject: Subject) -> tuple[float, float]:
 
 
 def accumulation(subject: Subject) -> tuple[float, float]:
-    """A step in micro-batches has the gradients of a step on the whole batch, including dropout."""
+    """Check that a step in micro-batches has the same gradients as on the whole batch, including dropout."""
     parts = min(PARTS, len(subject.batch["target"]))
     subject.check_parts(parts)
     if parts == 1:
@@ -179,7 +176,7 @@ def accumulation(subject: Subject) -> tuple[float, float]:
 
 
 def gradient(subject: Subject) -> tuple[float, float]:
-    """The gradients in a random direction equal finite differences of the loss in float64."""
+    """Check that the gradients in a random direction equal finite differences of the loss in float64."""
     rows = first_rows(subject.task, subject.batch, ROWS)
     found = gradients(subject, rows)
     exact = copy.deepcopy(subject.model).double().eval()
@@ -201,7 +198,7 @@ def gradient(subject: Subject) -> tuple[float, float]:
 
 
 def round_trip(subject: Subject) -> tuple[float, float]:
-    """Texts round-trip through the tokenizer."""
+    """Check that texts round-trip through the tokenizer."""
     tokenizer = subject.run.tokenizer
     if tokenizer is None:
         raise Skip("the data has no text")
@@ -215,7 +212,7 @@ def round_trip(subject: Subject) -> tuple[float, float]:
 
 
 def resume(subject: Subject) -> tuple[float, float]:
-    """A resumed training has the same weights as one that was not interrupted."""
+    """Check that a resumed training has the same weights as one that was not interrupted."""
     with enable_grad(), tempfile.TemporaryDirectory() as folder:
         straight = trainer(subject, Path(folder))
         straight.train_step()
@@ -232,7 +229,7 @@ def resume(subject: Subject) -> tuple[float, float]:
 
 
 def relative(one: np.ndarray, other: np.ndarray, tiny: float = 1e-30) -> float:
-    """The largest difference of two arrays, relative to the second's largest value, or at least to `tiny`."""
+    """The largest difference of two arrays, divided by the second's largest absolute value, or by `tiny`."""
     return float(np.abs(one - other).max() / max(np.abs(other).max(), tiny))
 
 
@@ -279,9 +276,9 @@ def texts_of(examples: Any, texts: Callable[[Any], list[str]]) -> list[str]:
 
 
 def stretches(text: str) -> list[str]:
-    """Stretches of a long text that begin and end with whole words.
+    """Split a long text into stretches that begin and end with whole words.
 
-    Tokenizers add a space before a text, and strip spaces at its ends.
+    Spaces at the ends of a stretch are removed, since tokenizers do not preserve them.
     """
     size = max(len(text) // TEXTS, MIN_STRETCH)
     found = []

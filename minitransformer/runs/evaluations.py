@@ -5,8 +5,8 @@
     predictions.hyp/ref/src  predictions, references and sources, one per line, for sacreBLEU's command
     statistics.safetensors   each example's contribution to each score, for the tests of `compare`
 
-They are for the best checkpoint with greedy decoding. Those of other checkpoints and decodings are in
-subfolders like `evaluations/step-00000400-num_beams=5`.
+These files are for the best checkpoint with greedy decoding. The files of other checkpoints and decodings are
+in subfolders, such as `evaluations/step-00000400-num_beams=5`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ..training.storage import (
 )
 from .summaries import evaluation_html, evaluation_line
 
-HEADER_LIMIT = 2**20  # bytes of the header of statistics.safetensors, which names a few scores
+HEADER_LIMIT = 2**20  # maximum bytes of the header of statistics.safetensors, which names a few scores
 _NAME = re.compile(r"(step-\d{8,}|average-\d+|ema)-(greedy|\w+=.*)")  # the names that `place` returns
 
 Rows = Sequence[tuple[str, ...]]
@@ -50,7 +50,7 @@ Rows = Sequence[tuple[str, ...]]
 
 @dataclass(frozen=True)
 class About:
-    """What was evaluated. Evaluations with the same `inputs_sha256` have the same examples."""
+    """What was evaluated, and on which data. Evaluations of the same examples have equal `inputs_sha256`."""
 
     task: str
     split: str
@@ -64,7 +64,7 @@ class About:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """Scores, what they are of, the rows of predictions.txt, and the lengths of inputs in words if known."""
+    """The scores of an evaluation, with the rows of predictions.txt, and the inputs' lengths in words."""
 
     about: About
     scores: dict[str, Any]
@@ -106,19 +106,19 @@ class Evaluation:
         from safetensors.numpy import save
 
         formulas = {name: score.formula for name, score in self.example_scores.items()}
-        # a single key, since safetensors writes keys in any order
+        # a single key, since safetensors writes several in an arbitrary order
         metadata = {"evaluation": json.dumps({"about": asdict(self.about), "formulas": formulas})}
         arrays = {name: np.ascontiguousarray(score.statistics) for name, score in self.example_scores.items()}
         return save(arrays, metadata)
 
     @property
     def example_scores(self) -> dict[str, Score]:
-        """The scores that keep each example's contribution."""
+        """The scores for which the contribution of each example is known."""
         return {name: score for name, score in self.scores.items() if isinstance(score, Score)}
 
 
 def read(folder: Path) -> Evaluation | None:
-    """Read the evaluation saved in a folder, without its rows; None if it is missing or damaged."""
+    """Read the evaluation that is saved in a folder, without its rows; None if it is missing or damaged."""
     path = folder / STATISTICS
     if not path.is_file():
         return None
@@ -139,7 +139,11 @@ def read(folder: Path) -> Evaluation | None:
 
 
 def place(folder: Path, which: str, checkpoint: str, decoding: Mapping[str, Any]) -> Path:
-    """The folder for an evaluation: the run folder for the best checkpoint with greedy decoding."""
+    """The folder for an evaluation: the run folder for the best checkpoint with greedy decoding.
+
+    Other evaluations have a subfolder. `which` is the requested checkpoint, such as "best" or "average:5",
+    and `checkpoint` is the name of the checkpoint that was read.
+    """
     if which == "best" and not decoding:
         return folder
     name = checkpoint if which in ("best", "last") else which
@@ -160,13 +164,13 @@ def write(run: Path, folder: Path, evaluation: Evaluation, run_id: str) -> None:
 
 
 def clear(run: Path) -> None:
-    """Delete the evaluations in a run's subfolder, and nothing else."""
+    """Delete the evaluations in the subfolders of a run, but no other files."""
     for folder in (run / EVALUATIONS).glob("*"):
         if _NAME.fullmatch(folder.name) and folder.is_dir():
             delete_leftovers(folder, FILES)
             for file in FILES:
                 (folder / file).unlink(missing_ok=True)
-            with suppress(OSError):  # it has other files
+            with suppress(OSError):  # the folder has other files
                 folder.rmdir()
     with suppress(OSError):
         (run / EVALUATIONS).rmdir()
@@ -176,7 +180,7 @@ def clear(run: Path) -> None:
 
 
 def weights_sha256(model: nn.Module) -> str:
-    """The checksum of all weights."""
+    """The checksum of the names and values of all weights."""
     sums = [
         f"{name} {sha256(np.ascontiguousarray(p.numpy()).tobytes())}"
         for name, p in model.state_dict().items()
@@ -185,7 +189,7 @@ def weights_sha256(model: nn.Module) -> str:
 
 
 def inputs_sha256(scores: Mapping[str, Any], rows: Rows) -> str:
-    """The checksum of what was scored: all columns but the predictions, or else the numbers of targets."""
+    """The checksum of the scored examples: their inputs and correct answers, or else their target counts."""
     if rows:
         return sha256(to_json([row[:-1] for row in rows[1:]]).encode())
     counts = [score.statistics[:, 1].tolist() for score in scores.values() if isinstance(score, Score)]
@@ -193,7 +197,7 @@ def inputs_sha256(scores: Mapping[str, Any], rows: Rows) -> str:
 
 
 def by_length(scores: Mapping[str, Score], lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """The scores of four groups of similar sizes, from the shortest inputs to the longest."""
+    """The scores of up to four groups of similar sizes, from the shortest inputs to the longest."""
     words = np.asarray(lengths)
     ends = np.unique(np.quantile(words, [0.25, 0.5, 0.75, 1.0], method="inverted_cdf")).astype(int)
     found = []

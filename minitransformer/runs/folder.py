@@ -1,4 +1,4 @@
-"""A run folder: its record, and what a training may write or delete there.
+"""A run folder: its record, and the files that a training may write or delete there.
 
     .lock          held by the training that writes to the folder, see training/storage.py
     run.json       the record: versions, machine, paths of data, checksums, history
@@ -6,8 +6,8 @@
     metrics.json  predictions.*  statistics.safetensors  evaluations/     see evaluations.py
     README.md      what the run is, and how to repeat it: generated from the other files, unless it was edited
 
-run.json is written first: from then on the folder belongs to the new run. It is written again, with `begun`,
-when the files of an earlier run are deleted and those of the new run are written.
+run.json is written first, with `begun` = false: from then on the folder belongs to the new run. It is written
+again, with `begun` = true, after the files of an earlier run are deleted, and tokenizer and settings written.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ..training.storage import (
 from . import evaluations
 from .machine import describe_machine, describe_versions
 
-FIXED_SETTINGS = (  # that --resume cannot change
+FIXED_SETTINGS = (  # settings that --resume cannot change
     "seed", "precision", "optimizer", "momentum", "betas", "adam_eps", "weight_decay",
     "freeze", "lora_rank", "lora_alpha", "lora_targets",
 )  # fmt: skip
@@ -65,14 +65,14 @@ class Record(Config):
     tokenizer_sha256: str = ""  # empty if the data has no text
     id: str = ""
     begun: bool = True  # False while `begin` deletes the files of an earlier run
-    history: list[Any] = field(default_factory=list)  # changes of settings, with their steps
+    history: list[Any] = field(default_factory=list)  # the changes of settings, each with its step
     labels: list[str] = field(default_factory=list)  # the names of the classes
     reading: dict[str, Any] = field(default_factory=dict)  # how the training data was read (`Task.reading`)
     init_from: dict[str, Any] = field(default_factory=dict)  # the run that the initial weights come from
-    command: str = ""  # that started the run
-    data_lines: list[str] = field(default_factory=list)  # lines that were printed about its data
-    examples: list[Any] = field(default_factory=list)  # short inputs (lists of texts) of its held-out data
-    imported: dict[str, Any] = field(default_factory=dict)  # the folder of a pretrained model (`import`)
+    command: str = ""  # the command that started the run
+    data_lines: list[str] = field(default_factory=list)  # lines that were printed about the data
+    examples: list[Any] = field(default_factory=list)  # short inputs (lists of texts) from the held-out data
+    imported: dict[str, Any] = field(default_factory=dict)  # facts of the pretrained model (`import`)
 
     @property
     def identity(self) -> dict[str, str]:
@@ -86,12 +86,12 @@ class Record(Config):
 
     @property
     def suggested(self) -> dict[str, Any]:
-        """Options of how the authors of a pretrained model decode, such as {"num_beams": 4}."""
+        """Options of `generate` that the authors of a pretrained model suggest, such as {"num_beams": 4}."""
         return (self.imported or self.init_from).get("suggested", {})
 
     @property
     def environment(self) -> dict[str, Any]:
-        """The versions and machine of the latest training of the run."""
+        """The versions and machine of the run, after the changes when it was last resumed."""
         now = {**self.versions, **self.machine}
         for entry in self.history:
             now |= {name: new for name, (_, new) in entry.get("environment", {}).items()}
@@ -104,7 +104,10 @@ class Record(Config):
 
 
 def read_record(folder: Path) -> Record | None:
-    """Read the record of a run; None if the folder has no run.json, or one that no training wrote."""
+    """Read the record of a run. Return None if the folder has no run.json, or another program wrote it.
+
+    Raises a RunError if run.json is damaged or was changed.
+    """
     path = folder / RECORD
     if not path.exists():
         return None
@@ -141,7 +144,7 @@ def new_record(
     reading: Mapping[str, Any] | None = None,
     examples: Sequence[Sequence[str]] = (),
 ) -> Record:
-    """Create the record of a run that starts now, on `device` and this many `ranks`."""
+    """Make the record of a run that starts now, on `device` and with `ranks` processes."""
     return Record(
         recipe.name,
         recipe.training.seed,
@@ -175,7 +178,7 @@ def _write_record(folder: Path, record: Record) -> None:
 
 
 def _sum(content: Mapping[str, Any]) -> str:
-    """The checksum of the other entries of run.json."""
+    """The checksum of all entries of run.json except `sha256`."""
     return sha256(to_json(content).encode())
 
 
@@ -183,7 +186,7 @@ def _sum(content: Mapping[str, Any]) -> str:
 
 
 def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
-    """Raise a RunError unless a training may write to `folder`."""
+    """Raise a RunError if a training may not write to `folder` with these flags."""
     if resume and overwrite:
         raise RunError("--resume and --overwrite contradict each other.\nPass one of them.")
     if not folder.exists():
@@ -208,7 +211,7 @@ def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
 
 
 def _is_new(folder: Path) -> bool:
-    """Whether the folder is empty, except for leftovers of a training run killed before its first file."""
+    """Whether the folder is empty, except for leftovers of a training that was killed at its start."""
     return folder.is_dir() and all(path.name in LOCKS or is_leftover(path.name) for path in folder.iterdir())
 
 
@@ -234,19 +237,19 @@ def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer | N
 
 
 def read_config(folder: Path, record: Record) -> Recipe:
-    """Read the settings of a run, checked against their checksum."""
+    """Read the settings of a run. Raise a RunError if config.toml does not match its checksum."""
     path = folder / "config.toml"
     try:
         _check_sum(path, _config_sums(record))
     except RunError:
-        now = read_record(folder)  # --resume may just have changed both files
+        now = read_record(folder)  # a training that resumes may have changed both files since
         if now is None or now.id != record.id or now.history == record.history:
             raise
         _check_sum(path, _config_sums(now))
     recipe = recipes.load_recipe(str(path))
     try:
         return replace(recipe, name=record.recipe)
-    except UserError as error:  # a stranger's name may be a path
+    except UserError as error:  # in a run of somebody else, the name may be a path
         raise _unreadable(f"{folder / RECORD}: {str(error).splitlines()[0]}") from None
 
 
@@ -255,7 +258,7 @@ def _config_sums(record: Record) -> list[str]:
 
 
 def read_tokenizer(folder: Path, record: Record) -> Tokenizer | None:
-    """Read the tokenizer of a run, checked against its checksum; None if its data has no text."""
+    """Read the tokenizer of a run; None if its data has no text. Raise a RunError if it was changed."""
     if not record.tokenizer_sha256:
         return None
     path = folder / "tokenizer.json"
@@ -295,7 +298,7 @@ def check_same_run(before: Recipe, recipe: Recipe, folder: Path) -> None:
 
 
 def _setting(value: Any) -> str:
-    """A setting's value in a message; an empty text in quotes."""
+    """A setting's value for a message. An empty string is shown in quotes."""
     return repr(value) if value == "" else str(value)
 
 
@@ -310,12 +313,12 @@ def continue_run(
 ) -> list[str]:
     """Write the settings that --resume changes to the folder. Return a line for each change.
 
-    `environment` has changes of versions and machine (`rounding_differences`).
+    `environment` has the changes of versions and machine (`rounding_differences`).
     """
     changes = {name: list(pair) for name, pair in _differences(before, recipe, "training").items()}
     used = sha256(read_bytes(folder / "config.toml"))
     last = max((i for i, entry in enumerate(record.history) if entry["config_sha256"] == used), default=-1)
-    history = record.history[: last + 1]  # no changes of a process killed before it wrote config.toml
+    history = record.history[: last + 1]  # without changes that never reached config.toml
     went_back = bool(history) and step < history[-1]["step"]  # because later checkpoints were damaged
     if changes or environment or went_back:
         entry = {"step": step, "config_sha256": sha256(_config(recipe)), "changes": changes, "time": now()}

@@ -1,4 +1,4 @@
-"""Runs of pretrained models: a folder of the Hugging Face hub becomes a run folder."""
+"""Runs of pretrained models: makes a run folder of a folder of the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..training.config import TrainConfig
 from ..training.storage import lock
 from .folder import RunError, begin, check_folder, new_record
 
-TASKS = {  # for each type of model; for BERT, the head decides
+TASKS = {  # the task of each type of model or, for BERT, of each head
     "gpt2": "language-modelling",
     "llama": "language-modelling",
     "t5": "translation",
@@ -53,9 +53,9 @@ OTHER_HEADS = (
 def import_run(
     source: Path, folder: Path, command: str = "", overwrite: bool = False, bits: int = 32
 ) -> Recipe:
-    """Write a run folder with the model and the tokenizer of `source`, and return its recipe.
+    """Write a run folder with the model and the tokenizer of `source`. Return the run's recipe.
 
-    Its only checkpoint, step-00000000, has the weights as float32, or with `bits` = 8 quantized.
+    The only checkpoint, step-00000000, has the weights in float32, or quantized if `bits` is 8.
     """
     if (folder / "run.json").exists() and not overwrite:
         raise RunError(
@@ -64,7 +64,7 @@ def import_run(
         )
     settings = read_settings(source)
     kind = family(settings)
-    is_pretraining = architecture_of(settings) == "BertForPreTraining"  # no task has its second head
+    is_pretraining = architecture_of(settings) == "BertForPreTraining"  # no task uses the second head
     model = load_pretrained(source, head="masked_lm" if is_pretraining else None)
     check_head(model, settings)
     check_weights(model, source)
@@ -98,7 +98,7 @@ def import_run(
 
 
 def check_weights(model: Any, source: Path) -> None:
-    """Raise a PretrainedError that names the first tensor of the file that is infinite or NaN in float32."""
+    """Raise a PretrainedError if a weight is not finite. It names the first such tensor of the file."""
     try:
         check_finite(model.state_dict(), str(source))
     except NonFiniteError:
@@ -113,7 +113,7 @@ def check_weights(model: Any, source: Path) -> None:
 
 
 def check_head(model: Any, settings: dict[str, Any]) -> None:
-    """Raise a PretrainedError for a head that is not read, or does not choose one of several classes."""
+    """Raise a PretrainedError if the head is not supported, or a classifier does not choose one class."""
     architecture = architecture_of(settings)
     others = ("ForMultipleChoice",) if hasattr(model.config, "head") else OTHER_HEADS
     if model.model_type != "vit" and architecture.endswith(others):
@@ -133,7 +133,10 @@ def check_head(model: Any, settings: dict[str, Any]) -> None:
 
 
 def labels_of(model: Any, settings: dict[str, Any]) -> list[str]:
-    """The names of a classifier's classes; LABEL_0, LABEL_1, ... if config.json has none."""
+    """The names of a classifier's classes, or LABEL_0, LABEL_1, ... if config.json has no names.
+
+    The list is empty for other models.
+    """
     head = getattr(model.config, "head", "")
     if model.model_type != "vit" and head not in ("classification", "token_classification"):
         return []
@@ -143,7 +146,7 @@ def labels_of(model: Any, settings: dict[str, Any]) -> list[str]:
 def recipe_of(
     folder: Path, model_type: str, model: Any, tokenizer: Any, longest: int | None = None
 ) -> Recipe:
-    """The recipe of an imported model: its task, for data from a file."""
+    """The recipe of an imported model: its task, and settings for data from the user's files."""
     name = TASKS.get(getattr(model.config, "head", model.model_type))
     if name is None:
         raise PretrainedError(
@@ -159,7 +162,7 @@ def recipe_of(
 
 
 def _data_settings(task: Any, model: Any, tokenizer: Any, longest: int | None) -> dict[str, Any]:
-    """Settings of [data] from the model: the kind of the tokenizer, and the longest text."""
+    """The settings of [data] that depend on the model: the kind of tokenizer, and the maximum length."""
     found: dict[str, Any] = {} if tokenizer is None else {"tokenizer": tokenizer.kind}
     fields = task.Data.__dataclass_fields__
     longest = longest or getattr(model, "max_length", None)

@@ -1,6 +1,7 @@
-"""`train --init-from RUN`: initial weights and tokenizer come from another run.
+"""`train --init-from RUN`: takes the initial weights and the tokenizer from another run.
 
-For example, to fine-tune a BERT that has learned to fill in words with a new head (Devlin et al. 2018, 3.2).
+For example, it fine-tunes a BERT that was trained to fill in words, with a new head (Devlin et al. 2018,
+section 3.2).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Source:
 
     @classmethod
     def read(cls, folder: Path) -> Source:
-        """Read a run folder, or raise an error if it is not one or has no checkpoint."""
+        """Read a run folder. Raise an error if it is not a run folder, or has no checkpoint to train."""
         record = record_of(folder)
         if record.imported.get("bits") == 8:
             raise UserError(
@@ -42,7 +43,7 @@ class Source:
         path, content = Checkpoints(folder / "checkpoints", identity=record.identity).read_model("best")
         weights = load_bytes(content, str(path))
         check_finite(weights, path.name)
-        if read_config(folder, record).training.lora_rank:  # with the adapters merged
+        if read_config(folder, record).training.lora_rank:  # `Run` merges the adapters
             weights = dict(Run(folder, path.name).model.state_dict())
         return cls(folder, record, read_tokenizer(folder, record), path.name, weights, sha256(content))
 
@@ -59,7 +60,7 @@ class Source:
 
 
 def initialize(model: nn.Module, source: Source) -> list[str]:
-    """Load the weights that match by name and shape into the model. Return lines that describe them.
+    """Load the weights that match by name and shape into the model. Return lines that say which match.
 
     Raises a UserError if no weight matches, or if the run has another type of model.
     """
@@ -100,7 +101,7 @@ def initialize(model: nn.Module, source: Source) -> list[str]:
 
 
 def _modules(names: list[str], others: list[str]) -> list[str]:
-    """The names, replaced by that of a module if all its weights are among them."""
+    """The names of weights, where a module's name replaces the names of its weights if all are in `names`."""
     found: dict[str, None] = {}
     for name in names:
         parts = name.split(".")
@@ -110,6 +111,6 @@ def _modules(names: list[str], others: list[str]) -> list[str]:
 
 
 def _join(names: list[str], most: int = 6) -> str:
-    """The names in a line; of more than `most`, the number of others."""
+    """Join names in a line. After the first `most`, the number of others follows."""
     others = f" and {counted(len(names) - most, 'other')}" if len(names) > most else ""
     return ", ".join(names[:most]) + others

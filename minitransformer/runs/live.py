@@ -1,4 +1,4 @@
-"""A run in training."""
+"""A run that is being trained."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..tasks.base import Task
 
 @dataclass
 class LiveRun:
-    """A run in training, for `Task.evaluate` and `Task.samples`: what these use of a `Run`."""
+    """A run that is being trained, with the attributes of `Run` that a task's methods use."""
 
     folder: Path
     recipe: Recipe
@@ -31,5 +31,5 @@ class LiveRun:
         return self.task.reading(self.data)
 
     def splits(self) -> Splits:
-        """The splits of the training."""
+        """The splits of the training's data."""
         return self.data

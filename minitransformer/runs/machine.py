@@ -1,4 +1,4 @@
-"""Versions and machine of a run, which with settings, data and seed determine the weights exactly."""
+"""The versions and machine of a run. With settings, data and seed, they determine the weights exactly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUNDING = (
 
 
 def describe_versions(device: str = "cpu") -> dict[str, str]:
-    """The versions of Python and of the packages that compute weights."""
+    """The versions of Python and of the packages that affect the weights."""
     packages = ["numpy", "tokenizers"] + (["numba"] if kernels_of(device) == "jit" else [])
     gpu = {} if device == "cpu" else {"cupy": str(library_of(device).__version__)}
     ours = {"python": platform.python_version(), "minitransformer": __version__}
@@ -58,6 +58,9 @@ def kernels_of(device: str) -> str:
 
 
 def rounding_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Changes that affect rounding, as [old, new]. What only one of them has is skipped."""
+    """The changes of versions and machine that affect rounding: {key: [old, new]}.
+
+    Keys that are not in both are skipped.
+    """
     known = [key for key in ROUNDING if key in before and key in now]
     return {key: [before[key], now[key]] for key in known if before[key] != now[key]}

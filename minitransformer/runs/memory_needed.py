@@ -1,4 +1,4 @@
-"""A lower bound on the memory that a recipe needs, from its settings, before anything large is allocated."""
+"""A lower bound of the memory that a recipe needs, computed before anything large is allocated."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def check_memory(
 ) -> None:
     """Raise a UserError if the recipe's model does not fit into the available memory.
 
-    With `training` this includes gradients, moments and activations. For a GPU only the weights are counted,
-    since the model is built on the CPU; the GPU reports its own errors.
+    With `training`, gradients, moments and activations are included. For a GPU, only the weights are counted,
+    since the model is built on the CPU first; the GPU reports its own errors.
     """
     training = training and device == "cpu"
     config = task_class(recipe.task).model_config(recipe.model, tokenizer, labels)
@@ -62,21 +62,24 @@ def check_memory(
 
 
 def per_parameter(settings: TrainConfig) -> int:
-    """How many numbers training keeps per parameter: weight, gradient, optimizer moments, moving average."""
+    """The number of floats that training stores for each parameter.
+
+    These are the weight, the gradient, the optimizer's moments, and the moving average.
+    """
     moments = {"adamw": 2, "muon": 1, "sgd": int(settings.momentum_or_default > 0)}[settings.optimizer]
     return 2 + moments + int(settings.ema_decay > 0)
 
 
 def _bytes(recipe: Recipe, data: Any, config: Any, training: bool) -> int:
-    """A lower bound on the bytes. Batches limited by the data are not counted."""
+    """A lower bound of the memory, in bytes. It assumes that the data fills the batches."""
     shapes = parameter_shapes(lambda: model_class(recipe.model_type)(config))
     parameters = sum(map(math.prod, shapes))
     if not training:
         return FLOAT * parameters
     settings = recipe.training
     positions = task_class(recipe.task).positions(data)
-    computed = -(-positions // (settings.micro_batches * current_ranks().size))  # in memory together
-    # kept for backward at each position: the inputs of the matrices, and the logits
+    computed = -(-positions // (settings.micro_batches * current_ranks().size))  # at one time
+    # numbers that are saved for the backward pass at each position: the matrices' inputs, and the logits
     kept = sum(shape[-1] for shape in shapes if len(shape) == 2) + getattr(config, "vocab_size", 0)
     width = 2 if settings.precision in ("bfloat16", "float16") else FLOAT
     return FLOAT * per_parameter(settings) * parameters + 2 * 8 * positions + computed * kept * width

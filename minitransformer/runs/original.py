@@ -1,4 +1,4 @@
-"""`train RUN`: repeats a run, with its settings, vocabulary and data."""
+"""`train RUN`: repeats a run with the same settings, vocabulary and data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .run import record_of
 
 @dataclass(frozen=True)
 class Original:
-    """The run to repeat: its settings and vocabulary, and the checksums of its data."""
+    """The run that is repeated: its settings and vocabulary, and the checksums of its data."""
 
     folder: Path
     record: Record
@@ -25,7 +25,7 @@ class Original:
 
     @classmethod
     def read(cls, name: str) -> Original | None:
-        """The run that `train NAME` repeats; None if NAME is a recipe or a file."""
+        """The run that `train NAME` repeats, or None if NAME is not a folder, or is a recipe's name."""
         folder = Path(name)
         if name in recipes.names() or not folder.is_dir():
             return None
@@ -33,7 +33,10 @@ class Original:
         return cls(folder, record, read_config(folder, record))
 
     def sources(self, new: Sources) -> Sources:
-        """The paths of the data: new or original ones, without a folder of public data that is gone."""
+        """The paths of the data: the new ones, and the original ones where there are no new ones.
+
+        An original folder of public data that no longer exists is left out.
+        """
         known = self.record.sources
         if known.data_dir is not None and not os.path.exists(known.data_dir):
             known = replace(known, data_dir=None)
@@ -52,13 +55,16 @@ class Original:
             )
 
     def tokenizer(self, recipe: Recipe) -> Any:
-        """The run's tokenizer; None if it has none, or `recipe` needs another one."""
+        """The run's tokenizer, or None if it has none, or `recipe` has other data or sizes."""
         sizes = [getattr(r.model, "vocab_size", 0) for r in (self.recipe, recipe)]
         same = self.recipe.data == recipe.data and sizes[0] == sizes[1]
         return read_tokenizer(self.folder, self.record) if same else None
 
     def initial_run(self) -> Source | None:
-        """The run that this one started from, checked to be unchanged; None if it started from scratch."""
+        """The run that this run started from, or None if it started from scratch.
+
+        Raises a RunError if that run is missing or has changed.
+        """
         if not self.record.init_from:
             return None
         known = self.record.init_from

@@ -1,4 +1,4 @@
-"""Runs: splits and model built from a recipe, and `Run`, which loads a run folder."""
+"""Builds splits and model from a recipe. `Run` loads a run folder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def load_splits(
 
 
 def build_model(recipe: Recipe, tokenizer: Any, labels: Sequence[str] = ()) -> nn.Module:
-    """Build the recipe's model, with initial weights, for a tokenizer's vocabulary and some labels."""
+    """Build the recipe's model, with initial weights, for the tokenizer's vocabulary and the labels."""
     config = task_class(recipe.task).model_config(recipe.model, tokenizer, labels)
     return model_class(recipe.model_type)(config)
 
@@ -48,9 +48,9 @@ def build_model(recipe: Recipe, tokenizer: Any, labels: Sequence[str] = ()) -> n
 def check_labels(
     recipe: Recipe, splits: Mapping[str, Any], sources: Sources, refused: bool = True
 ) -> list[str]:
-    """A warning for each held-out split with labels that are not in the training split.
+    """Return a warning for each held-out split that has labels which are not in the training split.
 
-    With `refused`, such labels in the user's files are a DataError.
+    With `refused`, such labels in a file of the user raise a DataError.
     """
     kind = task_class(recipe.task)
     lines = []
@@ -73,7 +73,7 @@ class Run:
     """A run, loaded from its folder: recipe, task, tokenizer, labels, and the model on `device`.
 
     `which` is a checkpoint: "best", "last", "ema", "average:5" or a name. Files are checked against their
-    checksums; a damaged file is an error that names it. LoRA adapters are merged, unless `merge` is False.
+    checksums; a damaged file raises an error that names it. LoRA adapters are merged if `merge` is True.
     """
 
     def __init__(self, folder: Path, which: str = "best", device: str = "cpu", merge: bool = True) -> None:
@@ -85,7 +85,7 @@ class Run:
         with ThreadPoolExecutor(1) as thread:  # reads the weights while the model is built
             weights = thread.submit(checkpoints.read_weights, which)
             self.recipe = read_config(self.folder, self.record)
-            self.task: Any = task_class(self.recipe.task)  # see tasks/base.py for what it can do
+            self.task: Any = task_class(self.recipe.task)  # a subclass of `Task`
             self.tokenizer = read_tokenizer(self.folder, self.record)
             self.labels = record.labels
             check_memory(self.recipe, self.tokenizer, self.labels, training=False)
@@ -114,11 +114,14 @@ class Run:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How the training data was read (`Task.reading`), which other inputs must match."""
+        """How the training data was read (`Task.reading`). Other inputs must be read in the same way."""
         return self.record.reading
 
     def splits(self, data: Path | None = None, data_dir: Path | None = None) -> Splits:
-        """The splits of the run's training, read from the original paths, or from `data` or `data_dir`."""
+        """Load the splits that the run was trained on, from the original paths, or from `data` or `data_dir`.
+
+        Raises a RunError if the data is not the same.
+        """
         if self.record.imported and data is None:
             raise RunError(
                 f"{self.folder} is an imported run, which has no data set.\n"
@@ -131,7 +134,7 @@ class Run:
 
 
 def record_of(folder: Path) -> Record:
-    """Read the record of a run folder; a RunError if it is not one."""
+    """Read the record of a run folder. Raise a RunError if the folder is not a run folder."""
     if not folder.is_dir():
         raise RunError(
             f"there is no run folder {folder}.{did_you_mean(str(folder), known_runs(folder))}\n"
@@ -152,7 +155,7 @@ def record_of(folder: Path) -> Record:
 def is_finished(folder: Path) -> bool:
     """Whether a run's training is finished, and its best checkpoint is evaluated.
 
-    Scores alone are not enough: a run can be evaluated while it is in training.
+    The existence of scores is not enough, as a run can be evaluated during its training.
     """
     with suppress(UserError, OSError, LookupError):
         record, scored = read_record(folder), evaluations.read(folder)
@@ -169,7 +172,7 @@ def is_finished(folder: Path) -> bool:
 
 
 def known_runs(folder: Path) -> list[str]:
-    """The run folders next to a folder, and in `runs`."""
+    """The run folders beside `folder`, and in `runs`."""
     found: dict[str, None] = {}
     for parent in (folder.parent, Path("runs")):
         with suppress(OSError):
@@ -184,7 +187,10 @@ def _not_a_run(folder: Path, problem: str) -> RunError:
 
 
 def check_same_data(folder: Path, record: Record, splits: Mapping[str, Any]) -> None:
-    """Raise a RunError for data that the run was not trained on, whose test split may be training data."""
+    """Raise a RunError unless the run was trained on this data.
+
+    The test split of other data may contain examples that the run was trained on.
+    """
     if record.data_sha256 != checksums(splits):
         raise RunError(
             f"{folder} was trained on other data.\n"

@@ -1,4 +1,4 @@
-"""Summaries of runs and evaluations: one line, or a table for notebooks."""
+"""Summaries of runs and evaluations, as a line or as a table for notebooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUIET = "opacity: 0.7"
 
 
 def metrics_of(folder: Path) -> dict[str, Any]:
-    """The saved scores of a run; empty if it has none, or they cannot be read."""
+    """The saved scores of a run; empty if there are none, or they cannot be read."""
     with suppress(UserError, OSError):
         found = read_json(folder / "metrics.json", {})
         return found if isinstance(found, dict) else {}
@@ -41,14 +41,14 @@ def run_facts(run: Any) -> list[tuple[str, str]]:
 
 
 def checkpoint_of(run: Any) -> str:
-    """`step-00000600 of 600 steps`, or where a pretrained model was imported from."""
+    """A run's checkpoint: `step-00000600 of 600 steps`, or the folder that a model was imported from."""
     if run.record.imported and run.checkpoint.name == "step-00000000":
         return f"imported from {run.record.imported['folder']}"
     return f"{run.checkpoint.name} of {length_of(run.folder, run.recipe.training)}"
 
 
 def last_state(folder: Path) -> dict[str, Any]:
-    """The state of a run's last checkpoint; empty if it has none, or it cannot be read."""
+    """The state of a run's last checkpoint; empty if there is none, or it cannot be read."""
     checkpoints = Checkpoints(folder / "checkpoints")
     with suppress(UserError, OSError, LookupError):
         return checkpoints.retry_read(
@@ -84,7 +84,7 @@ def progress_of(folder: Path, settings: TrainConfig) -> str:
 
 
 def run_line(run: Any) -> str:
-    """`<Run runs/phrasebook: phrasebook, translation; Transformer, 1,054,336 parameters; step-...>`."""
+    """A run in one line: `<Run runs/phrasebook: phrasebook, translation; Transformer, ...; step-...>`."""
     return f"<Run {run.folder}: {'; '.join(value for _, value in run_facts(run)[:3])}>"
 
 
@@ -99,7 +99,10 @@ def run_html(run: Any) -> str:
 
 
 def score_rows(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """(name, `0.994`, ` [0.986, 1]`) for each score: the interval has 95% of bootstrap resamples."""
+    """Yield the name, value and interval of each score as texts: ("bleu", "0.994", " [0.986, 1]").
+
+    The interval contains 95% of bootstrap resamples.
+    """
     intervals = metrics.get("intervals")
     for name, value in metrics.items():
         if isinstance(value, int | float | str):
@@ -109,7 +112,7 @@ def score_rows(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def evaluation_line(evaluation: Any) -> str:
-    """`<Evaluation of the test split, step-...: exact_match 0.994 [0.986, 1], ...>`."""
+    """An evaluation in one line: `<Evaluation of the test split, step-...: exact_match 0.994 [...], ...>`."""
     about = evaluation.about
     numbers = {name: value for name, value in evaluation.metrics.items() if not isinstance(value, str)}
     scores = ", ".join(f"{name} {value}{interval}" for name, value, interval in score_rows(numbers))

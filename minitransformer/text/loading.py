@@ -1,4 +1,4 @@
-"""The tokenizer of a run: trained with it, or that of a pretrained model."""
+"""Loads the tokenizer of a run, which was trained for the run or belongs to a pretrained model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tokenizer import Tokenizer, TokenizerError
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
-    """The tokenizer in a run's tokenizer.json."""
+    """Load a tokenizer from a run's tokenizer.json. Raise a TokenizerError if it is not valid."""
     try:
         content = read_json(path, {})
     except UserError as error:

@@ -1,6 +1,6 @@
 """Tokenizers of pretrained models: any tokenizer.json of Hugging Face's `tokenizers`.
 
-They keep their normalizer, splitting into words and post-processor. Special tokens are known by their roles.
+Their normalizer, pre-tokenizer and post-processor are kept. Special tokens are found by their roles.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ KINDS = {"BPE": "bpe", "WordPiece": "wordpiece", "Unigram": "unigram", "WordLeve
 
 
 class PretrainedTokenizer(Tokenizer):
-    """Encodes and decodes text as the tokenizer of a pretrained model.
+    """Encodes and decodes text like the tokenizer of a pretrained model.
 
-    `roles` says which token has which role: {"pad": "<pad>", "end": "</s>", ...}. `vocab_size` is the
-    model's: its embedding may have more rows than there are tokens. As with `Tokenizer`, `encode` adds no
-    special tokens, and reads those in a text as ordinary text.
+    `roles` maps roles to tokens: {"pad": "<pad>", "end": "</s>", ...}. `vocab_size` is the number of rows of
+    the model's embedding, which may exceed the number of tokens. As with `Tokenizer`, `encode` adds no
+    special tokens, and treats special tokens in a text as ordinary text.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class PretrainedTokenizer(Tokenizer):
     def _describe(
         self, vocab: dict[str, int], roles: Mapping[str, str], vocab_size: int | None, special: set[int]
     ) -> None:
-        """Set the attributes that describe the vocabulary."""
+        """Set the attributes of the vocabulary: tokens, roles and ids."""
         self.token_to_id = vocab
         self.id_to_token = {i: token for token, i in vocab.items()}
         self.roles = {role: roles[role] for role in ROLES if role in roles}
@@ -65,7 +65,7 @@ class PretrainedTokenizer(Tokenizer):
         self._special = special | set(ids.values())
 
     def _checked_size(self, size: int | None) -> int:
-        """The model's number of tokens, which must include all ids of the tokenizer."""
+        """The size of the model's vocabulary. Raise a TokenizerError if the tokenizer has ids beyond it."""
         least = max(self.id_to_token, default=-1) + 1
         size = least if size is None else size
         check_integer("vocab_size", size, 1)
@@ -86,7 +86,7 @@ class PretrainedTokenizer(Tokenizer):
 
     @property
     def first_ordinary_id(self) -> int:
-        """The number of special tokens that come first."""
+        """The smallest id that is not a special token's."""
         return next(i for i in range(self.vocab_size + 1) if i not in self._special)
 
     @property
@@ -95,11 +95,11 @@ class PretrainedTokenizer(Tokenizer):
         return sorted((self.id_to_token[i] for i in self._special), key=len, reverse=True)
 
     def special_id(self, token: str) -> int:
-        """The id of a special token, by name or, as for [CLS], by the role that it stands for."""
+        """The id of a special token. Tokens of `ROLE_OF`, such as [CLS], are found by their role."""
         return super().special_id(self.roles.get(ROLE_OF.get(token, ""), token))
 
     def encode_with_special_tokens(self, text: str) -> list[int]:
-        """The ids of a text with the special tokens around it that the model was trained with."""
+        """The ids of a text, with the special tokens that the model was trained with before and after it."""
         return self._encoding(text, add_special_tokens=True).ids
 
     def _encoding(self, text: str, add_special_tokens: bool = False) -> hf.Encoding:
@@ -109,7 +109,7 @@ class PretrainedTokenizer(Tokenizer):
             return super()._encoding(text)  # raises the error
         except BaseException as error:
             problem = problem_in(error)
-            if "unk" in problem.lower():  # the vocabulary has no token for unknown text
+            if "unk" in problem.lower():  # the vocabulary lacks a token for unknown text
                 raise TokenizerError(
                     f"{text!r:.60} has a word or character that is not in the vocabulary, which has no token "
                     f"for unknown ones.\nUse other words."
@@ -119,12 +119,12 @@ class PretrainedTokenizer(Tokenizer):
             ) from None
 
     def encode_marked(self, parts: Sequence[str]) -> list[int]:
-        """The ids of a text in parts, in which every second part is a special token such as [MASK]."""
+        """The ids of a text in parts, of which every second is a special token such as [MASK]."""
         if len(parts) == 1:
             return self.encode(parts[0])
         marks = [self.special_id(part) for part in parts[1::2]]
         special = [self.id_to_token[i] for i in self._special]
-        if any(token in part for part in parts[::2] for token in special):  # ordinary text, here too
+        if any(token in part for part in parts[::2] for token in special):  # these are ordinary text
             first, *others = map(self.encode, parts[::2])
             return first + [i for mark, ids in zip(marks, others, strict=True) for i in (mark, *ids)]
         names = [self.id_to_token[marks[k // 2]] if k % 2 else part for k, part in enumerate(parts)]
@@ -144,7 +144,7 @@ class PretrainedTokenizer(Tokenizer):
         return self._text_of([i for i in ids if i not in self._unused and i not in self._special])
 
     def _text_of(self, ids: list[int]) -> str:
-        """The text of ordinary tokens."""
+        """The text of ids that are not special tokens."""
         return self._backend.decode(ids)
 
     def unknown_words(self, text: str) -> list[str]:
@@ -157,13 +157,13 @@ class PretrainedTokenizer(Tokenizer):
     # ------------------------------------------------------------ files
 
     def to_bytes(self) -> bytes:
-        """The content of a run's tokenizer.json: that of the model's tokenizer, with roles and size."""
+        """The content of a run's tokenizer.json: the original tokenizer, with `roles` and `vocab_size`."""
         about = {"roles": self.roles, "vocab_size": self.vocab_size}
         content = {"pretrained": about, "tokenizer": json.loads(self._backend.to_str())}
         return self._checked_content(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any], where: str) -> PretrainedTokenizer:
-        """The tokenizer of `to_bytes`; a TokenizerError names the file, `where`."""
+        """The tokenizer whose `to_bytes` gave this content. `where` names the file in errors."""
         about = content["pretrained"]
         return cls(backend_of(content["tokenizer"], where), about["roles"], about["vocab_size"])

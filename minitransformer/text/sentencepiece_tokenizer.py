@@ -1,4 +1,7 @@
-"""SentencePiece models (Kudo and Richardson 2018), read by its library: those of T5, Llama and Marian."""
+"""SentencePiece tokenizers (Kudo and Richardson 2018), such as those of T5, Llama and Marian.
+
+The `sentencepiece` library reads their models.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,19 @@ from .pretrained_tokenizer import PretrainedTokenizer
 from .tokenizer import TokenizerError
 
 SPACE = "▁"
-WITHOUT_PREFIX = b"\x1a\x02\x18\x00"  # after a model: normalizer_spec.add_dummy_prefix = false
+# appended to a serialized model, this sets normalizer_spec.add_dummy_prefix = false
+WITHOUT_PREFIX = b"\x1a\x02\x18\x00"
 
 
 class SentencePieceTokenizer(PretrainedTokenizer):
-    """Encodes with `source`, the content of a .model file, and targets with `target`, if it is given.
+    """Encodes text with a SentencePiece model.
 
-    Ids are those of `vocab` (Marian's vocab.json), or else of the model; `added` are the tokens after the
-    model's own, such as T5's <extra_id_99> to <extra_id_0>, and `marks` those tokens that are read in a text,
-    such as <|im_start|>. A text is fed with the special tokens `prefix` before it and, if `has_end`, the end
-    token after it. Before a text stands a space; if `legacy`, also before what follows a mark.
+    `source` is the content of a .model file, and `target` the content of a second one for targets, if there
+    is one. Ids are the model's, or `vocab` maps pieces to ids (Marian's vocab.json). `added` are tokens whose
+    ids follow the model's, such as T5's <extra_id_99> to <extra_id_0>. `marks` are tokens that are recognized
+    within a text, such as <|im_start|>. `encode_with_special_tokens` puts `prefix` before a text and, if
+    `has_end`, the end token after it. A space is put before a text and, if `legacy`, before the text after a
+    mark.
     """
 
     def __init__(
@@ -76,7 +82,10 @@ class SentencePieceTokenizer(PretrainedTokenizer):
         return [self._id_of(piece) for piece in [*code, *processor.encode(text, out_type=str)]]
 
     def _parts(self, text: str) -> Iterator[tuple[int, str, Any]]:
-        """The parts of a text: where each starts, and the processor that encodes it; None for a mark."""
+        """Split a text at its marks. Yield each part with its start and the processor that encodes it.
+
+        The processor of a mark is None.
+        """
         start = 0
         for number, part in enumerate(self._mark.split(text)):
             has_space = number == 0 or (self.legacy and not part.startswith(" "))
@@ -113,12 +122,12 @@ class SentencePieceTokenizer(PretrainedTokenizer):
         text = self._target.decode_pieces([self.id_to_token[i] for i in ids])
         if self._vocab is None:
             return text
-        return text.replace(SPACE, " ").strip()  # a piece of the source alone still has its ▁
+        return text.replace(SPACE, " ").strip()  # a piece that only the source model has keeps its ▁
 
     # ------------------------------------------------------------ files
 
     def to_bytes(self) -> bytes:
-        """The content of a run's tokenizer.json; models are in base64."""
+        """The content of a run's tokenizer.json, with models in base64."""
         content = {
             "roles": self.roles,
             "vocab_size": self.vocab_size,
@@ -134,7 +143,7 @@ class SentencePieceTokenizer(PretrainedTokenizer):
         return self._checked_content(found.encode())
 
     def model_files(self) -> dict[str, bytes]:
-        """The model's own files, by the names that transformers expects."""
+        """The original files of the tokenizer, by the names that transformers expects."""
         if self._vocab is not None:
             vocab = json.dumps(self._vocab, ensure_ascii=False).encode()
             return {
@@ -155,23 +164,23 @@ class SentencePieceTokenizer(PretrainedTokenizer):
 
 
 def model_message(content: bytes) -> Any:
-    """The pieces and the settings of a .model file, as the library's protocol buffer."""
+    """Parse a .model file, and return the library's protocol buffer of pieces and settings."""
     try:
         messages = import_module("sentencepiece.sentencepiece_model_pb2")
-    except Exception:  # also for an older protobuf than sentencepiece was made with
+    except Exception:  # a protobuf older than sentencepiece expects raises other errors
         raise _missing("reading the settings of a SentencePiece model", "protobuf") from None
     return messages.ModelProto.FromString(content)
 
 
 def _processor(model: bytes, where: str) -> Any:
-    """The library's processor of a model."""
+    """Load a model with the library. Raise a TokenizerError if that fails."""
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError:
         raise _missing(where, "sentencepiece") from None
     try:
         processor = SentencePieceProcessor(model_proto=model)
-        processor.id_to_piece(list(range(processor.get_piece_size())))  # all are UTF-8
+        processor.id_to_piece(list(range(processor.get_piece_size())))  # raises if one is not UTF-8
         return processor
     except (RuntimeError, OSError, ValueError) as error:
         problem = str(error).splitlines()[0] if str(error) else "it cannot be parsed"
@@ -195,6 +204,6 @@ def _check_text(text: str) -> None:
 
 
 def _language_code(text: str) -> tuple[list[str], str]:
-    """The target language of a text for a model of several, >>fr<<, and the rest of the text."""
+    """Split off the code of a target language, such as >>fr<<, from the start of a text, if it has one."""
     end = text.find("<<")
     return ([text[: end + 2]], text[end + 2 :]) if text.startswith(">>") and end > 0 else ([], text)

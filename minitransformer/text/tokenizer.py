@@ -1,7 +1,7 @@
-"""Text to token ids and back: words, byte-pair encoding or characters.
+"""Tokenizers of words, subwords (byte-pair encoding, WordPiece, unigram) or characters.
 
-Training, splitting and the file format are those of Hugging Face's `tokenizers`. One tokenizer serves both
-languages of a translation model, as the paper's joint vocabulary (section 5.1).
+Hugging Face's `tokenizers` trains them, splits texts and defines the file format. The two languages of a
+translation model share a tokenizer, like the joint vocabulary of the paper (section 5.1).
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from .tokenizer_presets import (
 
 
 class TokenizerError(UserError):
-    """Raised for a text that cannot be tokenized, or a file that is not a tokenizer."""
+    """The error for a text that cannot be tokenized, or a file that is not a tokenizer."""
 
 
 class Tokenizer:
-    """Encodes and decodes text. `<PAD>`, `<UNK>`, `<START>` and `<END>` are the ids 0 to 3.
+    """Encodes and decodes text. `<PAD>`, `<UNK>`, `<START>` and `<END>` have the ids 0 to 3.
 
-    A plain character vocabulary has no special tokens. `encode` adds none, and `decode` skips them. Those
-    of an objective ([MASK]) follow, in the order of `added`; `special_id` returns their ids. The `layout`
-    says how texts are split, see tokenizer_presets.py.
+    The special tokens of an objective, such as [MASK], follow in the order of `added`; `special_id` returns
+    their ids. A character vocabulary may have no special tokens. `encode` adds none, and `decode` skips them.
+    `layout` says how texts are split (see tokenizer_presets.py).
 
     >>> from minitransformer import Tokenizer
     >>> tokenizer = Tokenizer.train_word(["the cat sat", "the dog sat"])
@@ -65,9 +65,9 @@ class Tokenizer:
         self.pad_id, self.unk_id, self.start_id, self.end_id = (
             self.token_to_id.get(t) for t in SPECIAL_TOKENS
         )
-        self.prefix: list[int] = []  # special tokens before each text, of some pretrained models
+        self.prefix: list[int] = []  # special tokens that some pretrained models have before a text
         specials = {*SPECIAL_TOKENS, *(t.content for t in backend.get_added_tokens_decoder().values())}
-        if self.kind == "char":  # its backend has none
+        if self.kind == "char":  # its backend does not know special tokens
             specials |= {t for t in self.token_to_id if len(t) > 1}
         self._special = {self.token_to_id[t] for t in specials if t in self.token_to_id}
 
@@ -82,9 +82,10 @@ class Tokenizer:
         held_out: Iterable[str] = (),
         added: Sequence[str] = (),
     ) -> Tokenizer:
-        """Words that occur at least `min_frequency` times, most frequent first, up to `vocab_size` tokens.
+        """Train a vocabulary of words that occur at least `min_frequency` times, most frequent first.
 
-        If a text, or one of `held_out`, does not have standard spacing, tokens include their spaces.
+        It has at most `vocab_size` tokens. If a text, or one of `held_out`, does not have standard spacing,
+        tokens include the spaces before them.
         """
         special = [*SPECIAL_TOKENS, *added]
         check_integer("vocab_size", vocab_size or len(special), len(special))
@@ -100,9 +101,9 @@ class Tokenizer:
 
     @classmethod
     def train_wordpiece(cls, texts: Iterable[str], vocab_size: int, added: Sequence[str] = ()) -> Tokenizer:
-        """Pieces of words, as in BERT (Wu et al. 2016; Devlin et al. 2018, 3): "play", "##ing".
+        """Train WordPiece, as in BERT (Wu et al. 2016; Devlin et al. 2018, section 3): "play", "##ing".
 
-        Spaces are lost: `decode` puts one between words and none before a punctuation mark.
+        Spaces are not preserved: `decode` puts one between words, and none before a punctuation mark.
         """
         special = [*SPECIAL_TOKENS, *added]
         check_integer("vocab_size", vocab_size, len(special))
@@ -119,21 +120,21 @@ class Tokenizer:
         held_out: Iterable[str] = (),
         added: Sequence[str] = (),
     ) -> Tokenizer:
-        """Byte-pair encoding (Sennrich et al. 2016); "▁" starts a word, punctuation is split off.
+        """Train byte-pair encoding (Sennrich et al. 2016). "▁" starts a word; marks are split from words.
 
-        If this cannot restore a text, or one of `held_out`, pairs of bytes are used, which can restore any
+        If a text, or one of `held_out`, does not round-trip, byte-level encoding is used, which restores any
         text.
         """
         check_integer("vocab_size", vocab_size, 1)
         texts = _check_strings(texts)
         options: dict[str, Any] = {
-            # at most one for each character and each merge; the trainer allocates memory for this many
+            # an upper bound of characters and merges, as the trainer allocates memory for vocab_size tokens
             "vocab_size": min(vocab_size, 1000 + 8 * sum(len(text) + 1 for text in texts)),
             "special_tokens": [*SPECIAL_TOKENS, *added],
             "show_progress": False,
         }
-        # longer words are split, as training time grows with the square of the length;
-        # no token crosses the end of a line
+        # Training time grows with the square of a word's length, so long words are split. No token crosses
+        # the end of a line.
         lines = [line for text in texts for line in re.split(r"[^\S ]+", text)]
         short = [re.sub("[^ ]{1000}(?=[^ ])", r"\g<0> ", line) for line in lines]
         spaces = sorted({c for text in texts for c in text if c.isspace() and c != " "})
@@ -150,9 +151,9 @@ class Tokenizer:
 
     @classmethod
     def train_unigram(cls, texts: Iterable[str], vocab_size: int, added: Sequence[str] = ()) -> Tokenizer:
-        """The most probable pieces of a unigram model (Kudo 2018), as in SentencePiece; "▁" starts a word.
+        """Train a unigram model (Kudo 2018), as in SentencePiece. "▁" starts a word.
 
-        Characters that the texts do not have are read as bytes: the vocabulary has a token for each byte.
+        Characters that do not occur in the texts are encoded as bytes, each of which has a token.
         """
         special = [*SPECIAL_TOKENS, *added]
         least = len(special) + len(BYTE_PIECES) + 1
@@ -162,17 +163,17 @@ class Tokenizer:
             vocab_size=size, special_tokens=special, unk_token=UNK, show_progress=False
         )
         trained = make_backend("unigram")
-        # the trainer gives the unknown token a score of NaN, and must not find it in a text
+        # the trainer's score of the unknown token is NaN, so it must not occur in a text
         broken = [text.replace(UNK, f"{UNK[:-1]} {UNK[-1]}") for text in _check_strings(texts)]
         trained.train_from_iterator(broken, trainer)
         pieces = json.loads(trained.to_str())["model"]["vocab"]
-        lowest = min(score for _, score in pieces) - 10  # a byte is the last resort
+        lowest = min(score for _, score in pieces) - 10  # bytes are the last resort
         pieces = [*map(tuple, pieces), *((byte, lowest) for byte in BYTE_PIECES)]
         return cls("unigram", make_backend("unigram", pieces, added=added))
 
     @classmethod
     def from_vocab(cls, vocab: Mapping[str, int] | Sequence[str]) -> Tokenizer:
-        """A vocabulary of words given by hand: {word: id}, or the words in the order of their ids from 0.
+        """A tokenizer with the given words: {word: id}, or the words in the order of their ids from 0.
 
         >>> from minitransformer import Tokenizer
         >>> Tokenizer.from_vocab(["I", "love", "you"]).encode("you love I")
@@ -192,7 +193,10 @@ class Tokenizer:
     def train_char(
         cls, texts: Iterable[str], special_tokens: bool = False, added: Sequence[str] = ()
     ) -> Tokenizer:
-        """Every character, sorted by code point; special tokens are optional."""
+        """A tokenizer whose tokens are the characters of the texts, sorted by code point.
+
+        It has special tokens only if `special_tokens` is True or `added` has some.
+        """
         special = [*SPECIAL_TOKENS, *added] if special_tokens or added else []
         tokens = [*special, *sorted(set().union(*_check_strings(texts)))]
         return cls("char", make_backend("char", {t: i for i, t in enumerate(tokens)}))
@@ -210,7 +214,7 @@ class Tokenizer:
         return len(self.token_to_id)
 
     def special_id(self, token: str) -> int:
-        """The id of a special token, such as [MASK]; a TokenizerError if the vocabulary has none."""
+        """Return the id of a special token, such as [MASK]. Raise a TokenizerError if there is none."""
         i = self.token_to_id.get(token)
         if i not in self._special:
             raise TokenizerError(
@@ -221,36 +225,36 @@ class Tokenizer:
 
     @property
     def first_ordinary_id(self) -> int:
-        """The number of special tokens: they come first."""
+        """The number of special tokens, which have the first ids."""
         return len(self._special)
 
     def encode(self, text: str) -> list[int]:
-        """The token ids of a text; unknown tokens are `<UNK>`."""
+        """The token ids of a text. Unknown tokens become `<UNK>`; without it, they raise a TokenizerError."""
         if self.kind == "char":
             return self._encode_characters(text)
         return self._as_text(self._encoding(text).ids)
 
     def _as_text(self, ids: list[int]) -> list[int]:
-        """The ids of a text, with bytes in place of special tokens.
+        """Replace special tokens by their bytes: in a text, "<END>" is ordinary text.
 
-        A unigram model takes "</s>" in a text for the token; the bytes stand for what was written.
+        Only a unigram model encodes special tokens in a text as such.
         """
         if self.kind != "unigram" or self._special.isdisjoint(ids):
             return ids
         return [each for i in ids for each in (self._bytes_of(i) if i in self._special else [i])]
 
     def _bytes_of(self, i: int) -> list[int]:
-        """The ids of the bytes of a token's text; <UNK> if there are none for bytes."""
+        """The ids of the bytes of a token's text, or of <UNK> if the vocabulary has no tokens for bytes."""
         found = [self.token_to_id.get(BYTE_PIECES[byte]) for byte in self.id_to_token[i].encode()]
         known = [byte for byte in found if byte is not None]
         return known if len(known) == len(found) else [self.unk_id or 0]
 
     def encode_target(self, text: str) -> list[int]:
-        """The ids of a target, such as a translation, for which some tokenizers have a model of its own."""
+        """The ids of a target, such as a translation. Some tokenizers have a separate model for targets."""
         return self.encode(text)
 
     def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
-        """The token ids of a text, each with the start and the end of the token in the text."""
+        """The token ids of a text, each with the token's start and end in the text, in characters."""
         if self.kind == "char":
             return [(token, (i, i + 1)) for i, token in enumerate(self._encode_characters(text))]
         encoding = self._encoding(text)
@@ -258,9 +262,9 @@ class Tokenizer:
         return [(each, span) for i, span in pairs for each in self._as_text([i])]
 
     def encode_marked(self, parts: Sequence[str]) -> list[int]:
-        """The ids of a text in parts, in which every second part is a special token such as [MASK].
+        """The ids of a text in parts, of which every second is a special token such as [MASK].
 
-        The other parts are split as if each special token were a word: a punctuation mark after it has no
+        The other parts are encoded as if each special token were a word: a punctuation mark after it has no
         space before it, as in the training data.
         """
         if len(parts) == 1:
@@ -273,7 +277,7 @@ class Tokenizer:
             ]
         marks = iter([self.special_id(part) for part in parts[1::2]])
         letter = unused_letter("".join(parts[::2]))
-        inside = self._split(letter)[-1].strip(" ▁Ġ")  # as it appears in words: in byte pairs, its bytes
+        inside = self._split(letter)[-1].strip(" ▁Ġ")  # the letter in tokens, which may be its bytes
         ids: list[int] = []
         for word in self._split(letter.join(parts[::2])):
             first, *others = word.split(inside)
@@ -283,15 +287,18 @@ class Tokenizer:
         return ids
 
     def _split(self, text: str) -> list[str]:
-        """The words of a text, each of which is tokenized on its own."""
+        """The words of a text, which are tokenized independently."""
         if not text:
             return []
         normal = self._backend.normalizer.normalize_str(text)
         return [word for word, _ in self._backend.pre_tokenizer.pre_tokenize_str(normal)]
 
     def _tokens_beside(self, part: str) -> list[int]:
-        """The ids of the part of a word beside a special token: the space before the special token, and the
-        apostrophe after it if words end with one, belong to the word that it stands for."""
+        """The ids of the rest of a word that contains a special token.
+
+        A lone space has none; nor, in word tokenizers, has a lone apostrophe: both belong to the word that
+        the special token replaces.
+        """
         if part in ("", *SPACES) or (self.kind == "word" and part in ("'", "’")):
             return []
         if self.kind == "word":
@@ -303,7 +310,7 @@ class Tokenizer:
         return self._as_text([token.id for token in self._backend.model.tokenize(word)])
 
     def encode_array(self, text: str) -> Int[np.ndarray, " n"]:
-        """`encode` as an array."""
+        """The token ids of a text as an int64 array."""
         return np.array(self.encode(text), dtype=np.int64)
 
     def _encoding(self, text: str) -> hf.Encoding:
@@ -311,7 +318,7 @@ class Tokenizer:
             return self._backend.encode(text, add_special_tokens=False)
         except TypeError:  # a lone surrogate, or bytes of another encoding
             raise TokenizerError(f"{text!r:.60} is not valid text.\nPass text in UTF-8.") from None
-        except Exception:  # the library's: a word that is not in a vocabulary without <UNK>
+        except Exception:  # a word is not in the vocabulary, which has no <UNK>
             unknown = [word for word in self._split(text) if word not in self.token_to_id]
             raise TokenizerError(
                 f"{', '.join(map(repr, unknown[:5]))}: not in the vocabulary, which has no {UNK}.\n"
@@ -330,11 +337,11 @@ class Tokenizer:
             ) from None
 
     def tokens(self, text: str) -> list[str]:
-        """The tokens of a text, as strings of the vocabulary."""
+        """The tokens of a text, as strings."""
         return [self.id_to_token[i] for i in self.encode(text)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of token ids; special tokens are skipped."""
+        """The text of token ids. Special tokens are skipped; ids out of range raise a TokenizerError."""
         ids = [int(i) for i in ids if int(i) not in self._special]
         if unknown := [i for i in ids if i not in self.id_to_token]:
             raise TokenizerError(
@@ -353,7 +360,7 @@ class Tokenizer:
         return [text for text in texts if self.decode(self.encode(text)) != text]
 
     def unknown_words(self, text: str) -> list[str]:
-        """The distinct words of a text that are not in the vocabulary, in order."""
+        """The distinct words of a text, or characters, that are not in the vocabulary, in order."""
         if self.kind == "char":
             return [c for c in dict.fromkeys(text) if c not in self.token_to_id]
         if self.layout not in LOSSLESS:
@@ -368,7 +375,7 @@ class Tokenizer:
         write_atomically(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """The content of tokenizer.json; a TokenizerError if it is too large for `load`."""
+        """Return the content of tokenizer.json. Raise a TokenizerError if it is too large for `load`."""
         return self._checked_content(self._backend.to_str(pretty=True).encode())
 
     def _checked_content(self, content: bytes) -> bytes:
@@ -389,7 +396,7 @@ class Tokenizer:
             problem = f"{path} is not a minitransformer tokenizer: it was written by another program"
             raise TokenizerError(f"{problem}.\nUse the tokenizer.json of a run.")
         backend = backend_of(content, str(path))
-        if layout == "unigram":  # the library reads numbers with an error in the last digit
+        if layout == "unigram":  # the library's parser changes the last digit of numbers
             pieces = list(map(tuple, content["model"]["vocab"]))
             backend.model = models.Unigram(pieces, content["model"]["unk_id"], byte_fallback=True)
         ids = sorted(backend.get_vocab().values())
@@ -398,11 +405,14 @@ class Tokenizer:
         return cls(layout, backend)
 
 
-MOST_TOKENS = 2**24  # a larger id, of a damaged file, would take memory for all ids before it
+MOST_TOKENS = 2**24  # larger ids, in a damaged file, would take memory for all ids below
 
 
 def backend_of(content: Mapping[str, Any], where: str) -> hf.Tokenizer:
-    """The tokenizer that a tokenizer.json describes; a TokenizerError names the file, `where`."""
+    """Make the tokenizer that a tokenizer.json describes. Raise a TokenizerError if it is not valid.
+
+    `where` names the file in errors.
+    """
     try:
         backend = hf.Tokenizer.from_str(json.dumps(content))
     except BaseException as error:
@@ -414,19 +424,22 @@ def backend_of(content: Mapping[str, Any], where: str) -> hf.Tokenizer:
 
 
 def problem_in(error: BaseException) -> str:
-    """The first line of an error of the library, whose panics are not of the class Exception."""
+    """The first line of an error of the library. Errors that are not the library's are raised again.
+
+    The library's panics do not derive from Exception.
+    """
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
 def unused_letter(text: str) -> str:
-    """A letter that does not occur in the text, of a rare script (Vai)."""
+    """A letter of a rare script (Vai) that does not occur in the text."""
     return next((letter for letter in map(chr, range(0xA500, 0xA60C)) if letter not in text), "\ua500")
 
 
 def _check_strings(texts: Iterable[str]) -> list[str]:
-    """The texts as a list; a TokenizerError if one is not a string."""
+    """Return the texts as a list. Raise a TokenizerError if one is not a string."""
     found = [texts] if isinstance(texts, str) else list(texts)
     for text in found:
         if not isinstance(text, str):

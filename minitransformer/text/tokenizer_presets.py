@@ -1,11 +1,12 @@
 """The layouts of a tokenizer: how a text is split into words, byte pairs or characters.
 
 "word" and "bpe" normalize some spaces and punctuation marks. "spaced word" and "byte bpe" are lossless: a
-token includes the space before it. A space is put before the text, so that its first word is like any other.
-"wordpiece" is BERT's: the longest known piece of a word first, `##` before a piece that does not start a
-word. "unigram" is SentencePiece's: the likeliest pieces, and bytes where no piece fits.
+token includes the space before it, and a space is put before the text, so that its first word is like any
+other. "wordpiece" is BERT's: a word is split into the longest known pieces from left to right, with `##`
+before a piece that does not start a word. "unigram" is SentencePiece's: a word is split into the most
+probable pieces, with bytes for unknown characters.
 
-Objectives add their own special tokens ([MASK], <extra_id_0>) after the four that every vocabulary has.
+Objectives add special tokens, such as [MASK] or <extra_id_0>, after the four of SPECIAL_TOKENS.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ CLS, SEP, MASK = BERT_TOKENS = ("[CLS]", "[SEP]", "[MASK]")  # Devlin et al. 201
 LOSSLESS = ("spaced word", "byte bpe")
 SPACES = (" ", "▁", "Ġ")  # the space before a word, in the tokens of each layout
 
-# A word, with inner hyphens and the apostrophe of an elision (t'aime is t' aime); a French punctuation mark
-# after a no-break space; or any other mark.
+# A word, including inner hyphens and the apostrophe of an elision (t'aime is split into t' and aime); a
+# French punctuation mark with the no-break space before it; or any other mark.
 _WORD = r"[\p{L}\p{N}_]+(?:-[\p{L}\p{N}_]+)*'?|\u00A0[?!:;]|[^\s\p{L}\p{N}_]"
 
-# The same, with the space before it. Thai, Lao, Burmese, Khmer, Japanese and Chinese have no spaces between
-# words; for these, a token is one character with its accents.
+# A word or mark with the space before it. Thai, Lao, Burmese, Khmer, Japanese and Chinese have no spaces
+# between words; for these, a token is one character with its combining marks.
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
@@ -39,8 +40,8 @@ _LETTERS = rf"[\p{{L}}\p{{N}}\p{{M}}_\u200c\u200d&&[^{UNSPACED}]]+"  # the joine
 _SPACED_WORD = rf" ?(?:{_LETTERS}(?:-{_LETTERS})*(?:['’](?=\p{{L}}))?|\S\p{{M}}*)|\s"
 _UNSPACED_TEXT = re.compile(f"[{UNSPACED}]{{2}}")
 
-# Letters, digits or punctuation marks, with the space before them; byte pairs are merged within these. They
-# are short, as training time grows with the square of their length.
+# A run of letters, digits or punctuation marks, with the space before it. Byte pairs are merged only within a
+# run. Runs are short, as training time grows with the square of their length.
 _SPACED_RUN = r" ?[\p{L}\p{M}\u200c\u200d]{1,64}| ?\p{N}{1,64}| ?[^\s\p{L}\p{M}\p{N}]{1,64}|\s{1,64}(?!\S)|\s"
 
 
@@ -100,10 +101,10 @@ def make_backend(
     merges: Sequence[tuple[str, str]] = (),
     added: Sequence[str] = (),
 ) -> hf.Tokenizer:
-    """A tokenizer of the tokenizers library with a layout, and with a vocabulary or to be trained.
+    """Make a tokenizer of the tokenizers library with this layout. Without a vocabulary, it must be trained.
 
-    The vocabulary is {token: id}; of "unigram", it is a list of (piece, log-probability) by id. `added` are
-    the special tokens that follow SPECIAL_TOKENS.
+    The vocabulary is {token: id}, or for "unigram" a list of (piece, log-probability) by id. `added` are the
+    special tokens that follow SPECIAL_TOKENS.
     """
     if layout.endswith("bpe"):
         unknown = UNK if layout == "bpe" else None
@@ -123,24 +124,24 @@ def make_backend(
 
 
 def join_words(words: Iterable[str]) -> str:
-    """Words in standard spacing.
+    """Join words with standard spacing.
 
-    One space between words, none before a mark or after an elision's apostrophe, one before a French ? ! : ;.
+    There is one space between words, none before a punctuation mark or after an elision's apostrophe, and one
+    before a French ? ! : ;.
     """
     text = re.sub(r" ([.,?!:;)…])", r"\1", " ".join(words))
     return re.sub(r"(['(]) ", r"\1", text).replace(" \u00a0", " ").replace("\u00a0", " ")
 
 
 def has_standard_spacing(text: str) -> bool:
-    """Whether `join_words` restores the text from its words. It cannot if words have no spaces between
-    them."""
+    """Whether `join_words` restores the text from its words. False for scripts without spaces."""
     parts = _PARTS["word"]
     pieces = parts["pre_tokenizer"].pre_tokenize_str(parts["normalizer"].normalize_str(text))
     return join_words(piece for piece, _ in pieces) == text and not _UNSPACED_TEXT.search(text)
 
 
 def layout_of(content: dict[str, Any]) -> str | None:
-    """The layout of a tokenizer.json that `Tokenizer.save` wrote; None for any other."""
+    """The layout of a tokenizer.json that `Tokenizer.save` wrote, or None if another program wrote it."""
     for layout in _PARTS:
         ours = json.loads(make_backend(layout).to_str())
         parts = ("normalizer", "pre_tokenizer", "post_processor", "decoder")

@@ -1,4 +1,4 @@
-"""Words of scripts without spaces; and texts split into words in the same way as a tagger's training data.
+"""Splits texts into words: for scores, and in the same way as a tagger's training data.
 
 A file of tagged words shows which punctuation marks are part of a word (U.S., don't, well-known, 3.14) and
 which are separate words. `words_with_marks` collects these words; `WordSplitter` splits other texts the same
@@ -17,32 +17,32 @@ UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 
 
 def scored_words(text: str) -> list[str]:
-    """The words that scores count: parts between spaces, and characters of scripts without spaces."""
+    """The words of a text, for scores. In scripts without spaces, each character is a word."""
     return UNSPACED_CHARACTER.sub(r" \g<0> ", text).split()
 
 
 def words_with_marks(words: Iterable[str]) -> list[str]:
-    """The distinct words of more than one character with punctuation marks, which a splitter must know."""
+    """The distinct words that contain punctuation marks and have more than one character, sorted."""
     return sorted({word for word in words if len(word) > 1 and re.search(r"\W", _fold(word))})
 
 
 def _fold(text: str) -> str:
-    """A text of the same length with one kind of apostrophe, and accents as letters, `\\w` of a pattern."""
+    """Replace typographic apostrophes by "'", and combining marks by "_", which matches `\\w`."""
     return "".join("_" if unicodedata.category(c)[0] == "M" else "'" if c == "’" else c for c in text)
 
 
 class WordSplitter:
-    """Splits a text at spaces, and punctuation marks from words, unless a known word contains them.
+    """Splits a text at spaces, and separates punctuation marks from words unless a known word contains them.
 
-    `known` are the words with marks of the training data. In other words, a mark stays inside if a known word
-    has it between two letters or digits; an apostrophe also does, except in known beginnings and endings (l',
-    's, n't).
+    `known` are the words of the training data that contain marks. Within an unknown word, a mark is kept if a
+    known word has it between two characters of the same kinds, letters or digits. An apostrophe is also kept,
+    but known beginnings and endings (l', 's, n't) become separate words.
     """
 
     def __init__(self, known: Iterable[str]) -> None:
         known = sorted(map(_fold, known), key=len, reverse=True)
         one_of = lambda words: "|".join(map(re.escape, words)) or "(?!)"
-        like = lambda c: r"\d" if c.isdigit() else r"[^\W\d]"  # a digit, or a letter
+        like = lambda c: r"\d" if c.isdigit() else r"[^\W\d]"  # matches a digit or a letter
         joints = {("a", "'", "a")}.union(*(re.findall(r"(?=(\w)(\W)(\w))", word) for word in known))
         inside = "|".join(sorted({rf"(?<={like(a)}){re.escape(x)}(?={like(b)})" for a, x, b in joints}))
         inside = rf"(?:\w|{inside})"

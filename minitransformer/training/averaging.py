@@ -15,8 +15,8 @@ from minigrad.core.devices import on_device
 class MovingAverage:
     """An exponential moving average of a model's parameters (Polyak and Juditsky 1992).
 
-    After step t it is d * average + (1 - d) * weights, with d = min(decay, (t - 1) / (t + 8)): the initial
-    weights do not count, and the first ones are soon forgotten.
+    After step t it is d * average + (1 - d) * weights, with d = min(decay, (t - 1) / (t + 8)). The initial
+    weights do not count, and the weights of the first steps soon count little.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -55,7 +55,7 @@ class MovingAverage:
 
     def state_dict(self) -> dict[str, Tensor]:
         """The model's state, with the averages in place of its parameters."""
-        names = {id(p): name for name, p in self.parameters.items()}  # a tied parameter is in the state twice
+        names = {id(p): name for name, p in self.parameters.items()}  # tied parameters occur twice
         state = self.model.state_dict(keep_vars=True)
         return {
             name: Tensor(self.averages[names[id(tensor)]]) if id(tensor) in names else tensor.detach()
@@ -63,7 +63,7 @@ class MovingAverage:
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Load a `state_dict` of the same model's average."""
+        """Load the averages from a `state_dict` of the same model."""
         self.averages = {
             name: on_device(np.array(state[name].numpy(), p.array.dtype), p.device)
             for name, p in self.parameters.items()
@@ -71,7 +71,7 @@ class MovingAverage:
 
 
 def mean_of(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several state dicts of one model, in float64; integers are the last one's."""
+    """The mean of state dicts of one model, computed in float64. Integer tensors are the last state's."""
     mean = {}
     for name, last in states[-1].items():
         if last.is_floating_point():

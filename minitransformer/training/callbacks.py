@@ -17,19 +17,19 @@ from ..errors import UserError, check_choice, truncated_repr
 
 
 class Callback:
-    """Base class of callbacks; its methods do nothing. Any object with some of these methods works.
+    """The base class of callbacks, whose methods do nothing. Any object with some of these methods works.
 
     Callbacks run on rank 0, between steps. They may draw random numbers without affecting the training, but
     must not change the model. `trainer.step` is the number of completed steps.
     """
 
     def on_train_begin(self, trainer: Any) -> None:
-        """Called before the first step, or the first one after `resume`."""
+        """Called before the first step of `Trainer.train`, also after `resume`."""
 
     def on_step_end(self, trainer: Any, entry: dict[str, float]) -> None:
         """Called after each step, with the gradients still in the parameters.
 
-        `entry` is logged if `trainer.due("log_every")`, with the numbers that this method adds to it.
+        If `trainer.due("log_every")`, `entry` is logged, with the numbers that this method has added to it.
         """
 
     def on_validation_end(self, trainer: Any, scores: dict[str, float]) -> None:
@@ -39,7 +39,7 @@ class Callback:
         """Called after a checkpoint is written to the folder `path`."""
 
     def on_train_end(self, trainer: Any) -> None:
-        """Called after the last step, or after a signal stops training; not after an error."""
+        """Called after the last step, or after a signal stops training, but not after an error."""
 
 
 EVENTS = tuple(name for name in vars(Callback) if name.startswith("on_"))

@@ -1,4 +1,4 @@
-"""A training step run by a `step_runner`, such as `minigrad.capture`, which replays it on a GPU."""
+"""A training step that a `step_runner` runs, such as `minigrad.capture`, which replays it on a GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTERVALS = ("log_every", "validate_every", "checkpoint_every")  # when one is d
 
 
 class CapturedStep:
-    """A trainer's step, from batch to update, run by a `step_runner`.
+    """A trainer's step, from the batch to the update of the weights, run by a `step_runner`.
 
     The loss is read only when one of INTERVALS is due, because reading it waits for the GPU.
     """
@@ -48,7 +48,7 @@ class CapturedStep:
         return losses, norm
 
     def run(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
-        """Run one step, which began at `start`. Return the metrics that were read last."""
+        """Run one step, which began at the time `start`. Return the metrics that were read last."""
         trainer = self.trainer
         losses, norm = self.run_step(parts, np.array(max(batch.n_tokens, 1), np.float32))
         trainer.step += 1
@@ -66,7 +66,7 @@ class CapturedStep:
         return self._metrics
 
     def read(self) -> None:
-        """Read the loss and gradient norm of the latest step; a NonFiniteError if they are not finite."""
+        """Read the loss and gradient norm of the last step. Raise a NonFiniteError if they are not finite."""
         if self._unread is None:
             return
         batch, losses, norm = self._unread
@@ -78,5 +78,5 @@ class CapturedStep:
         self._unread = None
 
     def forget(self) -> None:
-        """Discard the unread loss: the trainer is about to load another step."""
+        """Discard the unread loss, because the trainer is about to load another step."""
         self._unread = None

@@ -42,21 +42,21 @@ MODEL, EMA, OPTIMIZER, STATE, SUMS = FILES = (
 )  # fmt: skip
 STATE_TYPES: dict[str, Any] = {"step": int, "seconds": float, "best": str}
 _NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,15})")
-_UNUSABLE = re.compile(r"unusable-step-[0-9]+-[0-9]+")  # a damaged checkpoint, moved aside
-PATIENCE = 5.0  # seconds for which a reader retries while a training replaces checkpoints
+_UNUSABLE = re.compile(r"unusable-step-[0-9]+-[0-9]+")  # a damaged checkpoint that was moved aside
+PATIENCE = 5.0  # seconds for which a reader retries while a training run replaces checkpoints
 
 T = TypeVar("T")
 
 
 class CheckpointError(UserError):
-    """Raised for a checkpoint that is missing, damaged, or belongs to another run."""
+    """The error for a checkpoint that is missing or damaged, or belongs to another run."""
 
 
 class Checkpoints:
     """The checkpoints of a run folder: the `keep` latest, and the best.
 
-    `identity` (the run's id and the tokenizer's checksum) is written to each checkpoint, and checked when one
-    is read.
+    `identity` (the run's id and the tokenizer's checksum) is written to each checkpoint, and checked when a
+    checkpoint is read.
     """
 
     def __init__(self, folder: Path, keep: int = 2, identity: Mapping[str, str] | None = None) -> None:
@@ -71,15 +71,16 @@ class Checkpoints:
         return sorted(filter(_NAME.fullmatch, self._list()), key=step_of)
 
     def _list(self) -> list[str]:
-        """The names in the folder; empty if it does not exist."""
+        """The names of all files in the folder; empty if the folder does not exist."""
         with suppress(FileNotFoundError, NotADirectoryError):
             return os.listdir(self.folder)
         return []
 
     def retry_read(self, read: Callable[[], T]) -> T:
-        """Call `read`, and retry if it fails because a running training replaces checkpoints.
+        """Call `read`, and retry if it fails because a training run replaces checkpoints.
 
-        Its error is raised only if the checkpoints did not change meanwhile: then they are damaged.
+        An error of `read` is raised only if the checkpoints did not change meanwhile, which means that they
+        are damaged.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -97,7 +98,7 @@ class Checkpoints:
 
     @property
     def index(self) -> dict[str, str]:
-        """The names of the "last" and the "best" checkpoint; empty if there is none."""
+        """The names of the "last" and the "best" checkpoint; empty if there are no checkpoints."""
         return self.retry_read(self._index)
 
     def _index(self) -> dict[str, str]:
@@ -139,7 +140,10 @@ class Checkpoints:
         best: bool,
         average: MovingAverage | None = None,
     ) -> Path | None:
-        """Write a checkpoint of `step`: the last and, if `best`, the best. Returns None if it is saved so."""
+        """Write the checkpoint of `step`, and mark it as the best if `best`. Return its folder.
+
+        Returns None if the same checkpoint was already written, with the same mark.
+        """
         name = name_of(step)
         best_name = name if best or not self._best else self._best
         state = {**state, "best": best_name, **self.identity}
@@ -156,7 +160,7 @@ class Checkpoints:
             parts[EMA] = average.state_dict()
         sums = ""
         partial = self.folder / temporary_name(name)
-        self.folder.mkdir(exist_ok=True)  # not its parents: somebody may have deleted the run
+        self.folder.mkdir(exist_ok=True)  # without its parents, as the run may have been deleted
         partial.mkdir()
         for file, tensors in parts.items():
             content = to_bytes(tensors)
@@ -181,13 +185,13 @@ class Checkpoints:
                 self._discard(old)
 
     def _discard(self, name: str) -> None:
-        """Delete a checkpoint. It is renamed first, so that an incomplete one never counts as complete."""
+        """Delete a checkpoint. It is renamed first, so that a half-deleted checkpoint is never read."""
         temporary = self.folder / temporary_name(name)
         os.rename(self.folder / name, temporary)
         self._remove(temporary, name)
 
     def _remove(self, temporary: Path, name: str) -> None:
-        """Delete the files of a checkpoint, and its folder unless a user has put something else there."""
+        """Delete the files of a checkpoint, and its folder. If it has other files, it is moved aside."""
         for path in temporary.iterdir():
             if path.name in FILES and path.is_file():
                 path.unlink()
@@ -197,7 +201,7 @@ class Checkpoints:
             os.rename(temporary, self._aside(name))
 
     def _aside(self, name: str) -> Path:
-        """A free path for a damaged checkpoint that is moved aside."""
+        """An unused path to which a checkpoint can be moved aside."""
         digits = name.removeprefix("unusable-").split("-")[1]
         number = 0
         while (path := self.folder / f"unusable-step-{digits}-{number}").exists():
@@ -205,18 +209,18 @@ class Checkpoints:
         return path
 
     def remove_leftovers(self) -> None:
-        """Remove the temporary folders that a killed process, or a full disk, left behind."""
+        """Remove temporary folders that were left behind when a process was killed or the disk was full."""
         for name in self._list():
             found = LEFTOVER.fullmatch(name)
             if found is not None and _is_ours(found["name"]):
                 self._remove(self.folder / name, found["name"])
 
     def clear(self) -> None:
-        """Delete all checkpoints, and nothing else in their folder."""
+        """Delete all checkpoints, but no other files in their folder."""
         self.remove_leftovers()
         for name in filter(_is_ours, self._list()):
             self._discard(name)
-        with suppress(OSError):  # it has other files, or does not exist
+        with suppress(OSError):  # the folder has other files, or does not exist
             self.folder.rmdir()
 
     # ------------------------------------------------------------ reading
@@ -224,13 +228,13 @@ class Checkpoints:
     def read_model(self, which: str = "best") -> tuple[Path, bytes]:
         """The folder of a checkpoint, and the content of its weights file, checked against its checksum.
 
-        "ema" and "best" read the averaged weights, if there are any: validation scored those.
+        For "ema" and "best", these are the averaged weights if there are any, as validation scored them.
         """
         return self.retry_read(lambda: self._read_model(which))
 
     def _read_model(self, which: str) -> tuple[Path, bytes]:
         path = self.path("last" if which == "ema" else which)
-        self._state(path)  # it is of this run
+        self._state(path)  # raises an error if the checkpoint belongs to another run
         averaged = self._has_average(path)
         if which == "ema" and not averaged:
             raise CheckpointError(
@@ -240,7 +244,7 @@ class Checkpoints:
         return path, self._read(path, EMA if averaged and which in ("best", "ema") else MODEL)
 
     def read_weights(self, which: str = "best") -> tuple[Path, dict[str, Tensor]]:
-        """The folder and the weights of a checkpoint; for "average:5", the mean of the newest five."""
+        """The folder and the weights of a checkpoint, or for "average:5" the mean of the newest five."""
         kind, _, count = which.partition(":")
         if kind == "average":
             return self.folder / which, self.retry_read(lambda: self.mean_of_newest(count))
@@ -267,11 +271,11 @@ class Checkpoints:
         return weights
 
     def load_model(self, model: nn.Module, which: str = "best") -> Path:
-        """Load the parameters of a checkpoint into `model`."""
+        """Load the weights of a checkpoint into `model`. Return the checkpoint's folder."""
         return self.load(model, *self.read_weights(which))
 
     def load(self, model: nn.Module, path: Path, weights: dict[str, Tensor], assign: bool = False) -> Path:
-        """Load the weights of a checkpoint into `model`; with `assign`, without a copy."""
+        """Load `weights`, read from the checkpoint `path`, into `model`; with `assign`, without a copy."""
         try:
             for name, own in model.state_dict().items():
                 if name in weights and weights[name].dtype != own.dtype:  # load_state_dict would convert it
@@ -284,10 +288,10 @@ class Checkpoints:
     def restore(
         self, model: nn.Module, optimizer: optim.Optimizer, average: MovingAverage | None = None
     ) -> dict[str, Any]:
-        """Load the last checkpoint into model, optimizer and average. Return the trainer's state."""
+        """Load the last checkpoint into model, optimizer and average. Return the content of state.json."""
         path = self.path("last")
         state, averaged = self._restore(path, model, optimizer)
-        if average is not None:  # if the run has none yet, it starts from the weights
+        if average is not None:  # without an average in the checkpoint, it starts from the weights
             average.load_state_dict(averaged or model.state_dict())
         self._current, self._best = path.name, state["best"]
         return state
@@ -309,8 +313,8 @@ class Checkpoints:
     def repair(self, model: nn.Module, optimizer: optim.Optimizer) -> list[str]:
         """Move damaged checkpoints aside, so that the run continues from the last intact one.
 
-        To test a checkpoint, it is loaded into model and optimizer. If the best one is damaged or missing,
-        the last takes its place. Returns a message for each problem.
+        Each checkpoint is tested by loading it into model and optimizer. If the best one is damaged or
+        missing, the last becomes the best. Returns a message for each problem.
         """
         self.remove_leftovers()
         names = self.names()
@@ -339,11 +343,11 @@ class Checkpoints:
                     f"{names[-1]} takes its place until a validation is better."
                 )
             self._best = best if best in names else names[-1]
-            self._delete_old()  # in case a kill came before it
+            self._delete_old()  # in case the process was killed before
         return messages
 
     def _make_best(self, path: Path) -> None:
-        """Rewrite the state of a checkpoint: it is the best, and the next validation will be better."""
+        """Mark a checkpoint as the best, without a score, so that any validation is better."""
         state = self._state(path)
         unknown = {**state["best_score"], "value": None}
         self._replace_state(path, {**state, "best": path.name, "best_score": unknown})
@@ -352,12 +356,12 @@ class Checkpoints:
         content = json_bytes(state)
         before = read_text(path / SUMS)
         after = before.replace(_sum(STATE, self._read(path, STATE)), _sum(STATE, content))
-        write_atomically(path / SUMS, (before + after).encode())  # it stays intact if it is killed here
+        write_atomically(path / SUMS, (before + after).encode())  # valid for both if killed here
         write_atomically(path / STATE, content)
         write_atomically(path / SUMS, after.encode())
 
     def _state(self, path: Path) -> dict[str, Any]:
-        """Return the content of state.json, or raise an error if it is damaged, or another run's."""
+        """Return the content of state.json. Raise an error if it is damaged or belongs to another run."""
         self._read(path, STATE)
         try:
             state = read_json(path / STATE, STATE_TYPES)
@@ -373,7 +377,7 @@ class Checkpoints:
         return EMA in read_text(path / SUMS)
 
     def _read(self, path: Path, file: str) -> bytes:
-        """The content of a checkpoint's file, checked against its checksum."""
+        """Return the content of a checkpoint's file. Raise an error if its checksum does not match."""
         try:
             limit = JSON_LIMIT
             if file.endswith(".safetensors"):
@@ -401,17 +405,17 @@ class Checkpoints:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a name is that of a checkpoint, intact or moved aside."""
+    """Whether this is the name of a checkpoint, or of a checkpoint that was moved aside."""
     return bool(_NAME.fullmatch(name) or _UNUSABLE.fullmatch(name))
 
 
 def name_of(step: int) -> str:
-    """`step-00000120`. From step 100,000,000 on, names are longer."""
+    """The name of a checkpoint, such as `step-00000120`. From step 100,000,000 on, names are longer."""
     return f"step-{step:08d}"
 
 
 def step_of(name: str) -> int:
-    """The step in a checkpoint's name. Names sort by it, not as strings: see `name_of`."""
+    """The step in a checkpoint's name. Names are sorted by it, as they may differ in length."""
     return int(name.removeprefix("step-"))
 
 

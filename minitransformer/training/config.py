@@ -27,12 +27,10 @@ class TrainConfig(Config):
     steps: int = 1000  # number of batches
     epochs: int = 0  # passes over the training data; 0: train for `steps` instead
     optimizer: str = "adamw"  # or "muon" (AdamW for all but hidden matrices), "sgd"
-    momentum: float | None = None  # of "sgd" and "muon"; by default 0.9 and 0.95
+    momentum: float | None = None  # of "sgd" and "muon"; None: 0.9 for "sgd", 0.95 for "muon"
     lr: float = 1e-3  # peak of the schedule
-    schedule: str = (
-        "inverse_sqrt"  # or "paper" (section 5.3, which sets the peak), "cosine", "linear", "wsd", "constant"
-    )
-    warmup_steps: int = 100
+    schedule: str = "inverse_sqrt"  # or "paper" (sets the peak), "cosine", "linear", "wsd", "constant"
+    warmup_steps: int = 100  # steps in which the learning rate rises to its peak
     decay_steps: int = 0  # of "wsd" (warm-up, stable, decay): length of the decay; 0: a fifth of the steps
     min_lr: float = 0.0  # final rate of "cosine", "linear" and "wsd"
     betas: tuple[float, float] = (0.9, 0.98)  # of AdamW (section 5.3)
@@ -40,9 +38,7 @@ class TrainConfig(Config):
     weight_decay: float = 0.0  # of matrices; biases and norms have none
     clip_norm: float = 1.0  # maximum global norm of the gradients; 0: no clipping
     label_smoothing: float = 0.1  # section 5.4
-    precision: str = (
-        "float32"  # of matmuls; on a GPU also "tf32", "bfloat16", "float16"; weights stay float32
-    )
+    precision: str = "float32"  # of matmuls; on a GPU also "tf32", "bfloat16", "float16"; weights are float32
     micro_batches: int = 1  # gradient accumulation steps, to save memory
     seed: int = 0  # of initial weights, batches and dropout
     log_every: int = 20  # steps between log entries
@@ -53,10 +49,10 @@ class TrainConfig(Config):
     lora_rank: int = 0  # train adapters of this rank instead of the weights (Hu et al. 2021); 0: none
     lora_alpha: float = 16.0  # adapters are scaled by lora_alpha / lora_rank
     lora_targets: str = "q,v"  # adapted matrices: q, k, v or in_proj (all three), out_proj, linear1 to 3
-    ema_decay: float = 0.0  # of the weights' exponential moving average, such as 0.999; 0: no average
+    ema_decay: float = 0.0  # decay of the weights' moving average, such as 0.999; 0: no average
     monitor: str = "loss"  # the validation score that chooses the best checkpoint, such as "bleu"
     patience: int = 0  # stop after this many validations without a better score; 0: never
-    validation_texts: int = 0  # examples for which each validation generates texts to score (BLEU, ...)
+    validation_texts: int = 0  # examples for which each validation generates texts and scores them (BLEU)
     samples: int = 0  # predictions that each validation prints and logs
 
     def __post_init__(self) -> None:
@@ -73,7 +69,7 @@ class TrainConfig(Config):
 
     @property
     def momentum_or_default(self) -> float:
-        """The momentum of "sgd" or "muon": by default 0.9 or 0.95."""
+        """The momentum of "sgd" or "muon", with the defaults 0.9 and 0.95."""
         return {"muon": 0.95}.get(self.optimizer, 0.9) if self.momentum is None else self.momentum
 
     def learning_rate(self, step: int) -> float:

@@ -1,9 +1,9 @@
 """Diagnostics of the layers during training, for `train --diagnostics`.
 
 A callback adds to each log entry, for each layer: the gradient norm (before clipping), the update-to-weight
-ratio (about 0.001 if training goes well), the entropy of the attention weights in bits (0: all on one token;
-log2 n: equal on n tokens), and the fraction of hidden units that no token of the first validation batch
-activates (dead units). `plots/diagnostics.py` draws them.
+ratio (about 0.001 if training goes well), the entropy of the attention weights in bits (0 if all attention is
+on one token, log2 n if it is uniform over n tokens), and the fraction of dead units, which no token of the
+first validation batch activates. `plots/diagnostics.py` draws them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..inspection.recording import attention_entropy, record_attention
 from ..layers.encoder_decoder import FeedForward
 from .callbacks import Callback
 
-DEAD = 1e-3  # a unit is dead if all its activations are below this, in absolute value
+DEAD = 1e-3  # a unit is dead if the absolute values of all its activations are below this
 
 
 class Diagnostics(Callback):
@@ -47,7 +47,7 @@ class Diagnostics(Callback):
         self.copy_weights(trainer)
 
     def copy_weights(self, trainer: Any) -> None:
-        """Copy the weights before a step that will be logged."""
+        """Copy the weights if the next step will be logged."""
         next_step = trainer.step + 1
         config = trainer.config
         due = next_step % config.log_every == 0 or next_step == config.steps
@@ -80,7 +80,7 @@ def activation_statistics(model: nn.Module, task: Any, batch: Any) -> dict[str, 
 def mean_entropy(weights: Any, real: Bool[np.ndarray, "B T"] | None = None) -> float:
     """The mean entropy of a layer's attention weights, in bits, over one call or a list of calls.
 
-    With `real`, only these queries count.
+    Only the queries for which `real` is True count; None means all.
     """
     calls = weights if isinstance(weights, list) else [weights]
     masks = [real if real is not None and real.shape == each.shape[::2] else None for each in calls]
@@ -111,7 +111,7 @@ def add_prefix(kind: str, values: Mapping[str, float]) -> dict[str, float]:
 
 
 def layer_of(name: str) -> str:
-    """The layer of a parameter, such as `encoder.layers.0`; outside of layers, the top-level module."""
+    """The layer of a parameter, such as `encoder.layers.0`, or its top-level module outside of layers."""
     found = re.match(r"(.*?\.\d+)(\.|$)", name)
     return found[1] if found else name.partition(".")[0]
 
@@ -127,7 +127,7 @@ def gradient_norms(model: nn.Module) -> dict[str, float]:
 
 
 def update_ratios(model: nn.Module, before: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """The norm of each layer's last update relative to the norm of its weights, over its matrices."""
+    """The norm of each layer's last update, relative to the norm of its weights before. For matrices only."""
     updates: dict[str, float] = {}
     sizes: dict[str, float] = {}
     for name, weight in model.named_parameters():

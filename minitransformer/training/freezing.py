@@ -1,4 +1,4 @@
-"""Which parameters are trained: all, or those that no pattern freezes."""
+"""Freezes parameters whose names match patterns, so that they are not trained."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ..errors import UserError, counted, did_you_mean
 def freeze(model: nn.Module, patterns: str) -> list[str]:
     """Freeze the parameters whose names match one of the comma-separated patterns. Return their names.
 
-    They get no gradient and no optimizer state. Patterns are those of a shell, such as "embedding.*" or
-    "encoder.layers.[0-3].*". Raises a UserError for a pattern that matches nothing.
+    Frozen parameters get no gradient and no optimizer state. Patterns are as in a shell, such as
+    "embedding.*" or "encoder.layers.[0-3].*". Raises a UserError for a pattern that matches nothing, or if
+    all parameters would be frozen.
     """
     names = [name for name, _ in model.named_parameters() if ".lora_" not in name]
     frozen: dict[str, None] = {}
@@ -35,13 +36,13 @@ def freeze(model: nn.Module, patterns: str) -> list[str]:
 
 
 def prefixes(names: list[str]) -> list[str]:
-    """The names, and the names of the modules around them: "a.b" and "a" for "a.b"."""
+    """The names of parameters and of the modules that contain them: "a" and "a.b" for "a.b"."""
     parts = [name.split(".") for name in names]
     return list(dict.fromkeys(".".join(each[:n]) for each in parts for n in range(1, len(each) + 1)))
 
 
 def trained_line(model: nn.Module) -> str:
-    """How many parameters are trained; "" if all are."""
+    """A message with the number of trained parameters, or an empty string if all are trained."""
     trained = sum(p.array.size for p in model.parameters() if p.requires_grad)
     total = sum(p.array.size for p in model.parameters())
     if trained == total:

@@ -1,4 +1,4 @@
-"""The log of a run: one JSON object per line, an entry for each logged step and each validation."""
+"""The log of a run, with one JSON object per line: an entry for each logged step and each validation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def disk_is_full(error: BaseException) -> bool:
 
 
 class Log:
-    """Appends entries to a log file; with path None, discards them.
+    """Appends entries to a log file, or discards them if `path` is None.
 
     If the disk is full, entries are kept in memory and written later.
     """
@@ -39,7 +39,7 @@ class Log:
         return self
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Append an entry. Raises a UserError for values that JSON cannot represent."""
+        """Append an entry. Raise a UserError for values that JSON cannot represent."""
         try:
             self.unwritten += to_json(entry).encode() + b"\n"
         except TypeError as error:
@@ -59,13 +59,13 @@ class Log:
             self.warned = True
 
     def _flush(self) -> None:
-        """Write all unwritten entries. Creates the file, even if there are none."""
+        """Write all unwritten entries. The file is created even if there are none."""
         if self.path is None:
             self.unwritten = b""
             return
         check_owner(self.path.parent)
         with open(self.path, "ab", buffering=0) as file:
-            while self.unwritten:  # a full disk takes a part of them
+            while self.unwritten:  # if the disk is almost full, only a part is written
                 self.unwritten = self.unwritten[file.write(self.unwritten) :]
 
     def __exit__(self, *error: object) -> None:
@@ -86,19 +86,19 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def training_loss(entry: Mapping[str, Any]) -> float | None:
-    """The training loss of an entry: without label smoothing, like `val_loss`, if it is logged."""
+    """The training loss of an entry, without label smoothing if that is logged; None if there is none."""
     return entry.get("nll_loss", entry.get("loss"))
 
 
 def sync_log(path: Path) -> None:
-    """Have the system write all entries to the disk, so that they outlive a power loss."""
+    """Flush all entries to the disk, so that they survive a power failure."""
     if path.is_file():
         with open(path, "rb+") as file:
             os.fsync(file)
 
 
 def truncate_log(path: Path, step: int) -> None:
-    """Remove the entries after a step, and lines that are not entries."""
+    """Remove the entries of later steps than `step`, and lines that are not entries."""
     if path.is_file():
         kept = b"".join(line.rstrip(b"\n") + b"\n" for line, entry in _entries(path) if entry["step"] <= step)
         if kept != path.read_bytes():
@@ -110,7 +110,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _entries(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """The lines that are entries, each with its content."""
+    """Yield the lines that are entries, each with its parsed content."""
     with open(path, "rb") as file:
         for line in file:
             with suppress(ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Errors for a loss or gradients that are not finite, which name the first module with such an output."""
+"""Errors for a loss or gradients that are not finite. They name the first module with such an output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def nonfinite_step(
 
 
 def nonfinite_error(trainer: Any, step: int, problem: str, forward: Callable[[], Any]) -> NonFiniteError:
-    """The error for a failed step; runs `forward` again to find the first module that is not finite."""
+    """The error for a failed step. It runs `forward` again to find the first module that is not finite."""
     from minigrad.debug import first_nonfinite  # slow to import
 
     random.set_step(step)

@@ -1,4 +1,4 @@
-"""A line in a notebook that is updated in place."""
+"""A line of output in a notebook that is updated in place."""
 
 import io
 import time
@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 
 
 class NotebookLine:
-    """Replaces the previous update by the next: at most one per `interval` seconds, and always the last."""
+    """A line that each update replaces. Updates within `interval` seconds are skipped, except the last."""
 
     def __init__(self, interval: float = 0.2) -> None:
         self.interval = interval
@@ -16,7 +16,7 @@ class NotebookLine:
         self.handle: Any = None
 
     def update(self, content: RenderableType, last: bool = False) -> None:
-        """Show the content as plain text."""
+        """Show the content as plain text. With `last`, it is never skipped."""
         if time.monotonic() - self.shown < self.interval and not last:
             return
         from IPython.display import display

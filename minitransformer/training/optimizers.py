@@ -14,13 +14,13 @@ from ..layers.positions import Positions
 from ..layers.relative_positions import RelativePositionBias
 from .config import TrainConfig
 
-# adapters are products of two matrices, each of which says little alone
+# Muon orthogonalizes a matrix; an adapter is a product of two matrices, to which this does not apply
 NOT_FOR_MUON = (nn.Embedding, TokenEmbedding, Positions, RelativePositionBias, Adapter)
 OUTPUTS = ("output", "head")  # the names of models' output layers
 
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> optim.Optimizer:
-    """Build the optimizer of a config for the model's parameters."""
+    """Build the optimizer that the config names, for the model's parameters that are not frozen."""
     trained = [p for p in model.parameters() if p.requires_grad]
     groups = decay_groups(trained, config.weight_decay)
     match config.optimizer:
@@ -32,7 +32,7 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> optim.Optimizer:
 
 
 def decay_groups(parameters: Sequence[Tensor], weight_decay: float) -> list[dict[str, Any]]:
-    """Parameter groups with weight decay for matrices, and without for biases and norms."""
+    """Two parameter groups: matrices with weight decay, and biases and norms without."""
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
@@ -41,7 +41,7 @@ def decay_groups(parameters: Sequence[Tensor], weight_decay: float) -> list[dict
 
 
 class MuonAdamW(optim.AdamW):
-    """Muon for the matrices of hidden layers, AdamW for all others, at the same learning rate.
+    """Muon for the matrices of hidden layers, and AdamW for all other parameters, at the same learning rate.
 
     Muon's updates are scaled to the size of AdamW's (`match_rms_adamw`).
     """
@@ -69,7 +69,7 @@ class MuonAdamW(optim.AdamW):
         return self.muon if self.muon is not None and group is self.muon.param_groups[0] else self
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
-        """Update the group with its own optimizer."""
+        """Update the parameters of the group with the optimizer that owns it."""
         if self.muon is not None and self.owner_of(group) is self.muon:
             self.muon.state = self.state
             self.muon.uploaded = self.uploaded
@@ -79,7 +79,7 @@ class MuonAdamW(optim.AdamW):
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """All matrices except in embeddings, adapters and output layers (named `output` or `head`)."""
+    """The trained matrices that are not in embeddings, adapters or output layers (`output`, `head`)."""
     outer = set()
     for name, module in model.named_modules():
         if isinstance(module, NOT_FOR_MUON) or name.split(".")[-1] in OUTPUTS:

@@ -21,15 +21,15 @@ from .log import training_loss
 from .notebook import NotebookLine
 
 Show = Callable[[int, Mapping[str, float]], None]
-INTERVAL = 30.0  # seconds between lines in a file
+INTERVAL = 30.0  # seconds between lines if the output is a file
 
 
 @contextmanager
 def show_progress(console: Console, step: int, steps: int, device: str = "cpu") -> Iterator[Show]:
-    """Show steps, loss, tokens per second, memory and remaining time.
+    """A context that shows steps, loss, tokens per second, memory and remaining time.
 
-    In a terminal this is a progress bar, in a notebook one line, in a file a line every 30 seconds. Yields a
-    function `show(step, entry)` to call after each step with its log entry.
+    A terminal shows a progress bar, a notebook one line, and a file gets a line every 30 seconds. The context
+    yields a function `show(step, entry)` to call after each step with its log entry.
     """
     columns = (
         TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"),
@@ -66,7 +66,7 @@ def show_progress(console: Console, step: int, steps: int, device: str = "cpu") 
 
 
 def memory_in_use(device: str = "cpu") -> int:
-    """The bytes of main memory, or of a GPU's memory, that this process uses."""
+    """The memory that this process uses on a device, in bytes."""
     import psutil
 
     if device != "cpu":
@@ -75,15 +75,15 @@ def memory_in_use(device: str = "cpu") -> int:
 
 
 class SlowSteps:
-    """Detects steps that suddenly take much longer than before, and warns once, with a remedy.
+    """Detects steps that take much longer than before. `warning` returns a warning once, with a remedy.
 
-    OpenBLAS's threads busy-wait for each other: if another program uses one of two cores, a step on both can
-    be slower than on one.
+    OpenBLAS's threads busy-wait for each other: if another program uses one of two cores, a step on two
+    threads can be slower than on one.
     """
 
-    FACTOR = 2.0  # times the usual seconds per token
-    MIN_SLOW = 8  # slow steps in a row before the warning
-    WINDOW = 32  # steps from which the usual time is known
+    FACTOR = 2.0  # a step is slow if it takes this many times the usual seconds per token
+    MIN_SLOW = 8  # consecutive slow steps before the warning
+    WINDOW = 32  # number of steps that the usual time is the median of
 
     def __init__(self, threads: Callable[[], int] | None = None) -> None:
         self.times: deque[float] = deque(maxlen=self.WINDOW)  # seconds per token of previous steps
@@ -92,7 +92,7 @@ class SlowSteps:
         self.threads = threads or blas_threads
 
     def warning(self, tokens_per_second: float) -> str:
-        """A warning after MIN_SLOW slow steps in a row on several threads; else an empty string."""
+        """A warning after MIN_SLOW consecutive slow steps on several threads, otherwise an empty string."""
         if self.done or not tokens_per_second > 0:
             return ""
         seconds = 1 / tokens_per_second

@@ -1,7 +1,7 @@
 """Data-parallel training: each rank (a process started by `mpiexec`) computes its shard of every batch, and
 an all-reduce sums the gradients, so that all ranks take the same step as one process on the whole batch.
 
-Ranks communicate through MPI (mpi4py); between GPUs, NCCL (CuPy) sums the gradients. `Ranks()` is a single
+Ranks communicate through MPI (mpi4py). Between GPUs, NCCL (CuPy) sums the gradients. `Ranks()` is a single
 process.
 """
 
@@ -30,13 +30,13 @@ NOT_GIVEN = "not given"
 
 
 class RanksError(UserError):
-    """Raised if ranks cannot communicate, were started differently, or have different weights."""
+    """The error if ranks cannot communicate, were started differently, or have different weights."""
 
     on_all_ranks = False  # whether every rank raises it, so that one message is enough
 
 
 class Ranks:
-    """A single process; also the interface of several ranks."""
+    """A single process, and the base class of several ranks."""
 
     rank, size = 0, 1
     name = ""  # a prefix of this rank's messages
@@ -46,7 +46,7 @@ class Ranks:
         return islice(parts, self.rank, None, self.size)
 
     def sum_gradients(self, parameters: Iterable[Tensor], losses: Sequence[float]) -> Sequence[float]:
-        """All-reduce the gradients of the parameters. Return the sums of both losses over ranks."""
+        """All-reduce the gradients of the parameters. Return the sum of each of the losses over ranks."""
         return losses
 
     def any(self, flag: bool) -> bool:
@@ -75,10 +75,10 @@ class Ranks:
         yield
 
     def wait_turn(self, error: BaseException) -> None:
-        """Delay an error message by rank: if all ranks fail, the first aborts the others before that."""
+        """Delay an error message by rank. If all ranks fail, rank 0 aborts the others before they print."""
 
     def abort(self, code: int) -> None:
-        """Abort all ranks with this exit code; otherwise they would wait forever."""
+        """Abort all ranks with this exit code. Otherwise they would wait for this one forever."""
 
 
 class MPIRanks(Ranks):
@@ -94,7 +94,7 @@ class MPIRanks(Ranks):
         self._parameters: list[Tensor] = []
 
     def sum_gradients(self, parameters: Iterable[Tensor], losses: Sequence[float]) -> Sequence[float]:
-        """All-reduce a flat buffer of the gradients, how many ranks have each of them, and both losses.
+        """All-reduce a flat buffer of the gradients, both losses, and how many ranks have each gradient.
 
         A rank without rows adds zeros. A parameter that has no gradient on any rank gets none.
         """
@@ -186,7 +186,7 @@ class MPIRanks(Ranks):
 
 
 class NCCLRanks(MPIRanks):
-    """Ranks with one GPU each, by their numbers on the machine. NCCL sums gradients, MPI does the rest."""
+    """Ranks with one GPU each: rank i of a machine uses GPU i. NCCL sums gradients, MPI does the rest."""
 
     def __init__(self, comm: Any) -> None:
         backend = find_backend("cuda")
@@ -212,7 +212,7 @@ class NCCLRanks(MPIRanks):
 
 
 def checksum_of(arrays: Iterable[np.ndarray]) -> int:
-    """The CRC-32 of the bytes of some arrays."""
+    """The CRC-32 checksum of the bytes of the arrays."""
     checksum = 0
     for array in arrays:
         checksum = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, checksum)
@@ -220,12 +220,12 @@ def checksum_of(arrays: Iterable[np.ndarray]) -> int:
 
 
 def _truncate(text: str) -> str:
-    """The text, with its middle left out if it is long."""
+    """The text, without its middle if it has more than 80 characters."""
     return text if len(text) <= 80 else f"{text[:40]}...{text[-40:]}"
 
 
 def code_sha256() -> str:
-    """The checksum of our source code, since two checkouts may have the same version number."""
+    """The checksum of this project's source code, as different checkouts may have the same version."""
     digest = hashlib.sha256()
     for package in ("minigrad", "minitransformer"):
         folder = Path(__file__).parents[2] / package
@@ -236,7 +236,7 @@ def code_sha256() -> str:
 
 # ---------------------------------------------------------------- joining
 
-SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")  # set by mpiexec of MPICH, Intel and Microsoft MPI; of Open MPI
+SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")  # set by mpiexec of MPICH (also Intel, Microsoft) and Open MPI
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 _current = Ranks()
@@ -248,7 +248,10 @@ def current_ranks() -> Ranks:
 
 
 def join(device: str = "cpu") -> Ranks:
-    """Join the ranks started by `mpiexec`; without it, a single process. "cuda" is one GPU per rank."""
+    """Join the ranks that `mpiexec` started, and return them. Without `mpiexec`, return a single process.
+
+    With the device "cuda", each rank uses one GPU.
+    """
     global _current
     started = max(int(os.environ.get(name) or 1) for name in SIZES)
     if started > 1 and _current.size == 1:
@@ -283,7 +286,7 @@ def _world(started: int) -> Any:
 
 
 def _divide_cores(comm: Any) -> None:
-    """Divide a machine's cores among its ranks, unless the user has set a number of threads."""
+    """Divide a machine's cores among its ranks, unless the user has set the number of threads."""
     if any(name in os.environ for name in THREADS):
         return
     from threadpoolctl import threadpool_limits
@@ -295,7 +298,7 @@ def _divide_cores(comm: Any) -> None:
 
 
 def _local_communicator(comm: Any) -> Any:
-    """The ranks of this machine."""
+    """The MPI communicator of the ranks on this machine."""
     from mpi4py import MPI
 
     return comm.Split_type(MPI.COMM_TYPE_SHARED)

@@ -1,4 +1,4 @@
-"""Training settings that depend on data and model: `epochs`, `validate_every = 0`, the schedule "paper"."""
+"""Resolves settings that depend on data and model: `epochs`, `validate_every = 0`, the schedule "paper"."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ WIDTHS = ("d_model", "n_embd", "hidden_size")  # names of d_model in models' con
 
 
 def resolve(config: TrainConfig, model: nn.Module, task: Any) -> TrainConfig:
-    """Replace `epochs` by `steps`, `validate_every = 0` by the steps of an epoch, and the schedule "paper" by
-    "inverse_sqrt" with the paper's peak as `lr`.
+    """Return a config in which settings that depend on data and model are replaced by numbers.
 
-    On a small text a model overfits within a few epochs; on a large one a validation takes long.
-    "Attention Is All You Need", section 5.3: d_model**-0.5 min(step**-0.5, step warmup_steps**-1.5).
+    `epochs` becomes `steps`. `validate_every = 0` becomes the steps of an epoch, but at least 50 and at most
+    1,000. The schedule "paper" becomes "inverse_sqrt" with the paper's peak as `lr`: the rate is
+    d_model**-0.5 min(step**-0.5, step warmup_steps**-1.5) ("Attention Is All You Need", section 5.3).
     """
     if config.epochs:
         config = replace(config, steps=config.epochs * task.batches_per_epoch)
@@ -35,7 +35,7 @@ def resolve(config: TrainConfig, model: nn.Module, task: Any) -> TrainConfig:
 
 
 def width(model: nn.Module) -> int:
-    """The width (d_model) of a model, from its config; a UserError if the config has none of WIDTHS."""
+    """Return the width (d_model) in a model's config. Raise a UserError if the config has none of WIDTHS."""
     settings = getattr(model, "config", None)
     for name in WIDTHS:
         if found := getattr(settings, name, 0):

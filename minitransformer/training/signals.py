@@ -11,7 +11,10 @@ from typing import Any
 
 @contextmanager
 def stop_signals() -> Iterator[threading.Event]:
-    """A context in which SIGINT, SIGTERM and SIGHUP set the event; a second one raises KeyboardInterrupt."""
+    """A context in which SIGINT, SIGTERM and SIGHUP set an event. A second signal raises KeyboardInterrupt.
+
+    The context yields the event. Outside of the main thread, signals are not handled.
+    """
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield event

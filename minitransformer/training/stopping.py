@@ -11,7 +11,7 @@ from ..tasks.metrics import Metric
 
 
 class BestScore:
-    """The best value so far of the score `monitor`, and the number of validations since then."""
+    """The best value so far of the validation score `monitor`, and the number of validations since then."""
 
     def __init__(self, monitor: str, patience: int, metric: Metric) -> None:
         self.monitor = monitor
@@ -22,7 +22,7 @@ class BestScore:
         self.waited = 0
 
     def update(self, scores: Mapping[str, float]) -> bool:
-        """Update with the scores of a validation. Return whether it is the best so far."""
+        """Update with the scores of a validation. Return whether it is the best validation so far."""
         self.check(scores)
         value = scores[self.monitor]
         better = self.sign * value > self.sign * self.value
@@ -35,7 +35,7 @@ class BestScore:
         return 0 < self.patience <= self.waited
 
     def check(self, scores: Mapping[str, float]) -> None:
-        """Raise a UserError if the score is missing, or if it is unknown whether higher is better."""
+        """Raise a UserError if `monitor` is not in `scores`, or it is unknown whether higher is better."""
         if self.monitor not in scores:
             raise UserError(
                 f"validations have no score {self.monitor!r} to monitor."
@@ -52,6 +52,6 @@ class BestScore:
         return {"monitor": self.monitor, "value": self.value, "waited": self.waited}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load a `state_dict`. One of another score, or without a best value, is ignored."""
+        """Load a `state_dict`. It is ignored if it is for another score, or has no best value."""
         if state["monitor"] == self.monitor and state["value"] is not None:
             self.value, self.waited = state["value"], state["waited"]

@@ -1,9 +1,9 @@
 """The files of a run folder: their names, who may write them, and how.
 
-One process at a time trains in a folder. It holds `.lock`, which the system frees when the process ends,
-however it ends, and writes its name to `.owner.json`, by which it notices that somebody has deleted or
-replaced the folder (`check_owner`). An evaluation, which may run beside a training, holds `.evaluation.lock`
-while it writes.
+Only one process at a time trains in a folder. It holds `.lock`, which the system releases when the process
+ends, even if it is killed. It also writes its process id to `.owner.json`, so that it notices if somebody
+deletes or replaces the folder (`check_owner`). An evaluation may run during a training, and holds
+`.evaluation.lock` while it writes.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ EVALUATION_FILES = (METRICS, *PREDICTIONS, STATISTICS)
 RUN_FILES = (
     RECORD, "config.toml", "tokenizer.json", LOG, "curves.png", "diagnostics.png", *EVALUATION_FILES,
 )  # fmt: skip
-README = "README.md"  # see cli/readme.py; never deleted, since somebody may have edited it
+README = "README.md"  # see cli/readme.py; never deleted, as the user may have edited it
 WRITTEN = (*RUN_FILES, OWNER, README)
 
 
 class RunError(UserError):
-    """Raised for a folder that is missing, in use, of another run, or not a run folder."""
+    """The error for a folder that is missing or in use, has another run, or is not a run folder."""
 
 
 class FolderLostError(UserError):
-    """Raised when a training has lost its folder; the training stops with exit code 1."""
+    """The error for a training whose folder was deleted or replaced. The exit code is 1."""
 
     exit_code = 1
 
@@ -61,9 +61,10 @@ class FolderLostError(UserError):
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """A context in which no other process trains in a folder. It is created if missing. May be nested.
+    """A context in which no other process trains in the folder. It may be nested.
 
-    Raises a RunError that names the other process. Temporary files of a killed process are deleted.
+    The folder is created if it does not exist, and temporary files of a killed process are deleted. If
+    another process trains there, a RunError names it.
     """
     held = _lock_of(folder)
     try:
@@ -90,7 +91,7 @@ def lock(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError:
-        check_owner(folder)  # the folder may be lost, which is then the error to report
+        check_owner(folder)  # if the folder is lost, that is the error to report
         raise
     finally:
         if held.lock_counter == 1 and _is_owner(folder):
@@ -101,7 +102,7 @@ def lock(folder: Path) -> Iterator[None]:
 def check_owner(folder: Path) -> None:
     """Raise a FolderLostError if this process has locked a folder that is no longer at its path.
 
-    Somebody may have deleted it, and even have started another training there.
+    Somebody may have deleted or moved it, and even have started another training there.
     """
     if _lock_of(folder).is_locked and not _is_owner(folder):
         raise FolderLostError(
@@ -112,12 +113,12 @@ def check_owner(folder: Path) -> None:
 
 
 def _lock_of(folder: Path) -> FileLock:
-    """The lock of a folder, the same object for each call while it is held."""
+    """The lock of a folder. While it is held, all calls return the same object."""
     return FileLock(folder.resolve() / LOCK, timeout=0, is_singleton=True)
 
 
 def _owner(folder: Path) -> dict[str, Any]:
-    """The process that trains in a folder; empty if unknown."""
+    """The process that trains in a folder, from `.owner.json`; empty if the file cannot be read."""
     with suppress(UserError):
         return read_json(folder / OWNER, {"pid": int, "host": str, "since": str})
     return {}
@@ -129,7 +130,7 @@ def _is_owner(folder: Path) -> bool:
 
 
 def _describe_owner(folder: Path) -> str:
-    """The process that has locked a folder, which may not have written its name yet."""
+    """A description of the process that has locked a folder. Waits until the process has written its id."""
     for _ in range(50):
         if owner := _owner(folder):
             return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
@@ -139,7 +140,10 @@ def _describe_owner(folder: Path) -> str:
 
 @contextmanager
 def lock_evaluation(folder: Path) -> Iterator[None]:
-    """A context in which no other evaluation writes to a run folder, and no training starts there."""
+    """A context in which no other evaluation writes to a run folder, and no new training starts there.
+
+    Raises an OSError if another process holds the lock for 10 seconds.
+    """
     check_links(folder)
     held = FileLock(folder.resolve() / EVALUATION_LOCK, timeout=10)
     try:
@@ -153,7 +157,7 @@ def lock_evaluation(folder: Path) -> Iterator[None]:
 
 
 def check_run(folder: Path, expected: str) -> None:
-    """Raise an OSError unless a folder has the run with this id."""
+    """Raise an OSError unless the folder contains the run with this id."""
     with suppress(UserError):
         if read_json(folder / RECORD, {"id": str})["id"] == expected:
             return
@@ -161,7 +165,7 @@ def check_run(folder: Path, expected: str) -> None:
 
 
 def check_links(folder: Path) -> None:
-    """Raise a RunError for links in place of a run's files: in a stranger's run, they may lead anywhere."""
+    """Raise a RunError if a file of the run is a link: in somebody else's run, it may point anywhere."""
     names = (*RUN_FILES, *LOCKS, CHECKPOINTS, EVALUATIONS, EVENTS)
     inner = [path for name in (CHECKPOINTS, EVALUATIONS) for path in (folder / name).glob("*")]
     for path in (*(folder / name for name in names), *inner):
@@ -176,9 +180,9 @@ def check_links(folder: Path) -> None:
 
 
 def write_all(folder: Path, files: Mapping[str, bytes], marks: Sequence[str] = ()) -> None:
-    """Write files that belong together: first all to temporary files, then each replaces its old version.
+    """Write files that belong together. All are written to temporary files before the first is replaced.
 
-    The files in `marks` are deleted before the first file is replaced, and written last: if the last mark
+    The files in `marks` are deleted before the first file is replaced, and written last. So if the last mark
     exists, all files are from the same call.
     """
     temporary: dict[str, Path] = {}
@@ -196,18 +200,18 @@ def write_all(folder: Path, files: Mapping[str, bytes], marks: Sequence[str] = (
 
 
 def is_leftover(name: str, of: Collection[str] = WRITTEN) -> bool:
-    """Whether a name is that of a temporary file of one of these files."""
+    """Whether this is the name of a temporary file of one of the files `of`."""
     found = LEFTOVER.fullmatch(name)
     return found is not None and found["name"] in of
 
 
 def delete_leftovers(folder: Path, of: Collection[str]) -> None:
-    """Delete the temporary files of these names that a killed process left in a folder."""
+    """Delete the temporary files of the files `of` that a killed process left in a folder."""
     for path in folder.iterdir():
         if is_leftover(path.name, of):
             path.unlink()
 
 
 def now() -> str:
-    """The local time, such as 2026-01-31 14:00:00+01:00."""
+    """The local time with the time zone, such as 2026-01-31 14:00:00+01:00."""
     return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")

@@ -1,4 +1,4 @@
-"""TensorBoard files, beside log.jsonl: `train --tensorboard`, then `tensorboard --logdir runs`."""
+"""TensorBoard files with the numbers of the log: `train --tensorboard`, then `tensorboard --logdir runs`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .storage import EVENTS
 class TensorBoard(Callback):
     """Writes log entries and validation scores to a folder of event files.
 
-    A resumed training adds a file: TensorBoard then hides later steps of earlier files.
+    A resumed training adds a file, and TensorBoard hides the same and later steps of earlier files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -29,7 +29,7 @@ class TensorBoard(Callback):
         self.new_writer = SummaryWriter
 
     def on_train_begin(self, trainer: Any) -> None:
-        step = trainer.step  # in the name, since files created in the same second would have the same one
+        step = trainer.step  # part of the file's name, as files of the same second would have the same name
         self.writer = self.new_writer(
             str(self.folder), purge_step=step + 1, filename_suffix=f".step-{step}", flush_secs=10
         )
@@ -51,6 +51,6 @@ class TensorBoard(Callback):
 
 
 def clear(run: Path) -> None:
-    """Delete the event files of a run, and nothing else in their folder."""
+    """Delete the event files of a run, but no other files in their folder."""
     for path in (run / EVENTS).glob("events.out.tfevents.*.step-*"):
         path.unlink()

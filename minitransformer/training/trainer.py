@@ -1,4 +1,4 @@
-"""The trainer: step, log, validate, save."""
+"""The trainer: it trains step by step, and logs, validates and saves at intervals."""
 
 from __future__ import annotations
 
@@ -55,12 +55,15 @@ class Trainer:
         Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
 
     The same seed gives the same weights, bit for bit, also after `resume`. With several `ranks`, each
-    computes its shard of every batch, and rank 0 writes to `folder`. `step_runner` takes the step as a
-    function, and returns one that runs it, such as `minigrad.capture`, which captures the step on a GPU and
-    replays it; the loss is then read, and checked to be finite, only when a log entry, a validation or a
-    checkpoint is due. `identity` (of the run's `Record`) is written to the checkpoints, and checked by
-    `resume`. For `callbacks`, see callbacks.py. An `optimizer` of your own, of the model's parameters,
-    replaces the one that the config names; the schedule sets its learning rates.
+    computes its shard of every batch, and rank 0 writes to `folder`.
+
+    `step_runner` takes the step as a function, and returns a function that runs it, such as
+    `minigrad.capture`, which captures the step on a GPU and replays it. The loss is then read, and checked to
+    be finite, only when a log entry, a validation or a checkpoint is due.
+
+    `identity` (from the run's `Record`) is written to the checkpoints, and checked by `resume`. callbacks.py
+    describes `callbacks`. An `optimizer` of the model's parameters replaces the one that the config names;
+    the schedule sets its learning rates.
 
     >>> from pathlib import Path
     >>> from minitransformer import ArrayTask, TrainConfig, Trainer
@@ -125,7 +128,7 @@ class Trainer:
     # ------------------------------------------------------------ one step
 
     def train_step(self) -> dict[str, float]:
-        """Train on one batch: forward, backward, clip, update. Returns the log entry."""
+        """Train on one batch: forward, backward, clip, update. Return the log entry."""
         start = time.perf_counter()
         step = self.step + 1
         batch = self.task.batch(self.step)
@@ -133,12 +136,12 @@ class Trainer:
         random.set_step(step)
         self.model.train()
         lr = self._set_learning_rate(step)
-        # one part, the whole batch, unless there are micro-batches or several ranks
+        # the micro-batches of this rank; without micro-batches and ranks, the whole batch
         parts = list(self.ranks.shard(self.task.split(batch, self.config.micro_batches * self.ranks.size)))
         if self._captured is not None:
             return {"step": step, "lr": lr, **self._captured.run(batch, parts, start)}
         self.optimizer.zero_grad()
-        n_tokens = max(batch.n_tokens, 1)  # there may be no target
+        n_tokens = max(batch.n_tokens, 1)  # a batch may have no targets
         losses = [self.forward_backward(part, first_row, n_tokens) for first_row, part in parts]
         loss, nll = self.ranks.sum_gradients(self.trained_parameters, self.sum_losses(losses))
         norm = self.clip().item()
@@ -155,30 +158,30 @@ class Trainer:
         }  # fmt: skip
 
     def forward_backward(self, part: Any, first_row: int, n_tokens: Any) -> tuple[Tensor, Tensor | float]:
-        """Add the gradients of a part of a batch of `n_tokens`.
+        """Add the gradients of a part of a batch that has `n_tokens` targets in all.
 
-        Returns the part's share of the mean loss, with and without label smoothing (NaN if unknown).
+        Returns the part's share of the mean loss, with label smoothing, and without (NaN if unknown).
         """
         smoothing = self.config.label_smoothing
         record: Any = record_unsmoothed_losses() if smoothing else nullcontext([])
         with self.matmul_precision():
-            with (
-                random.rows(first_row),
-                self.autocast,
-                record as plain,
-            ):  # each row drops as in the whole batch
+            # `random.rows` gives each row the same dropout as in the whole batch
+            with random.rows(first_row), self.autocast, record as plain:
                 loss = self.task.loss(self.model, part, smoothing) / n_tokens
             self.scaler.scale(loss).backward()
         return loss.detach(), sum(plain) / n_tokens if plain else math.nan
 
     @staticmethod
     def sum_losses(parts: Sequence[tuple[Any, Any]]) -> list[float]:
-        """The losses of a batch, with and without label smoothing: the sums over its parts."""
+        """The losses of a batch, with label smoothing and without, summed over its parts."""
         return [sum((float(part[i]) for part in parts), 0.0) for i in (0, 1)]
 
     @staticmethod
     def comparable_loss(nll: float) -> dict[str, float]:
-        """The log entry of the unsmoothed loss, which can be compared with the validation loss."""
+        """The log entry of the loss without label smoothing, which is comparable to the validation loss.
+
+        It is empty if the loss is NaN, which means unknown.
+        """
         return {} if math.isnan(nll) else {"nll_loss": nll}
 
     def clip(self) -> Tensor:
@@ -187,12 +190,12 @@ class Trainer:
         return optim.clip_grad_norm_(self.trained_parameters, self.config.clip_norm or math.inf)
 
     def _check_finite(self, step: int, batch: Any, loss: float, norm: float) -> None:
-        """Raise a NonFiniteError for a loss or norm that no smaller loss scale makes finite."""
+        """Raise a NonFiniteError if the loss or, without a loss scale, the norm is not finite."""
         if not (math.isfinite(loss) and (math.isfinite(norm) or self.scaler.enabled)):
             raise nonfinite_step(self, step, batch, loss, norm)
 
     def _update_loss_scale(self, step: int, batch: Any, loss: float, norm: float) -> None:
-        """Update the float16 loss scale; a NonFiniteError if gradients overflow at the smallest one."""
+        """Update the loss scale of float16. Raise a NonFiniteError if gradients overflow at the smallest."""
         try:
             self.scaler.update()
         except NonFiniteError as error:
@@ -229,7 +232,7 @@ class Trainer:
         self._is_monitor_checked = True
 
     def train(self) -> bool:
-        """Train up to `config.steps`, with validations and checkpoints; False if a signal stopped it."""
+        """Train up to `config.steps`, with validations and checkpoints. Return False if a signal stops it."""
         if self.step == 0 and self.checkpoints.names():
             raise UserError(
                 f"{self.folder} already contains checkpoints.\n"
@@ -240,12 +243,12 @@ class Trainer:
             rate = self.config.learning_rate(self.config.steps)
             warm_up = f"warmup_steps = {self.config.warmup_steps} is more than steps = {self.config.steps}"
             self._warn(f"{warm_up}: the learning rate ends at {rate:.3g}, below lr = {self.config.lr:.3g}")
-        stop = False  # a signal may reach ranks in different steps; they stop after the same step
+        stop = False  # whether any rank has received a signal, so that all stop after the same step
         with ExitStack() as stack:
             if self.ranks.rank == 0:
                 stack.enter_context(lock(self.folder))
             log = stack.enter_context(Log(None if self.ranks.rank else self._log, self._warn))
-            # no warnings: `_check_finite` raises an error
+            # NumPy's warnings are not needed, as `_check_finite` raises an error
             stack.enter_context(np.errstate(over="ignore", invalid="ignore", divide="ignore"))
             stopped = stack.enter_context(stop_signals())
             show = stack.enter_context(show_progress(self.console, self.step, self.config.steps, self.device))
@@ -266,7 +269,7 @@ class Trainer:
         """Raise a RanksError unless all ranks have the same settings, progress and weights."""
         if self.ranks.size == 1:
             return
-        state = self.optimizer.state_dict()["state"]  # its order depends on whether it was loaded
+        state = self.optimizer.state_dict()["state"]  # the order depends on whether it was loaded
         moments = [own[name] for _, own in sorted(state.items()) for name in sorted(own)]
         self.ranks.check_same(
             {
@@ -283,11 +286,11 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are done, or the patience is exhausted."""
+        """Whether all steps are done, or the patience of early stopping is exhausted."""
         return self.step >= self.config.steps or self.best.is_out_of_patience
 
     def advance(self, log: Log, show: Callable[[int, Mapping[str, float]], None]) -> None:
-        """Train one step; then log, validate and save if due."""
+        """Train one step, then log, validate and save if these are due."""
         entry = self.train_step()
         if self.average is not None:
             self.average.update(self.step)
@@ -303,14 +306,17 @@ class Trainer:
             self.save()
 
     def due(self, every: str) -> bool:
-        """Whether the action with interval `every`, such as "log_every", is due after this step."""
+        """Whether the action with the interval `every`, such as "log_every", is due after this step."""
         return self.step % getattr(self.config, every) == 0 or self.step == self.config.steps
 
     def _warn(self, message: str) -> None:
         self.console.print(f"warning: {message}", highlight=False, markup=False, soft_wrap=True)
 
     def validate(self, log: Log) -> None:
-        """Compute and log the validation scores, of the averaged weights if there are any; save the best."""
+        """Compute and log the validation scores, and save a checkpoint if they are the best so far.
+
+        If there is a moving average of the weights, its weights are scored.
+        """
         scores, samples = self._scores()
         if not math.isfinite(scores.get("loss", 0.0)):
             problem = f"the validation loss is {scores['loss']}"
@@ -327,7 +333,7 @@ class Trainer:
             self.best.load_state_dict(before)
 
     def _scores(self, texts: int | None = None) -> tuple[dict[str, float], list[str]]:
-        """Scores and samples of the validation split, computed on rank 0."""
+        """The scores and samples of a validation, computed on rank 0."""
         self.model.eval()
         averaged = self.average.in_model() if self.average is not None else nullcontext()
         with no_grad(), averaged, self.matmul_precision():
@@ -341,12 +347,12 @@ class Trainer:
         Returns False, on all ranks, if the disk is full; earlier checkpoints are then unchanged.
         """
         if self._captured is not None:
-            self._captured.read()  # only finite steps are saved
+            self._captured.read()  # raises an error if the step is not finite
         self.ranks.check_equal(self.model, self.step)
         return self.ranks.broadcast(lambda: self._write(best))
 
     def _write(self, best: bool) -> bool:
-        """Write the checkpoint, on rank 0. Return False if the disk is full."""
+        """Write the checkpoint. Only rank 0 calls this. Return False if the disk is full."""
         if self._unsaved_step == self.step:
             return False
         check_owner(self.folder)
@@ -375,7 +381,7 @@ class Trainer:
         return True
 
     def describe_last_checkpoint(self) -> str:
-        """Where the last checkpoint is, for messages."""
+        """A clause for messages that says where the last checkpoint is."""
         names = self.checkpoints.names()
         path = f"the last checkpoint is {self.checkpoints.folder / names[-1]}" if names else ""
         return path or "no checkpoint was due"
@@ -388,7 +394,7 @@ class Trainer:
         )
 
     def resume(self) -> bool:
-        """Load the last intact checkpoint, and truncate the log to its step; False if there is none."""
+        """Load the last intact checkpoint and truncate the log to its step. Return False if there is none."""
         if self.ranks.rank == 0:
             with lock(self.folder):
                 for message in self.checkpoints.repair(self.model, self.optimizer):

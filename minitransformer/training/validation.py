@@ -1,4 +1,4 @@
-"""Validation: the task's scores and, optionally, scores and samples of generated texts."""
+"""Validation: the task's scores and, if requested, scores and samples of generated texts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..tasks.base import Task
 class Validation:
     """Scores a model on a task's validation split.
 
-    The model generates texts for the first `texts` examples, which are scored as by `evaluate`, and the first
-    `samples` predictions are returned as lines. Both need `task.live`.
+    The model generates texts for the first `texts` examples, which are scored as in `evaluate`, and the first
+    `samples` predictions are returned as lines. Both require `task.live`.
     """
 
     def __init__(self, task: Task, texts: int, samples: int) -> None:
@@ -34,7 +34,7 @@ class Validation:
             )
 
     def __call__(self, model: Any, texts: int | None = None) -> tuple[dict[str, float], list[str]]:
-        """Compute scores and samples, without changing the random numbers of the training."""
+        """Return the scores and the samples, without changing the random numbers of the training."""
         scores = self.task.validate(model)
         texts = self.texts if texts is None else min(texts, self.texts)
         with random.fork_rng():
@@ -56,6 +56,6 @@ class Validation:
 
 
 def format_sample(source: str, expected: str, predicted: str, *others: str) -> str:
-    """A row of predictions.txt as a readable line."""
+    """Format a row of predictions.txt as a readable line."""
     right = "" if predicted == expected else f"  (expected: {expected})"
     return f"{source} -> {predicted}{right}"
