@@ -1,7 +1,5 @@
 """Lists and dictionaries of modules and parameters; finding modules by path; hooks before forward."""
 
-import copy
-import pickle
 from collections import OrderedDict
 
 import numpy as np
@@ -131,19 +129,6 @@ def test_hooks_before_forward_see_and_replace_the_inputs():
     double.remove()
     look.remove()
     assert layer(3) == 4
-
-
-def test_modules_are_pickled_with_their_state():
-    model = nn.Sequential(nn.Linear(2, 3), nn.ModuleDict({"a": nn.LayerNorm(3)}))
-    model.register_buffer("scratch", mg.ones(1), persistent=False)
-    model.eval()
-    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        assert list(twin.state_dict()) == list(model.state_dict())
-        assert all(isinstance(p, nn.Parameter) and p.requires_grad for p in twin.parameters())
-        assert twin[0].weight is twin.get_parameter("0.weight")
-        assert not twin[1].training
-        x = mg.ones(1, 2)
-        np.testing.assert_array_equal(twin[0](x).array, model[0](x).array)
 
 
 def test_modules_convert_by_dtype_keyword_and_tensor():
