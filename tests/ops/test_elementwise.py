@@ -184,13 +184,9 @@ def test_binary_cross_entropy_has_finite_derivatives_at_0_and_1():
 
 
 def test_alpha_and_rounding_are_settings_of_arithmetic():
-    x, y = mg.tensor([7.0, -7.0]), mg.tensor([2.0, 2.0])
-    assert mg.add(x, y, alpha=3).tolist() == [13, -1]
-    assert mg.sub(x, y, alpha=3).tolist() == [1, -13]
-    assert mg.rsub(x, y).tolist() == [-5, 9]
-    assert mg.div(x, y, rounding_mode="trunc").tolist() == [3, -3]
-    assert mg.div(x, y, rounding_mode="floor").tolist() == [3, -4]
-    whole = mg.div(mg.tensor([7, -7, 6]), 2, rounding_mode="trunc")
+    x, y = mg.tensor([7, -7, 6]), mg.tensor([2, 2, 2])
+    assert mg.rsub(x, y, alpha=2).tolist() == [-12, 16, -10]
+    whole = mg.div(x, y, rounding_mode="trunc")
     assert (whole.tolist(), whole.dtype) == ([3, -3, 3], "int64")
     with pytest.raises(TypeError, match=r"add\(\) got 3 arguments[\s\S]*\(x, y, \*, alpha=1\)"):
         mg.add(x, y, 3)
@@ -213,19 +209,6 @@ def test_the_shapes_that_glu_and_prelu_refuse_are_named():
         F.glu(mg.ones(2, 3))
     with pytest.raises(mg.ShapeError, match="1 or 3 elements"):
         F.prelu(mg.ones(2, 3), mg.ones(2))
-
-
-@pytest.mark.parametrize("name", ["maximum", "minimum"])
-def test_a_tied_pair_shares(name):
-    x = leaf([1, 2])
-    getattr(x, name)(leaf([1, 2])).sum().backward()
-    assert_equal(x.grad, [0.5, 0.5])
-
-
-def test_clamp_has_gradients_at_limits_and_relu_none_at_0():
-    assert_equal(gradient_of(lambda x: x.clamp(-1, 1), [-2, -1, 0, 1, 2]), [0, 1, 1, 1, 0])
-    assert_equal(gradient_of(lambda x: x.relu(), [-1, 0, 1]), [0, 0, 1])
-    assert_equal(gradient_of(lambda x: x.abs(), [-1, 0, 1]), [-1, 0, 1])
 
 
 def test_values_and_gradients_at_zero_are_pytorchs():
@@ -272,10 +255,6 @@ def test_sigmoid_and_friends_keep_their_small_tails():
     assert_equal(mg.tensor([1000.0, 1000.0]).logsumexp(0), 1000 + math.log(2), rtol=1e-6)
 
 
-def test_where_of_two_numbers_is_float32():
-    assert mg.where(mg.tensor([True, False]), 1.0, 0.0).dtype == mg.float32
-
-
 def test_gelu_of_a_0d_tensor_is_0d():
     x = mg.tensor(1.0, requires_grad=True)
     for form in ("none", "tanh"):
@@ -283,22 +262,6 @@ def test_gelu_of_a_0d_tensor_is_0d():
         assert y.shape == ()
         y.backward()
         assert x.grad.shape == ()
-
-
-def test_bits_of_integers_and_logic_of_booleans():
-    a = mg.tensor([6, 5])
-    assert (a & 3).tolist() == [2, 1]
-    assert (a | 1).tolist() == [7, 5]
-    assert (~a).tolist() == [-7, -6]
-    b = mg.tensor([True, False])
-    assert (~b).tolist() == [False, True]
-    assert (b | ~b).tolist() == [True, True]
-
-
-def test_infinite_gradients_do_not_pass_closed_gates():
-    x = vector(-1.0, 1.0)
-    x.relu().backward(mg.tensor([np.inf, np.inf]))
-    assert x.grad.tolist() == [0.0, np.inf]
 
 
 def test_distances_to_infinity_have_slopes():
@@ -337,6 +300,8 @@ def test_whole_numbers_have_bits_and_divisors():
     x, y = mg.tensor([12, 18]), mg.tensor([8, 2])
     assert (mg.gcd(x, y).tolist(), mg.lcm(x, y).tolist()) == ([4, 2], [24, 18])
     assert ((x << 1).tolist(), (x >> 1).tolist(), (1 << y).tolist()) == ([24, 36], [6, 9], [256, 4])
+    assert ((x & 8).tolist(), (x | 1).tolist(), (~x).tolist()) == ([8, 0], [13, 19], [-13, -19])
+    assert (~(x > 12)).tolist() == [True, False]
 
 
 def test_no_integers_may_be_divided_by_0():
