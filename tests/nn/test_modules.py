@@ -394,22 +394,6 @@ class Counting(nn.Module):
         self.count = state["count"]
 
 
-class PlainTensor(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.table = mg.ones(1)
-
-    def _apply(self, fn):
-        super()._apply(fn)
-        self.table = fn(self.table)
-        return self
-
-
-class Named(nn.Linear):
-    def _get_name(self):
-        return "MyLinear"
-
-
 def loaded(model, state, **settings):
     model.load_state_dict(state, **settings)
     return model
@@ -421,13 +405,10 @@ OVERRIDDEN = {  # what each method changes in a model that contains the module
     "train": (Frozen(1, 1), lambda m: (m.train().training, m[0].training), (True, False)),
     "state_dict": (WithTeacher(), lambda m: list(m.state_dict()), ["0.own"]),
     "_save_to_state_dict": (Saved(), lambda m: m.state_dict(), {"0.packed": 1}),
-    "_apply": (PlainTensor(), lambda m: (m.double()[0].table.dtype, m.to("float16")[0].table.dtype),
-               (mg.float64, mg.float16)),
     "_load_from_state_dict": (
         Renamed(), lambda m: (loaded(m, {"0.old": mg.full((1,), 5.0)})[0].new.item(), m[0].double), (5, 10)),
     "get_extra_state": (COUNTED, lambda m: m.state_dict(), {"0._extra_state": {"count": 3}}),
     "set_extra_state": (Counting(), lambda m: loaded(m, {"0._extra_state": {"count": 7}})[0].count, 7),
-    "_get_name": (Named(1, 1), lambda m: "MyLinear(in_features=1" in repr(m), True),
 }  # fmt: skip
 
 

@@ -103,13 +103,6 @@ def spoiled(state, path, change):
     return state
 
 
-def one_more(holder, key):
-    if isinstance(holder[key], dict):
-        holder[key][99] = copy.deepcopy(next(iter(holder[key].values()), {"step": 1}))
-    elif isinstance(holder[key], list):
-        holder[key].append(holder[key][-1])
-
-
 def assert_refused(holder, state, what):
     """Loading the state is an error of two lines, and changes nothing."""
     before = content(holder.state_dict())
@@ -286,6 +279,23 @@ def advance(schedule):
 
 
 @EACH_SCHEDULE
+def test_a_state_that_a_schedule_does_not_have_is_refused(name):
+    schedule = scheduled(name)
+    state = schedule.state_dict()
+    for bad in NOT_STATES:
+        assert_refused(schedule, bad, bad)
+    for path in places(state):
+        older = isinstance(path[-1], str) and path[-1].startswith("_") and path[-1] != "_last_lr"
+        older = older or path in (("lr_lambdas",), ("scale_fn",))
+        inside = isinstance(path[-1], int) and path[0] in ("milestones", "phases")  # how many is free
+        if not older and not inside:
+            assert_refused(schedule, spoiled(state, path, "remove"), f"without {path}")
+    for other in SCHEDULES.keys() - {name}:
+        if not {name, other} <= {"LambdaLR", "MultiplicativeLR"}:  # functions are not part of a state
+            assert_refused(schedule, scheduled(other).state_dict(), other)
+
+
+@EACH_SCHEDULE
 def test_its_own_state_of_a_schedule_is_loaded_and_goes_on(name):
     before, after = scheduled(name), scheduled(name, 0)
     after.load_state_dict(before.state_dict())
@@ -423,23 +433,6 @@ def test_bytes_that_are_no_generator_state_change_nothing():
         with pytest.raises(MinigradError, match="not the state of a random number generator"):
             generator.set_state(mg.tensor(np.frombuffer(text.encode(), np.uint8).copy()))
         assert generator.get_state().tolist() == before
-
-
-@EACH_SCHEDULE
-def test_a_state_that_a_schedule_does_not_have_is_refused(name):
-    schedule = scheduled(name)
-    state = schedule.state_dict()
-    for bad in NOT_STATES:
-        assert_refused(schedule, bad, bad)
-    for path in places(state):
-        older = isinstance(path[-1], str) and path[-1].startswith("_") and path[-1] != "_last_lr"
-        older = older or path in (("lr_lambdas",), ("scale_fn",))
-        inside = isinstance(path[-1], int) and path[0] in ("milestones", "phases")  # how many is free
-        if not older and not inside:
-            assert_refused(schedule, spoiled(state, path, "remove"), f"without {path}")
-    for other in SCHEDULES.keys() - {name}:
-        if not {name, other} <= {"LambdaLR", "MultiplicativeLR"}:  # functions are not part of a state
-            assert_refused(schedule, scheduled(other).state_dict(), other)
 
 
 @EACH_OBJECT

@@ -233,6 +233,30 @@ def scaled(factor, **settings):
     return p, optimizer, mg.GradScaler(init_scale=factor, **settings)
 
 
+def test_a_scaled_loss_gives_the_same_step_once_before_each_update():
+    """A scaler that update() was not told of would take its next step with gradients not divided."""
+    p, optimizer, scaler = scaled(8.0)
+    with pytest.raises(StateError, match="called before step"):
+        scaler.update()
+    scaler.scale((p * p).sum()).backward()
+    np.testing.assert_array_equal(p.grad.numpy(), [16, 32])
+    scaler.unscale_(optimizer)
+    np.testing.assert_array_equal(p.grad.numpy(), [2, 4])
+    with pytest.raises(StateError, match="already been called on this optimizer"):
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    with pytest.raises(StateError, match="already been called since the last update"):
+        scaler.step(optimizer)
+    with pytest.raises(StateError, match="called after step"):
+        scaler.unscale_(optimizer)
+    np.testing.assert_array_equal(p.numpy(), [-1, -2])
+    scaler.update()
+    optimizer.zero_grad()
+    scaler.scale((p * p).sum()).backward()
+    scaler.step(optimizer)
+    np.testing.assert_array_equal(p.numpy(), [1, 2])
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -331,27 +355,3 @@ def test_autocast_casts_alike_with_and_without_kernels():
             with mg.fused(False):
                 readable = function()
         assert fused.dtype == readable.dtype
-
-
-def test_a_scaled_loss_gives_the_same_step_once_before_each_update():
-    """A scaler that update() was not told of would take its next step with gradients not divided."""
-    p, optimizer, scaler = scaled(8.0)
-    with pytest.raises(StateError, match="called before step"):
-        scaler.update()
-    scaler.scale((p * p).sum()).backward()
-    np.testing.assert_array_equal(p.grad.numpy(), [16, 32])
-    scaler.unscale_(optimizer)
-    np.testing.assert_array_equal(p.grad.numpy(), [2, 4])
-    with pytest.raises(StateError, match="already been called on this optimizer"):
-        scaler.unscale_(optimizer)
-    scaler.step(optimizer)
-    with pytest.raises(StateError, match="already been called since the last update"):
-        scaler.step(optimizer)
-    with pytest.raises(StateError, match="called after step"):
-        scaler.unscale_(optimizer)
-    np.testing.assert_array_equal(p.numpy(), [-1, -2])
-    scaler.update()
-    optimizer.zero_grad()
-    scaler.scale((p * p).sum()).backward()
-    scaler.step(optimizer)
-    np.testing.assert_array_equal(p.numpy(), [1, 2])
