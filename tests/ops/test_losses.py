@@ -79,17 +79,6 @@ def test_certain_and_wrong_costs_100_and_its_gradient_is_finite():
     np.testing.assert_allclose(p.grad.array, [-1e12, 1e12, 0, 0])
 
 
-def test_logits_may_be_huge():
-    x = leaf([1000.0, -1000.0, 1000.0])
-    loss = F.binary_cross_entropy_with_logits(x, mg.tensor([1.0, 0.0, 0.0]), reduction="none")
-    assert loss.tolist() == [0, 0, 1000]
-    loss.sum().backward()
-    np.testing.assert_allclose(x.grad.array, [0, 0, 1], atol=1e-12)
-    far = leaf([1000.0, -1000.0])
-    F.soft_margin_loss(far, mg.tensor([-1, -1]), reduction="sum").backward()
-    np.testing.assert_allclose(far.grad.array, [1, 0], atol=1e-12)
-
-
 def test_a_variance_below_eps_still_gets_a_gradient():
     var = leaf([0.0])
     F.gaussian_nll_loss(mg.tensor([0.0]), mg.tensor([1.0]), var).backward()

@@ -40,14 +40,6 @@ def test_logcumsumexp_does_not_overflow():
     np.testing.assert_allclose(slopes(lambda x: x.logcumsumexp(0)[1:], values), [0, 2.5, 0, 0.5])
 
 
-def test_half_precision_adds_up_in_single():
-    many = mg.ones(70000, dtype="float16")
-    assert many.mean().item() == 1.0
-    assert mg.ones((3000, 2), dtype="float16").sum(0).tolist() == [3000, 3000]
-    assert mg.ones(3000, dtype="float16").cumsum(0)[-1].item() == 3000
-    assert slopes(mg.mean, np.ones(70000), "float16")[0] == np.float16(1 / 70000)
-
-
 def test_dtype_is_what_elements_become_first():
     x = mg.tensor([1.5, 2.5], requires_grad=True)
     for function in (mg.sum, mg.mean, mg.prod):
@@ -65,15 +57,6 @@ def test_a_variance_without_freedom_is_infinite_or_nan():
     assert math.isnan(mg.tensor([1.0]).var().item())
     assert math.isnan(mg.zeros(0).var().item())
     assert slopes(mg.std, [2.0, 2.0]).tolist() == [0, 0]
-
-
-def test_ties_share_the_gradient_except_along_an_axis():
-    tied = [3.0, 1.0, 3.0]
-    assert slopes(mg.amax, tied).tolist() == [0.5, 0, 0.5]
-    assert slopes(mg.max, tied).tolist() == [0.5, 0, 0.5]
-    assert slopes(mg.median, [1.0, 2.0, 2.0]).tolist() == [0, 0.5, 0.5]
-    assert slopes(lambda x: x.max(0).values, tied).tolist() == [1, 0, 0]
-    assert slopes(lambda x: x.topk(1).values, tied).tolist() == [1, 0, 0]
 
 
 def test_nan_is_larger_than_every_number():
