@@ -13,6 +13,7 @@ from minigrad.core.errors import (
     OutOfMemoryError,
     ShapeError,
     SignatureError,
+    SizesError,
 )
 from minigrad.nn import functional as F
 from minitransformer import TrainConfig
@@ -26,6 +27,14 @@ AROUND.append(AROUND)
 REFUSED = {
     "a list that contains itself": (lambda: mg.tensor(AROUND), ShapeError),
     "a tree that contains itself": (lambda: mg.func.grad(lambda x: x)(AROUND), ArgumentError),
+    "a ragged index": (lambda: X[([[0], [0, 1]],)], mg.RangeError),
+    "an argument twice": (lambda: mg.exp(X, x=X), SignatureError),
+    "True as an axis": (lambda: X.sum(True), ArgumentError),
+    "sizes among sizes": (lambda: X.sum_to_size(1, (2, 3)), SizesError),
+    "a tensor as the dtype of another": (lambda: mg.zeros(2, dtype=X), ArgumentError),
+    "a copy by an array": (lambda: X.to("float64", copy=X.numpy()), ArgumentError),
+    "an optimizer of 5": (lambda: mg.optim.SGD(5), mg.MinigradError),
+    "a string to save": (lambda: mg.save_file({"a": "x"}, "a.safetensors"), mg.FileError),
     "a size of -3": (lambda: X.reshape(-3), ShapeError),
     "half an index": (lambda: X.select(0, 0.5), ArgumentError),
     "no axis": (lambda: X.softmax(()), ArgumentError),

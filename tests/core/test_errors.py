@@ -19,7 +19,7 @@ from minigrad.core.errors import (
 from minigrad.core.op import Op
 from minigrad.core.registry import registry
 from minigrad.nn import functional as F
-from tests.leaves import message
+from tests.leaves import leaf, message
 
 A, B = mg.ones(2, 3), mg.ones(2, 4)
 W = mg.ones(5, 3)
@@ -49,6 +49,8 @@ MISTAKES = {
     "split": (lambda: A.split([1, 1], 1), ShapeError,
         r"lengths \[1, 1\] add up to 2, but axis 1 has length 3", "add up to 3"),
     "ragged list": (lambda: mg.tensor([[1, 2], [3]]), ShapeError, "this is not a tensor", "one shape"),
+    "a shape of names": (lambda: mg.zeros("ab"), ShapeError, "integers", "zeros"),
+    "nothing to stack": (lambda: mg.hstack(()), mg.MinigradError, "no tensors", "at least one"),
     "item of many": (lambda: A.item(), ShapeError, r"needs a tensor of one element, got shape \(2, 3\)",
         "index it, or reduce"),
     "truth of many": (lambda: bool(A == 1), ShapeError, r"needs a tensor of one element, got shape \(2, 3\)",
@@ -70,6 +72,8 @@ MISTAKES = {
         "count from 0"),
     "an axis to cat": (lambda: mg.cat([A, A], 2), RangeError, "axis 2", "last -1"),
     "an axis twice": (lambda: A.sum((0, -2)), ShapeError, "repeated", "once"),
+    "an axis of size()": (lambda: A.size(5), RangeError, r"axis 5 of a tensor of shape \(2, 3\)",
+        "count from 0"),
     "an index": (lambda: A[5], RangeError, r"getitem\(float32\[2, 3\], index=5\): index 5 is out of bounds",
         "count from 0"),
     "an index to write": (lambda: A.clone().__setitem__(5, 0), RangeError, "item assignment .* index 5",
@@ -92,10 +96,15 @@ MISTAKES = {
         "index of a class"),
     "an operand that is text": (lambda: A + "one", DtypeError,
         "add takes tensors, arrays and numbers, got str", "mg.tensor"),
+    "an operand of text": (lambda: A * ["a", "b", "c"], DtypeError, "multiply takes .* got list",
+        "mg.tensor"),
     "an operand that is None": (lambda: A + None, DtypeError, r"add\(float32\[2, 3\], None\)",
         "is None before backward"),
     "text as data": (lambda: mg.tensor("abc"), DtypeError, r"the text \['abc'\]", r"float\(text\)"),
     "an array of text": (lambda: mg.Tensor(np.array(["a"])), DtypeError, r"the text \['a'\]", "tokenizer"),
+    "a rate of one's own optimizer": (
+        lambda: type("Own", (mg.optim.Optimizer,), {})([A.detach()], {"lr": "0.1"}), DtypeError, "'0.1'",
+        r"^Pass float\('0.1'\)\.$"),
     "a probability that is text": (lambda: nn.Dropout("0.1"), DtypeError, "p must be a number",
         r"^Pass float\('0.1'\)\.$"),
     "a rate that is the text nan": (lambda: mg.optim.SGD([A.detach()], "nan"), DtypeError, "got 'nan'",
@@ -103,6 +112,10 @@ MISTAKES = {
     "a rate that YAML reads as text": (lambda: mg.optim.SGD([A.detach()], "1e-3"), DtypeError, "got '1e-3'",
         "In YAML write 1.0e-3"),
     "an unknown dtype": (lambda: A.to("complex64"), DtypeError, "'complex64' is neither a dtype", "float32"),
+    "an unknown word as dtype": (lambda: mg.zeros(2, dtype="floaty"), DtypeError, "unknown dtype 'floaty'",
+        "float32"),
+    "a mask's value of a vector": (lambda: A.masked_fill(A == 1, leaf([1.0])), OptionError,
+        "takes one number", r"mg\.where"),
     "a mask of numbers": (lambda: A.masked_fill(A, 0), DtypeError, "boolean mask, got float32", "mask != 0"),
     "an attention mask of integers": (
         lambda: F.scaled_dot_product_attention(A, A, A, mg.ones(2, 2, dtype="int64")), DtypeError, "int64",

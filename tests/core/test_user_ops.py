@@ -491,15 +491,6 @@ def test_a_users_op_does_not_hide_the_librarys_of_that_name():
     assert registry[f"{__name__}.alias"].name == "alias"
 
 
-def test_a_tensor_as_a_setting_is_a_number_or_an_error():
-    x = mg.ones(3, requires_grad=True)
-    beta = mg.tensor(2.0, requires_grad=True)
-    with pytest.raises(mg.OptionError, match=r"softplus.*has no gradient for its setting beta"):
-        mg.nn.functional.softplus(x, beta)
-    expected = mg.nn.functional.softplus(x, 2.0)
-    np.testing.assert_array_equal(mg.nn.functional.softplus(x, beta.detach()).array, expected.array)
-
-
 def test_an_error_within_a_gradient_names_its_op():
     @differentiable
     def crossed(x, y, /):
