@@ -233,7 +233,7 @@ def scaled(factor, **settings):
     return p, optimizer, mg.GradScaler(init_scale=factor, **settings)
 
 
-def test_a_scaled_loss_gives_the_same_step_once_before_each_update():
+def test_a_scaled_loss_gives_the_same_step_once_an_update():
     """A scaler that update() was not told of would take its next step with gradients not divided."""
     p, optimizer, scaler = scaled(8.0)
     with pytest.raises(StateError, match="called before step"):
