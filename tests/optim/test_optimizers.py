@@ -245,20 +245,22 @@ def with_gradients(*gradients, dtype="float64"):
 
 @pytest.mark.parametrize("clip", ["at once", "in two steps"])
 @pytest.mark.parametrize(
-    ("gradients", "norm", "expected"),
+    ("gradients", "norm_type", "norm", "expected"),
     [
-        ([[3.0, 0.0], [4.0]], 5, [0.6, 0, 0.8]),
-        ([[0.3, 0.0], [0.4]], 0.5, [0.3, 0, 0.4]),
-        ([[math.nan], [3.0, 4.0]], math.nan, [math.nan] * 3),  # one makes all NaN
-        ([[3.0, -4.0], [math.inf, 5.0]], math.inf, [0, 0, math.nan, 0]),
+        ([[3.0, 0.0], [4.0]], 2, 5, [0.6, 0, 0.8]),
+        ([[3.0, 0.0], [4.0]], 3, 91 ** (1 / 3), np.array([3, 0, 4]) / 91 ** (1 / 3)),
+        ([[3.0, 0.0], [4.0]], math.inf, 4, [0.75, 0, 1]),
+        ([[0.3, 0.0], [0.4]], 2, 0.5, [0.3, 0, 0.4]),
+        ([[math.nan], [3.0, 4.0]], 2, math.nan, [math.nan] * 3),  # one makes all NaN
+        ([[3.0, -4.0], [math.inf, 5.0]], 2, math.inf, [0, 0, math.nan, 0]),
     ],
 )
-def test_clipping_gives_the_norm_and_scales_all_alike(gradients, norm, expected, clip):
+def test_clipping_gives_the_norm_and_scales_all_alike(gradients, norm_type, norm, expected, clip):
     parameters = [*with_gradients(*gradients), nn.Parameter(np.zeros(1))]
     if clip == "at once":
-        found = optim.clip_grad_norm_(iter(parameters), 1.0)
+        found = optim.clip_grad_norm_(iter(parameters), 1.0, norm_type)
     else:
-        found = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        found = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None], norm_type)
         nn.utils.clip_grads_with_norm_(parameters, 1.0, found)
     np.testing.assert_allclose(found.item(), norm, rtol=1e-6)
     clipped = [x for p in parameters if p.grad is not None for x in p.grad.tolist()]
