@@ -282,6 +282,7 @@ def test_clipping_that_raises_changes_nothing(bad, norm_type):
         with pytest.raises(OptionError, match="max_norm must be at least 0"):
             clip([p], -1.0, mg.tensor(2.0))
     assert optim.clip_grad_norm_([], 1.0) == 0
+    assert optim.clip_grad_norm_(*with_gradients([3.0, 4.0]), 9.0) == 5  # one parameter, not in a list
 
 
 @pytest.mark.parametrize(
