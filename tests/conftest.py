@@ -17,6 +17,7 @@ from jaxtyping import install_import_hook
 
 import minigrad as mg
 from minigrad import linalg  # noqa: F401 - which loads `more`: tests of all ops and classes find its too
+from minigrad.core.registry import ops, registry
 from tests.gpus import gpu_of_kind, gpus
 
 # not the phrasebook, which has no shapes and a million calls
@@ -175,3 +176,13 @@ def cli(here, capsys):
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def own_ops():
+    """Ops that a test defines are forgotten after it."""
+    before = dict(registry), dict(ops)
+    yield
+    for table, content in zip((registry, ops), before, strict=True):
+        table.clear()
+        table.update(content)

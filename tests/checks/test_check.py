@@ -1,6 +1,8 @@
 """The gradient check finds each planted mistake, names its element, and says what it looks like."""
 
+import gc
 import io
+import weakref
 
 import numpy as np
 import pytest
@@ -9,21 +11,12 @@ import minigrad as mg
 from minigrad.checks import GradcheckError
 from minigrad.core.errors import DtypeError, OptionError
 from minigrad.core.op import differentiable
-from minigrad.core.registry import ops, registry
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
-SQUARE_X, SQUARE_Y = rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
+APART = mg.tensor(X, requires_grad=True)
+pytestmark = pytest.mark.usefixtures("own_ops")
 SIGNED = np.array([[-1.5, 0.5, 2.0], [1.0, -0.5, -2.0]])
-
-
-@pytest.fixture(autouse=True)
-def _no_planted_op_stays():
-    before = dict(registry), dict(ops)
-    yield
-    for table, old in zip((registry, ops), before, strict=True):
-        table.clear()
-        table.update(old)
 
 
 def leaf(data):
@@ -39,8 +32,7 @@ def expect(report, verdict, number=0, index=None):
     assert not report.passed
     assert verdict in report.verdict, report
     assert report.input == number
-    if index is not None:
-        assert report.index == index
+    assert index is None or report.index == index
     assert report.advice
     with pytest.raises(GradcheckError) as caught:
         raise GradcheckError(report)
@@ -49,73 +41,6 @@ def expect(report, verdict, number=0, index=None):
 
 
 # ---------------------------------------------------------------- planted mistakes
-
-
-def test_a_constant_factor():
-    @differentiable
-    def planted(x, /):
-        return x * x, (lambda g: g * x,)
-
-    report = checked(planted, [[1.0, 2.0], [30.0, -3.0]])
-    expect(report, "off by a constant factor (analytic = 0.5 x numeric)", index=(1, 0))
-    assert report.analytic == pytest.approx(report.numeric / 2)
-    assert "the worst is input 0 at [1, 0]: analytic 16.22920572, numeric 32.45841144" in str(report)
-
-
-def test_a_mean_that_forgets_its_length():
-    @differentiable
-    def planted(x, /):
-        return x.mean(1), (lambda g: np.repeat(g[:, None], 3, 1),)
-
-    expect(checked(planted, X), "analytic = 3 x numeric); 3 is the length of axis 1")
-
-
-def test_a_flipped_sign():
-    @differentiable
-    def planted(x, /):
-        return np.cos(x), (lambda g: g * np.sin(x),)
-
-    expect(checked(planted, X), "sign flipped")
-
-
-def test_a_broadcast_axis_that_is_not_summed_in_value():
-    @differentiable
-    def planted(x, b, /):
-        return x + b, (lambda g: g, lambda g: g[0])
-
-    expect(
-        checked(planted, X, Y[0]), "missing sum over a broadcast axis: only index 0 of the output's axis 0", 1
-    )
-
-
-def test_a_broadcast_axis_that_is_not_summed_in_shape():
-    @differentiable
-    def planted(x, /):
-        return x[:, None] * np.ones(4), (lambda g: g,)
-
-    report = checked(planted, X[0])
-    expect(report, "missing sum over a broadcast axis: axis 1 (length 4) of the gradient")
-    assert "the gradient has shape [3, 4], the input [3]" in report.verdict
-    assert np.isnan(report.analytic)
-    assert abs(report.numeric) > 0
-
-
-def test_a_transposed_matmul():
-    @differentiable
-    def planted(x, y, /):
-        return x @ y, (lambda g: (g @ y.T).T, lambda g: x.T @ g)
-
-    expect(checked(planted, SQUARE_X, SQUARE_Y), "transposed (analytic = numeric transposed)")
-    expect(checked(planted, X, X.T), "transposed, or not reshaped back: the gradient has shape [3, 2]")
-
-
-@pytest.mark.parametrize(("gradient", "kind"), [(None, "None"), (lambda g: np.zeros_like(g), "zero")])
-def test_a_missing_gradient(gradient, kind):
-    @differentiable
-    def planted(x, y, /):
-        return x * y, (lambda g: g * y, gradient)
-
-    expect(checked(planted, X, Y), f"gradient missing ({kind} where the slope is not)", 1)
 
 
 def test_right_at_first_order_wrong_at_second():
@@ -147,14 +72,6 @@ def test_wrong_only_at_a_kink():
     assert (kink.left, kink.analytic / kink.right) == (0, pytest.approx(0.5))
 
 
-def test_wrong_in_one_element():
-    @differentiable
-    def planted(x, /):
-        return np.sin(x), (lambda g: g * np.where(np.arange(6).reshape(2, 3) == 4, 7.0, np.cos(x)),)
-
-    expect(checked(planted, X), "only in the element [1, 1]", index=(1, 1))
-
-
 def test_an_op_that_changes_its_input():
     def planted(x):
         x.array[1, 2] = 0.0
@@ -166,58 +83,6 @@ def test_an_op_that_changes_its_input():
     np.testing.assert_array_equal(x.array, X)
 
 
-def test_a_gradient_that_changes_its_input():
-    @differentiable
-    def planted(x, /):
-        def gradient(g):
-            x[0, 1] += 1
-            return g * 2
-
-        return x * 2, (gradient,)
-
-    expect(checked(planted, X), "input mutated: the gradient changed input 0 at [0, 1]", index=(0, 1))
-
-
-def test_an_op_that_draws():
-    draw = np.random.default_rng(0)
-
-    @differentiable
-    def planted(x, /):
-        keep = draw.random(x.shape) < 0.5
-        return x * keep, (lambda g: g * keep,)
-
-    expect(checked(planted, X), "not deterministic: output 0 at [")
-
-
-def test_a_gradient_that_draws():
-    draw = np.random.default_rng(0)
-
-    @differentiable
-    def planted(x, /):
-        return x * 2, (lambda g: g * draw.random(x.shape),)
-
-    expect(checked(planted, X), "not deterministic: the gradient of input 0 at [0, 0]", index=(0, 0))
-
-
-def test_wrong_only_for_negative_inputs():
-    @differentiable
-    def planted(x, /):
-        return np.where(x > 0, x, 0.1 * x), (lambda g: g * np.where(x > 0, 1.0, 0.2),)
-
-    report = checked(planted, SIGNED)
-    expect(report, "off by a constant factor (analytic = 2 x numeric), only where the input is negative")
-    assert SIGNED[report.index] < 0
-    assert report.failing == 3
-
-
-def test_gradients_to_each_others_inputs():
-    @differentiable
-    def planted(x, y, /):
-        return x * y, (lambda g: g * x, lambda g: g * y)
-
-    expect(checked(planted, X, Y), "gradient to the wrong input: input 0 and input 1 have each other's", 1)
-
-
 def test_right_numbers_in_the_wrong_places():
     @differentiable
     def planted(x, /):
@@ -227,46 +92,7 @@ def test_right_numbers_in_the_wrong_places():
     expect(checked(lambda x: planted(x).sum(1).sum(), X), "the right numbers in the wrong places")
 
 
-def test_a_sum_over_an_axis_too_many():
-    @differentiable
-    def planted(x, /):
-        return x * 2, (lambda g: np.zeros_like(g) + 2 * g.sum(0, keepdims=True),)
-
-    expect(checked(planted, X), "summed over axis 0, which is not broadcast")
-
-
-def test_a_gradient_that_is_not_a_number():
-    @differentiable
-    def planted(x, /):
-        return np.abs(x), (lambda g: g * (x / np.sqrt(np.where(x > 0, x * x, np.nan))),)
-
-    expect(
-        checked(planted, SIGNED),
-        "the gradient is nan at [0, 0], only where the input is negative",
-        index=(0, 0),
-    )
-
-
-def test_a_gradient_that_is_infinite():
-    @differentiable
-    def planted(x, /):
-        return x * 2, (lambda g: g / np.zeros(3),)
-
-    with np.errstate(divide="ignore"):
-        expect(checked(planted, [1.0, 2.0, 3.0]), "the gradient is inf at [0]", index=(0,))
-
-
 # ---------------------------------------------------------------- what is not the gradient's fault
-
-
-def test_values_that_are_not_finite_are_named():
-    with np.errstate(divide="ignore"):
-        expect(checked(mg.log, [1.0, 0.0]), "the function's value is not finite: output 0 at [1] is -inf")
-
-
-def test_the_edge_of_a_domain_is_named():
-    with np.errstate(invalid="ignore"):
-        expect(checked(mg.sqrt, [1.0, 1e-8]), "the function is not finite one step away", index=(1,))
 
 
 def test_a_kink_within_a_step_is_no_fault():
@@ -304,6 +130,50 @@ def test_steep_curves_are_no_kinks():
     report = checked(lambda x: (50 * x).exp(), [0.1, -0.1, 0.02])
     assert report.passed
     assert not report.kinks
+
+
+def test_beside_a_jump_not_any_slope_passes():
+    @differentiable
+    def floor_with_a_slope(x, /):
+        return np.floor(x), (lambda g: g * 5.0,)
+
+    x = mg.tensor(np.array([1.0]), requires_grad=True)
+    with pytest.raises(mg.GradcheckError, match="wrong only at a jump"):
+        mg.gradcheck(floor_with_a_slope, x)
+    assert mg.gradcheck(mg.floor, x).kinks[0].jump
+
+
+def test_a_check_under_no_grad_finds_the_gradient():
+    x = mg.tensor(np.array([1.0]), requires_grad=True)
+    with mg.no_grad():
+        assert mg.gradcheck(mg.exp, x).passed
+        assert mg.gradcheck_sweep(mg.exp, x).kind == "right"
+
+
+def test_a_check_leaves_a_modules_buffers_alone():
+    norm = mg.nn.BatchNorm1d(2).double()
+    before = [buffer.array.copy() for buffer in norm.buffers()]
+    x = mg.tensor(np.arange(6.0).reshape(3, 2) ** 2)
+    assert mg.gradcheck(lambda: norm(x), norm).passed
+    for buffer, array in zip(norm.buffers(), before, strict=True):
+        np.testing.assert_array_equal(buffer.array, array)
+
+
+def test_a_check_keeps_nothing_alive():
+    x = mg.tensor(np.array([1.0]), requires_grad=True)
+    seen = []
+
+    def watched(x):
+        seen.append(weakref.ref(x))
+        return x.exp()
+
+    gc.collect()
+    gc.disable()
+    try:
+        mg.gradcheck(watched, x)
+        assert seen[0]() is None
+    finally:
+        gc.enable()
 
 
 # ---------------------------------------------------------------- inputs
@@ -360,12 +230,77 @@ def test_arguments_that_need_no_gradient_are_passed_on():
     assert report.elements == 6
 
 
-def test_an_array_in_the_place_of_eps_is_explained():
-    x = leaf(X)
-    with pytest.raises(
-        OptionError, match=r"eps must be a number .*, got Tensor.\n.*mg.gradcheck\(fn, \[x, y\]\)"
-    ):
-        mg.gradcheck(mg.multiply, x, x)
+def changes_its_input(x, /):
+    def gradient(g):
+        x[0, 1] += 1
+        return g * 2
+
+    return x * 2, (gradient,)
+
+
+def draws(x, /):
+    factors = rng.random(x.shape)
+    return x * factors, (lambda g: g * factors,)
+
+
+PLANTED = {  # a rule with a mistake -> arrays, the verdict, and which input and element it names
+    "a constant factor": (lambda x, /: (x * x, (lambda g: g * x,)), ([[1.0, 2.0], [30.0, -3.0]],),
+        "off by a constant factor (analytic = 0.5 x numeric)", 0, (1, 0)),
+    "only where x is negative": (
+        lambda x, /: (np.where(x > 0, x, 0.1 * x), (lambda g: g * np.where(x > 0, 1.0, 0.2),)), (SIGNED,),
+        "off by a constant factor (analytic = 2 x numeric), only where the input is negative", 0, None),
+    "one element": (
+        lambda x, /: (np.sin(x), (lambda g: g * np.where(np.arange(6).reshape(2, 3) == 4, 7.0, np.cos(x)),)),
+        (X,), "only in the element [1, 1]", 0, (1, 1)),
+    "a sum that is missing": (lambda x, /: (x[:, None] * np.ones(4), (lambda g: g,)), (X[0],),
+        "missing sum over a broadcast axis: axis 1 (length 4) of the gradient", 0, None),
+    "a sum too many": (lambda x, /: (x * 2, (lambda g: np.zeros_like(g) + 2 * g.sum(0, keepdims=True),)),
+        (X,), "summed over axis 0, which is not broadcast", 0, None),
+    "another shape": (lambda x, y, /: (x @ y, (lambda g: (g @ y.T).T, lambda g: x.T @ g)), (X, X.T),
+        "transposed, or not reshaped back: the gradient has shape [3, 2]", 0, None),
+    "None": (lambda x, y, /: (x * y, (lambda g: g * y, None)), (X, Y),
+        "gradient missing (None where the slope is not)", 1, None),
+    "zero": (lambda x, y, /: (x * y, (lambda g: g * y, np.zeros_like)), (X, Y),
+        "gradient missing (zero where the slope is not)", 1, None),
+    "each other's": (lambda x, y, /: (x * y, (lambda g: g * x, lambda g: g * y)), (X, Y),
+        "gradient to the wrong input: input 0 and input 1 have each other's", 1, None),
+    "a changed input": (changes_its_input, (X,), "input mutated: the gradient changed input 0 at [0, 1]",
+        0, (0, 1)),
+    "a value that is drawn": (draws, (X,), "not deterministic: output 0 at [", 0, None),
+    "a gradient that is drawn": (lambda x, /: (x * 2, (lambda g: g * rng.random(x.shape),)), (X,),
+        "not deterministic: the gradient of input 0 at [0, 0]", 0, (0, 0)),
+    "not a number": (
+        lambda x, /: (np.abs(x), (lambda g: g * (x / np.sqrt(np.where(x > 0, x * x, np.nan))),)), (SIGNED,),
+        "the gradient is nan at [0, 0], only where the input is negative", 0, (0, 0)),
+    "infinite": (lambda x, /: (x * 2, (lambda g: g / np.zeros(3),)), ([1.0, 2.0, 3.0],),
+        "the gradient is inf at [0]", 0, (0,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_mistake_is_named(name):
+    rule, arrays, verdict, number, index = PLANTED[name]
+    with np.errstate(divide="ignore"):
+        expect(checked(differentiable(rule), *arrays), verdict, number, index)
+
+
+def test_a_report_has_the_numbers_of_the_worst_element():
+    report = checked(differentiable(PLANTED["a constant factor"][0]), [[1.0, 2.0], [30.0, -3.0]])
+    assert report.analytic == pytest.approx(report.numeric / 2)
+    assert "the worst is input 0 at [1, 0]: analytic 16.22920572, numeric 32.45841144" in str(report)
+    report = checked(differentiable(PLANTED["a sum that is missing"][0]), X[0])
+    assert np.isnan(report.analytic)
+    assert abs(report.numeric) > 0
+    assert "the gradient has shape [3, 4], the input [3]" in report.verdict
+    report = checked(differentiable(PLANTED["only where x is negative"][0]), SIGNED)
+    assert SIGNED[report.index] < 0
+    assert report.failing == 3
+
+
+def test_what_is_not_finite_is_named():
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expect(checked(mg.log, [1.0, 0.0]), "the function's value is not finite: output 0 at [1] is -inf")
+        expect(checked(mg.sqrt, [1.0, 1e-8]), "the function is not finite one step away", index=(1,))
 
 
 @pytest.mark.parametrize(
@@ -375,20 +310,23 @@ def test_an_array_in_the_place_of_eps_is_explained():
         (lambda: mg.gradcheck(mg.exp, mg.ones(2)), OptionError, "no input requires a gradient"),
         (lambda: mg.gradcheck(mg.exp, 3.0), DtypeError, "inputs must be tensors, got float"),
         (lambda: mg.gradcheck(mg.exp, leaf(X), eps=0), OptionError, "a small positive number"),
+        (lambda: mg.gradcheck(mg.exp, leaf(X), order=3), OptionError, "order must be 1 or 2"),
         (lambda: mg.gradcheck(mg.argmax, leaf(X)), DtypeError, "int64, which has no derivative"),
         (lambda: mg.gradcheck(lambda x: 1.0, leaf(X)), DtypeError, "the function returned float"),
+        (lambda: mg.gradcheck(lambda x: x.float(), leaf(X)), DtypeError, "returned float32, but gradcheck"),
+        (lambda: mg.gradcheck(lambda copy: APART * APART, APART), OptionError, "on none of the inputs"),
+        (lambda: mg.gradcheck(lambda x: x[x > 0], leaf([1e-7, 1.0])), OptionError,
+            "2 numbers, but 1 one step away"),
         (lambda: mg.gradcheck(mg.square, leaf([1e12])), OptionError, "too small for the element"),
+        (lambda: mg.gradcheck(mg.multiply, leaf(X), leaf(X)), OptionError,
+            r"eps must be a number .*, got Tensor.\n.*mg.gradcheck\(fn, \[x, y\]\)"),
+        (lambda: mg.gradcheck_sweep(mg.exp, leaf(X), (0, (7,))), OptionError, "is out of range"),
+        (lambda: mg.gradcheck_sweep(mg.exp, leaf(X), (2, (0,))), OptionError, "does not require a gradient"),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_in_the_call_is_explained(call, error, message):
     with pytest.raises(error, match=message), np.errstate(all="ignore"):
         call()
-
-
-def test_a_function_that_ignores_its_arguments_is_explained():
-    x = leaf(X)
-    with pytest.raises(OptionError, match="on none of the inputs"):
-        mg.gradcheck(lambda copy: x * x, x)
 
 
 # ---------------------------------------------------------------- the report
@@ -456,13 +394,12 @@ def test_a_sweep_measures_both_errors():
 def test_a_sweep_takes_the_worst_or_the_chosen_element():
     fn = lambda x, y: x * y + mg.where(mg.tensor([False, True, False]), y * y.detach(), 0.0)
     inputs = [leaf(X[0]), leaf(Y[0])]
-    assert (mg.gradcheck_sweep(fn, inputs).input, mg.gradcheck_sweep(fn, inputs).index) == (1, (1,))
+    worst = mg.gradcheck_sweep(fn, inputs)
+    assert (worst.input, worst.index) == (1, (1,))
     asked = mg.gradcheck_sweep(fn, inputs, element=(0, (2,)), order=1)
     assert (asked.input, asked.index, asked.kind) == (0, (2,), "exact")
     assert mg.gradcheck_sweep(mg.exp, leaf([0.5]), order=2).kind == "right"
     assert min(mg.gradcheck_sweep(mg.square, leaf([1e5])).eps) > 1e-12  # what is lost beside 1e5 is left out
-    with pytest.raises(OptionError, match="does not require a gradient"):
-        mg.gradcheck_sweep(fn, inputs, element=(2, (0,)))
 
 
 @pytest.mark.slow
@@ -495,14 +432,12 @@ def test_the_command_checks_the_ops_that_are_named(capsys):
     assert "all 3 pass" in out
 
 
-@pytest.mark.parametrize(
-    ("flag", "shown"), [("--fused", ["softmax "]), ("--readable", ["softmax (readable)"])]
-)
+@pytest.mark.parametrize(("flag", "shown"), [("--fused", "softmax "), ("--readable", "softmax (readable)")])
 def test_the_command_checks_one_form(capsys, flag, shown):
     code, out, _ = run(capsys, "softmax", "--order", "1", flag)
     assert code == 0
     assert "all 1 pass" in out
-    assert all(word in out for word in shown)
+    assert shown in out
     assert "order 2" not in out
 
 

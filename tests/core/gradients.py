@@ -9,6 +9,6 @@ def leaf(*data, shape=None):
     return mg.tensor(np.array(data, dtype=np.float64).reshape(shape or len(data)), requires_grad=True)
 
 
-def assert_equal(x, expected, rtol=1e-12):
+def assert_equal(x, expected, rtol=1e-12, atol=1e-14):
     with mg.no_grad():
-        np.testing.assert_allclose(np.asarray(x), expected, rtol=rtol)
+        np.testing.assert_allclose(np.asarray(x), expected, rtol=rtol, atol=atol)

@@ -8,18 +8,11 @@ import pytest
 import minigrad as mg
 from minigrad import autograd
 from minigrad.core.errors import GraphError, OptionError, ShapeError
-from minigrad.core.registry import ops, registry
 from minigrad.ops import differentiable
 from tests.core.gradients import assert_equal, leaf
+from tests.leaves import vector
 
 # ---------------------------------------------------------------- accumulation
-
-
-def test_a_second_backward_adds_to_the_gradient():
-    x = leaf(1, 2)
-    (x * 3).sum().backward()
-    (x * x).sum().backward()
-    assert_equal(x.grad, [5, 7])
 
 
 def test_a_fan_out_adds_the_gradients_of_all_uses():
@@ -27,16 +20,6 @@ def test_a_fan_out_adds_the_gradients_of_all_uses():
     y = x * 2
     (y * y + y.exp() + y).sum().backward()
     assert_equal(x.grad, 2 * (2 * y.array + np.exp(y.array) + 1))
-
-
-def test_gradients_that_begin_as_one_array_do_not_become_one():
-    x, y = leaf(1, 2), leaf(3, 4)
-    s = x + y
-    (s.sum() + (x * 10).sum()).backward()
-    assert_equal(x.grad, [11, 11])
-    assert_equal(y.grad, [1, 1])
-    x.grad.zero_()
-    assert_equal(y.grad, [1, 1])
 
 
 def test_the_gradient_given_to_backward_stays_the_callers():
@@ -65,16 +48,6 @@ def test_accumulation_leaves_gradients_that_a_graph_uses():
         loss.backward()
 
 
-def test_a_broadcast_operands_gradient_is_summed():
-    x = leaf(1, 2)
-    y = leaf(3, shape=(1, 1))
-    z = leaf(4, shape=())
-    (x * y * z).backward(np.ones((1, 2)))
-    assert_equal(x.grad, [12, 12])
-    assert_equal(y.grad, [[12]])
-    assert_equal(z.grad, 9)
-
-
 # ---------------------------------------------------------------- freeing
 
 
@@ -82,10 +55,11 @@ def test_a_second_backward_names_op_and_line():
     x = leaf(1, 2)
     y = x.exp().sum()
     y.backward()
-    with pytest.raises(
-        GraphError, match=r"sum \(recorded at .*test_backward\.py:\d+\)[\s\S]*retain_graph=True"
-    ):
+    named = r"sum \(recorded at .*test_backward\.py:\d+\)[\s\S]*retain_graph=True"
+    with pytest.raises(GraphError, match=named):
         y.backward()
+    with pytest.raises(GraphError, match="first backward freed it"):
+        autograd.grad(y, x, allow_unused=True)
 
 
 def test_a_retained_graph_can_be_walked_again():
@@ -117,15 +91,6 @@ def test_a_loss_that_is_kept_does_not_keep_the_graph_behind_it():
     assert node() is None
 
 
-def test_a_graph_that_is_dropped_frees_its_arrays():
-    x = leaf(1, 2)
-    y = x.exp()
-    array = weakref.ref(y.array)
-    y = y.sum()
-    del y
-    assert array() is None
-
-
 def test_a_node_keeps_only_what_its_gradient_needs():
     x = leaf(1, 2)
     y = x * 2
@@ -152,17 +117,6 @@ def test_nothing_is_recorded_under_no_grad():
     assert mg.is_grad_enabled()
 
 
-def test_no_grad_ends_with_an_exception_and_decorates():
-    @mg.no_grad()
-    def fails(x):
-        assert not (x * 2).requires_grad
-        raise ValueError
-
-    with pytest.raises(ValueError, match=r"^$"):
-        fails(leaf(1))
-    assert mg.is_grad_enabled()
-
-
 def test_detach_shares_memory_outside_the_graph():
     x = leaf(1, 2)
     y = x * 2
@@ -172,10 +126,6 @@ def test_detach_shares_memory_outside_the_graph():
     assert np.shares_memory(d.array, y.array)
     (y * d).sum().backward()
     assert_equal(x.grad, 2 * d.array)
-
-
-def test_constants_are_not_recorded():
-    assert (mg.ones(2) * 2).is_leaf
 
 
 # ---------------------------------------------------------------- hooks
@@ -240,12 +190,52 @@ def test_a_hook_runs_on_differentiable_gradients_too():
     assert g.requires_grad
 
 
-def test_retain_grad_keeps_an_intermediates_gradient():
-    x = leaf(1, 2)
+def test_a_handle_removes_its_own_hook_only():
+    x = vector(1.0)
+    seen = []
+    first = x.register_hook(lambda g: seen.append("first"))
+    first.remove()
+    x.register_hook(lambda g: seen.append("second"))
+    first.remove()
+    (x * 2).backward()
+    assert seen == ["second"]
+
+
+def test_a_hook_is_removed_at_the_end_of_a_with_statement():
+    x = mg.ones(1, requires_grad=True)
+    with x.register_hook(lambda g: 10 * g) as handle:
+        (2 * x).sum().backward()
+    (2 * x).sum().backward()
+    assert x.grad.tolist() == [22]
+    handle.remove()
+    with pytest.raises(ZeroDivisionError), x.register_hook(lambda g: 10 * g):
+        divmod(1, 0)
+    (2 * x).sum().backward()
+    assert x.grad.tolist() == [24]
+
+
+def test_a_retained_gradient_counts_once_after_hooks():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
     y = x * 2
     y.retain_grad()
-    (y * y).sum().backward()
-    assert_equal(y.grad, 2 * y.array)
+    y.retain_grad()
+    y.register_hook(lambda g: g * 10)
+    y.sum().backward()
+    assert y.grad.tolist() == [10.0, 10.0]
+
+
+def test_a_hook_does_not_change_a_gradients_dtype():
+    x = mg.tensor([1.0], requires_grad=True)
+    x.register_hook(lambda g: g.double())
+    x.sum().backward()
+    assert x.grad.dtype == mg.float32
+
+
+def test_a_hook_that_would_never_be_called_is_refused():
+    with pytest.raises(mg.GraphError, match="does not require one"):
+        mg.ones(2).register_hook(print)
+    with pytest.raises(mg.GraphError, match="does not require one"):
+        mg.ones(2).retain_grad()
 
 
 # ---------------------------------------------------------------- ops with several results
@@ -274,28 +264,10 @@ def test_results_of_one_op_can_be_differentiated_twice():
     assert_equal(x.grad, [0, 1, 1])
 
 
-def test_max_along_an_axis_gives_the_gradient_to_its_place():
-    x = leaf(1, 5, 3, 4, 2, 0, shape=(2, 3))
-    values, indices = x.max(dim=1)
-    assert not indices.requires_grad
-    values.sum().backward()
-    assert_equal(x.grad, [[0, 1, 0], [1, 0, 0]])
-
-
 # ---------------------------------------------------------------- what rules may return
 
 
-@pytest.fixture
-def own_ops():
-    """Ops that a test defines are forgotten after it."""
-    before = dict(registry), dict(ops)
-    yield
-    for table, content in zip((registry, ops), before, strict=True):
-        table.clear()
-        table.update(content)
-
-
-def test_a_missing_gradient_is_missing_at_second_order(own_ops):
+def test_a_missing_gradient_is_missing_at_second_order():
     @differentiable
     def scaled_by(x, factor, /):
         return x * factor, (lambda g: g * factor, None)
@@ -307,7 +279,7 @@ def test_a_missing_gradient_is_missing_at_second_order(own_ops):
     assert_equal(x.grad, 2 * np.array([18, 64]) * [18, 32])
 
 
-def test_a_gradient_that_is_read_only_is_not_added_into(own_ops):
+def test_a_gradient_that_is_read_only_is_not_added_into():
     @differentiable
     def same(x, /):
         return x + 0, (lambda g: np.broadcast_to(g + 0, g.shape),)
@@ -318,16 +290,7 @@ def test_a_gradient_that_is_read_only_is_not_added_into(own_ops):
     assert_equal(x.grad, [4, 4])
 
 
-def test_a_gradient_with_too_few_axes_is_named(own_ops):
-    @differentiable
-    def total(x, /):
-        return x * 1, (lambda g: g.sum(),)
-
-    with pytest.raises(ShapeError, match=r"the rule of total .*gradient of shape \(\).*shape \(1,\)"):
-        total(leaf(1)).sum().backward()
-
-
-def test_a_kernels_repeated_array_is_not_shared(own_ops):
+def test_a_kernels_repeated_array_is_not_shared():
     def kernel(x, y):
         def gradient(g, needs):
             both = g * 1
@@ -364,22 +327,6 @@ def test_a_composites_second_order_stops_at_its_inputs(monkeypatch):
     assert max(seen[1:]) < 20
 
 
-# ---------------------------------------------------------------- .data
-
-
-def test_data_shares_memory_outside_the_graph():
-    x = leaf(1, 2)
-    assert isinstance(x.data, mg.Tensor)
-    assert not x.data.requires_grad
-    x.data.mul_(10)
-    x.data -= 1.0
-    assert_equal(x, [9, 19])
-    x.data = mg.tensor([5.0, 6.0], dtype="float64")
-    assert_equal(x, [5, 6])
-    assert x.requires_grad
-    assert x.is_leaf
-
-
 # ---------------------------------------------------------------- generators
 
 
@@ -387,47 +334,39 @@ def test_a_decorated_generator_switches_only_itself():
     seen = []
 
     @mg.no_grad()
-    def rows(n):
+    def rows():
         """Rows."""
         try:
-            for i in range(n):
-                try:
-                    seen.append((yield mg.is_grad_enabled(), i))
-                except ValueError as error:
-                    yield mg.is_grad_enabled(), str(error)
+            sent = yield mg.is_grad_enabled()
+            yield mg.is_grad_enabled(), sent
             return "end"
         finally:
             seen.append(mg.is_grad_enabled())
 
     assert rows.__doc__ == "Rows."
-    generator = rows(3)
-    assert next(generator) == (False, 0)
+    generator = rows()
+    assert next(generator) is False
     assert mg.is_grad_enabled()
-    with mg.no_grad():
-        assert generator.send("sent") == (False, 1)
-    assert generator.throw(ValueError("thrown")) == (False, "thrown")
-    assert mg.is_grad_enabled()
-    assert next(generator) == (False, 2)
+    assert generator.send("sent") == (False, "sent")
     with pytest.raises(StopIteration, match="end"):
         next(generator)
-    assert seen == ["sent", None, False]
-    with mg.no_grad(), mg.enable_grad():
-        closed = rows(2)
-        next(closed)
-        closed.close()
-        assert mg.is_grad_enabled()
-    assert seen[-1] is False
-    failing = mg.fused(False)(lambda: (yield {}["a"]))()
+    generator = rows()
+    next(generator)
     with pytest.raises(KeyError):
-        next(failing)
+        generator.throw(KeyError("thrown"))
+    with mg.no_grad(), mg.enable_grad():
+        generator = rows()
+        next(generator)
+        generator.close()
+        assert mg.is_grad_enabled()
     assert mg.is_grad_enabled()
-    assert mg.fused.is_enabled()
+    assert seen == [False] * 3
 
 
 def test_switches_do_not_decorate_what_runs_later():
     async def later():
         return mg.ones(1)
 
-    for function in (later, type("Model", (), {}), 3):
+    for function in (later, type("Model", (), {})):
         with pytest.raises(OptionError, match=r"no_grad decorates functions, but .* is a class"):
             mg.no_grad()(function)

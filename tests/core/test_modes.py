@@ -54,12 +54,15 @@ OUTSIDE = {  # what is set before, where the value would be the same otherwise
     "kernels.use": (kernels.active, "cpu", None),
     "unobserved": (modes, "observers", ("observer",)),
 }
-switches = pytest.mark.parametrize("name", SWITCHES)
 
 
-@pytest.fixture(autouse=True)
-def outside(request):
-    with Switch(*OUTSIDE.get(request.node.callspec.params["name"], (modes, "data_moves", False))):
+def switches(test):
+    return pytest.mark.usefixtures("outside")(pytest.mark.parametrize("name", SWITCHES)(test))
+
+
+@pytest.fixture
+def outside(name):
+    with Switch(*OUTSIDE.get(name, (modes, "data_moves", False))):
         yield
 
 
@@ -72,6 +75,10 @@ def test_a_switch_can_be_entered_again_and_restores_each_time(name):
     for _ in range(3):
         with switch:
             assert state() == under
+        assert state() == before
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), switch, make():
+            1 / 0  # noqa: B018
         assert state() == before
 
 
@@ -87,17 +94,6 @@ def test_a_switch_can_be_entered_within_itself(name):
             with switch:
                 assert state() == under
             assert state() == under
-        assert state() == before
-
-
-@switches
-def test_a_switch_restores_after_an_error(name):
-    make, state, _ = SWITCHES[name]
-    before = state()
-    switch = make()
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError), switch, make():
-            1 / 0  # noqa: B018
         assert state() == before
 
 
@@ -151,8 +147,57 @@ def test_a_decorators_switch_is_each_threads_own(name):
     assert found == [under, True, under, True]
 
 
-@pytest.mark.parametrize("name", ["no_grad"])
-def test_asynchronous_tasks_have_their_own_modes(name):
+def test_observers_add_up():
+    switch = observe("observer")
+    with switch, observe("another"), switch:
+        assert observers() == ["observer", "another", "observer"]
+    assert observers() == []
+
+
+def test_numpy_warns_again_after_detect_anomaly():
+    before = np.geterr()
+    switch = mg.autograd.detect_anomaly()
+    with switch:
+        with switch:
+            assert set(np.geterr().values()) == {"ignore"}
+        assert set(np.geterr().values()) == {"ignore"}
+    assert np.geterr() == before
+
+
+def test_draws_under_rows_start_where_they_do_outside():
+    rows = random.rows(5)
+    random.next_key("a")
+    with rows:  # made before the draw above
+        inside = random.next_key("a")
+    assert inside == random.next_key("a")._replace(row=5)
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [lambda: mg.fused, lambda: mg.set_grad_enabled, lambda: cudnn().use],
+    ids=["fused", "grad", "cudnn"],
+)
+def test_a_flag_that_is_no_bool_is_refused(switch):
+    switch = switch()
+    for flag in ("no", 0, None):
+        with pytest.raises(DtypeError, match="takes True or False, not"):
+            switch(flag)
+    assert modes.fused is modes.grad_enabled is True
+
+
+def test_what_cannot_be_decorated_or_left_is_refused():
+    for argument in (False, 3, "x"):
+        with pytest.raises(OptionError, match=f"no_grad decorates functions, but {argument!r} is"):
+            mg.no_grad(argument)
+    for switch in (mg.no_grad(), mg.fused(True)):
+        if isinstance(switch, mg.fused):
+            switch.__exit__()
+        with pytest.raises(OptionError, match="__exit__ called before __enter__"):
+            switch.__exit__()
+    assert modes.grad_enabled
+
+
+def test_asynchronous_tasks_have_modes_of_their_own():
     found = []
 
     async def look():
@@ -167,58 +212,3 @@ def test_asynchronous_tasks_have_their_own_modes(name):
 
     asyncio.run(both())
     assert found == [False, False, True, True]
-
-
-@pytest.mark.parametrize("name", ["observe"])
-def test_observers_add_up(name):
-    switch = observe("observer")
-    with switch, observe("another"), switch:
-        assert observers() == ["observer", "another", "observer"]
-    assert observers() == []
-
-
-@pytest.mark.parametrize("name", ["detect_anomaly"])
-def test_numpy_warns_again_after_detect_anomaly(name):
-    before = np.geterr()
-    switch = mg.autograd.detect_anomaly()
-    with switch:
-        with switch:
-            assert set(np.geterr().values()) == {"ignore"}
-        assert set(np.geterr().values()) == {"ignore"}
-    assert np.geterr() == before
-
-
-@pytest.mark.parametrize("name", ["random.rows"])
-def test_draws_under_rows_start_where_they_do_outside(name):
-    rows = random.rows(5)
-    random.next_key("a")
-    with rows:  # made before the draw above
-        inside = random.next_key("a")
-    assert inside == random.next_key("a")._replace(row=5)
-
-
-@pytest.mark.parametrize(
-    "switch",
-    [lambda: mg.fused, lambda: mg.set_grad_enabled, lambda: cudnn().use],
-    ids=["fused", "grad", "cudnn"],
-)
-@pytest.mark.parametrize("name", ["no_grad"])
-def test_a_flag_that_is_no_bool_is_refused(name, switch):
-    switch = switch()
-    for flag in ("no", 0, None):
-        with pytest.raises(DtypeError, match="takes True or False, not"):
-            switch(flag)
-    assert modes.fused is modes.grad_enabled is True
-
-
-@pytest.mark.parametrize("name", ["no_grad"])
-def test_what_cannot_be_decorated_or_left_is_refused(name):
-    for argument in (False, 3, "x"):
-        with pytest.raises(OptionError, match=f"no_grad decorates functions, but {argument!r} is"):
-            mg.no_grad(argument)
-    for switch in (mg.no_grad(), mg.fused(True)):
-        if isinstance(switch, mg.fused):
-            switch.__exit__()
-        with pytest.raises(OptionError, match="__exit__ called before __enter__"):
-            switch.__exit__()
-    assert modes.grad_enabled

@@ -5,8 +5,6 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad import nn
@@ -73,23 +71,10 @@ def test_every_64_bit_seed_is_another():
     assert len(draws) == 5
 
 
-@pytest.mark.parametrize("seed", [-1, 2**64])
+@pytest.mark.parametrize("seed", [-1, 2**64, "a"])
 def test_other_seeds_are_refused(seed):
-    with pytest.raises(OptionError, match="seed"):
+    with pytest.raises(OptionError, match=f"seed.*{seed!r}"):
         mg.manual_seed(seed)
-
-
-SIZES = st.integers(1, 21)
-
-
-@given(rows=st.integers(1, 9), width=st.lists(SIZES, max_size=2), first=st.integers(0, 8), p=st.floats(0, 1))
-@settings(max_examples=60, deadline=None)
-def test_rows_of_a_batch_drop_what_the_whole_batch_drops_there(rows, width, first, p):
-    first = min(first, rows - 1)
-    whole = random.Key(seed=3, stream=1, step=2, call=4)
-    mask = draws.keep_mask(whole, (rows, *width), p)
-    part = draws.keep_mask(whole._replace(row=first), (rows - first, *width), p)
-    np.testing.assert_array_equal(part, mask[first:])
 
 
 @pytest.mark.parametrize(
@@ -121,19 +106,6 @@ def test_a_mask_keeps_the_fraction_it_should():
     for p in (5e-6, 2.2e-5, 3.59e-4):  # 16 bits would round these by more than 1%
         for rare in (~draws.keep_mask(key, (4_000_000,), p), draws.keep_mask(key, (4_000_000,), 1 - p)):
             assert abs(rare.sum() - 4e6 * p) < 5 * (4e6 * p) ** 0.5
-
-
-@pytest.mark.parametrize(
-    ("p", "bits"),
-    [(0.0, 16), (0.1, 16), (0.2, 16), (0.5, 16), (0.9, 16), (1.0, 16), (2**-16, 16), (1 - 2**-16, 16),
-     (1e-3, 16), (0.999, 16), (3.59e-4, 32), (1 - 3.59e-4, 32), (2.2e-5, 32), (5e-6, 32), (1e-12, 32)],
-)  # fmt: skip
-def test_a_probability_is_drawn_to_1_percent(p, bits):
-    used, threshold = draws.drop_threshold(p)
-    assert used == bits
-    if p > 2**-30:
-        assert threshold / 2**bits == pytest.approx(p, rel=0.01)
-        assert 1 - threshold / 2**bits == pytest.approx(1 - p, rel=0.01)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.9, 3.59e-4, 5e-6, 0.9999])
@@ -268,35 +240,6 @@ def masked(x, seen):
     return checkpoint(inner, inner(x))
 
 
-def later(loss):
-    loss.backward()
-
-
-def in_another_thread(loss):
-    in_threads(lambda i: (mg.manual_seed(5), mg.rand(3), loss.backward()), 1)
-
-
-def at_another_step(loss):
-    random.set_step(99)
-    loss.backward()
-
-
-def after_other_draws(loss):
-    F.dropout(mg.ones(50), 0.5)
-    mg.rand(3)
-    loss.backward()
-
-
-def after_another_seed(loss):
-    mg.manual_seed(77)
-    loss.backward()
-
-
-def within_rows(loss):
-    with random.rows(1000):
-        loss.backward()
-
-
 def while_others_draw(loss):
     done = threading.Event()
 
@@ -314,18 +257,20 @@ def while_others_draw(loss):
     in_threads(draw, 4)
 
 
-@pytest.mark.parametrize(
-    "backward",
-    [
-        later,
-        in_another_thread,
-        at_another_step,
-        after_other_draws,
-        after_another_seed,
-        within_rows,
-        while_others_draw,
-    ],
-)
+BACKWARDS = {
+    "later": lambda loss: loss.backward(),
+    "in another thread": lambda loss: in_threads(
+        lambda i: (mg.manual_seed(5), mg.rand(3), loss.backward()), 1
+    ),
+    "at another step": lambda loss: (random.set_step(99), loss.backward()),
+    "after other draws": lambda loss: (F.dropout(mg.ones(50), 0.5), mg.rand(3), loss.backward()),
+    "after another seed": lambda loss: (mg.manual_seed(77), loss.backward()),
+    "within rows": lambda loss: random.rows(1000)(loss.backward)(),
+    "while others draw": while_others_draw,
+}
+
+
+@pytest.mark.parametrize("backward", BACKWARDS.values(), ids=list(BACKWARDS))
 def test_a_checkpointed_dropout_sees_its_first_mask_again(backward, busy_threads):
     mg.manual_seed(3)
     random.set_step(2)
@@ -335,9 +280,8 @@ def test_a_checkpointed_dropout_sees_its_first_mask_again(backward, busy_threads
     backward(y.sum())
     first = [mask.tobytes() for mask in seen[:2]]
     assert first[0] != first[1]
-    assert len(seen) == 5  # forward, the outer again, the inner in it again
-    assert [mask.tobytes() for mask in seen[2:4]] == first
-    assert seen[4].tobytes() == first[1]
+    # forward, the outer again, the inner in it again
+    assert [mask.tobytes() for mask in seen[2:]] == [*first, first[1]]
     np.testing.assert_array_equal(x.grad.array != 0, seen[1])
     np.testing.assert_array_equal(x.grad.array, y.array)
 
@@ -372,8 +316,3 @@ def test_a_generator_that_is_passed_draws_the_same_again():
 def test_large_seeds_draw_different_blocks():
     draw = lambda seed: BlockBatches(np.arange(1000), 4, 8, seed).batch(0)["input"].tolist()
     assert draw(2**63) != draw(2**63 + 1)
-
-
-def test_a_seed_is_a_whole_number():
-    with pytest.raises(OptionError, match="'a'"):
-        mg.manual_seed("a")

@@ -5,7 +5,6 @@ import inspect
 import re
 import subprocess
 import sys
-from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -16,7 +15,7 @@ import minigrad as mg
 from minigrad import kernels, nn
 from minigrad.core import kernels as core_kernels
 from minigrad.core.namespace import namespace
-from minigrad.core.registry import ops, registry
+from minigrad.core.registry import registry
 from minigrad.nn import functional as F
 from minigrad.ops import composite, derived, differentiable
 from minigrad.ops.attention import scaled_dot_product_attention
@@ -27,15 +26,7 @@ from tests.kernel_sets import needs_numba
 from tests.leaves import message
 from tests.slow.standin import cublas, emulator
 
-
-@pytest.fixture(autouse=True)
-def own_registry():
-    """What a test registers is gone after it."""
-    before = dict(registry), dict(ops)
-    yield
-    for table, old in zip((registry, ops), before, strict=True):
-        table.clear()
-        table.update(old)
+pytestmark = pytest.mark.usefixtures("own_ops")
 
 
 def rule_of(name, **about):
@@ -76,7 +67,7 @@ KINDS = pytest.mark.parametrize("make", [rule_of, composite_of, derived_of])
 
 
 @pytest.mark.parametrize("make", [rule_of, composite_of])
-@pytest.mark.parametrize("name", ["exp", "matmul", "swell"])
+@pytest.mark.parametrize("name", ["matmul", "swell"])
 def test_autocast_asks_the_op_and_not_its_name(make, name):
     x, half = mg.ones(3), mg.ones(3, dtype="bfloat16")
     with mg.autocast(dtype="bfloat16"):
@@ -102,10 +93,7 @@ def test_autocast_casts_what_a_derived_function_is_given():
 
 @KINDS
 def test_autocast_of_an_op_is_one_of_three(make):
-    with pytest.raises(
-        mg.OptionError,
-        match=r'must be "lower", "float32" or None, got .half.',
-    ):
+    with pytest.raises(mg.OptionError, match=r'must be "lower", "float32" or None, got .half.'):
         make("swell", autocast="half")
 
 
@@ -117,9 +105,8 @@ def test_a_rule_sees_bfloat16_only_if_it_says_that_it_is_exact():
         return x, (lambda g: g,)
 
     half = mg.ones(2, dtype="bfloat16")
-    assert (
-        differentiable(rule)(half).dtype == differentiable(rule, exact_in_half=True)(half).dtype == half.dtype
-    )
+    for op in (differentiable(rule), differentiable(rule, exact_in_half=True)):
+        assert op(half).dtype == half.dtype
     assert seen == ["float32", "bfloat16"]
 
 
@@ -203,16 +190,6 @@ def test_the_gradient_check_tries_it_on_its_own_samples(make, order):
         row = check_op(registry["swell"], (order,), 1e-6, 0, fuse)
         assert row.passed, row.failures
         assert row.samples == 4
-
-
-def test_a_wrong_gradient_is_found():
-    from minigrad.checks.every_op import check_op
-
-    @differentiable(samples=unary(real))
-    def wrong(x, /):
-        return x * x, (lambda g: g * x,)
-
-    assert not check_op(registry["wrong"], (1,), 1e-6, 0, True).passed
 
 
 def test_a_composite_runs_its_kernel_and_differentiates_twice():
@@ -308,12 +285,6 @@ def test_a_kernel_registers_on_rules_and_on_users_ops(own_kernels):
                 assert op(x).tolist() == ([-2.0, 4.0] if op is double else [0.0, 2.0])
 
 
-def test_a_users_kernel_is_checked_as_a_rule_is(own_kernels):
-    kernels.kernel(mg.softmax, "numpy")(lambda x, dim, dtype=None: x)
-    with kernels.use("numpy"), pytest.raises(mg.OptionError, match="must return a value and its gradients"):
-        mg.softmax(mg.ones(2), -1)
-
-
 def test_heads_attend_by_a_users_kernel(own_kernels):
     called = []
 
@@ -334,14 +305,9 @@ def test_heads_attend_by_a_users_kernel(own_kernels):
 @pytest.mark.parametrize("one_for_all", [False, True])
 def test_a_gradient_that_the_rule_keeps_is_not_added_into(one_for_all):
     weights = np.array([1.0, 2.0])
-
-    def weighted(x, /):
-        value = (x * weights).sum()
-        if one_for_all:
-            return value, lambda g, needs: (weights if g == 1 else g * weights,)
-        return value, (lambda g: weights if g == 1 else g * weights,)
-
-    weighted = differentiable(weighted)
+    of_g = lambda g: weights if g == 1 else g * weights
+    gradients = (lambda g, needs: (of_g(g),)) if one_for_all else (of_g,)
+    weighted = differentiable(lambda x, /: ((x * weights).sum(), gradients))
     x = mg.tensor([3.0, 4.0], dtype="float64", requires_grad=True)
     (weighted(x) + weighted(x)).backward()
     np.testing.assert_array_equal(x.grad.numpy(), [2, 4])
@@ -392,29 +358,6 @@ def test_several_results_of_a_definition_may_have_names():
     assert (values.tolist(), places.tolist()) == ([1, 2], [1, 0])
 
 
-def test_a_rule_that_later_goes_wrong_is_refused():
-    calls = []
-
-    def late(x, /):
-        calls.append(x)
-        return (x * 2, (lambda g: g * 2,)) if len(calls) < 6 else x * 2
-
-    late = differentiable(late)
-    for _ in range(5):
-        x = mg.tensor([1.0, 2.0], requires_grad=True)
-        late(x).sum().backward()
-    with pytest.raises(mg.OptionError, match="returned ndarray"):
-        late(x)
-
-
-def test_gradients_are_cast_for_each_dtype():
-    double = differentiable(lambda x, /: (x * 2, (lambda g: g * np.float64(2),)))
-    for dtype in ["float64"] * 4 + ["float32"]:
-        x = mg.tensor([1.0, 2.0], dtype=dtype, requires_grad=True)
-        double(x).sum().backward()
-        assert x.grad.dtype == dtype
-
-
 def test_a_view_of_the_gradient_is_not_added_into():
     same = differentiable(lambda x, /: (x * 1.0, (lambda g: as_strided(g),)))
     x, w = (mg.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
@@ -443,30 +386,6 @@ def test_what_an_object_keeps_for_the_gradient_may_not_change(function):
         h *= 10
     with pytest.raises(mg.GraphError, match="needs its input"):
         y.sum().backward()
-
-
-def test_a_closure_with_a_circle_is_looked_through():
-    circle = {}
-    circle["itself"] = circle
-    double = differentiable(lambda x, /: (x * 2, (lambda g: (circle, g * 2)[1],)))
-    x = mg.tensor([1.0], requires_grad=True)
-    double(x).backward()
-    assert x.grad.item() == 2
-
-
-def test_an_op_is_made_from_a_function_of_any_module():
-    names = {"differentiable": differentiable}
-    exec("@differentiable\ndef double(x, /): return x * 2, (lambda g: g * 2,)", names)
-    assert names["double"](mg.tensor([1.0])).item() == 2
-    with pytest.raises(mg.OptionError, match="is not one"):
-        differentiable(partial(lambda x, /: x))
-
-
-def test_what_takes_no_kernels_is_refused():
-    with pytest.raises(mg.OptionError, match=r"silu is not an op, so it takes no kernels.\nPass an op"):
-        kernels.kernel(mg.silu, "numpy")
-    with pytest.raises(mg.OptionError, match=r"no set of kernels 'fortran'.\nPass one of 'numpy'"):
-        kernels.kernel(mg.softmax, "fortran")
 
 
 def test_without_any_set_of_kernels_ops_run_their_definitions(monkeypatch):
@@ -549,63 +468,40 @@ def test_a_captured_step_replays_it(make, device):
     np.testing.assert_array_equal(gradient, replayed)
 
 
-def own_op(name, rule):
-    """A user's op, made as a script would."""
-    rule.__name__ = rule.__qualname__ = name
-    return mg.ops.differentiable(rule)
+def test_what_is_no_op_takes_no_kernels():
+    with pytest.raises(mg.OptionError, match=r"silu is not an op, so it takes no kernels.\nPass an op"):
+        kernels.kernel(mg.silu, "numpy")
+    with pytest.raises(mg.OptionError, match=r"no set of kernels 'fortran'.\nPass one of 'numpy'"):
+        kernels.kernel(mg.softmax, "fortran")
 
 
 def test_a_users_op_does_not_hide_the_librarys_of_that_name():
     x = mg.tensor([0.3, -0.5], dtype="float64", requires_grad=True)
     second = lambda: mg.func.hessian(lambda x: mg.nn.functional.gelu(x).sum())(x).array
     before = second()
-    records = dict(mg.ops.registry)
-    known = dict(ops)
-    try:
-        alias = own_op("alias", lambda x, /: (x * 100, (lambda g: g * 100,)))
-        assert alias(x).tolist() == [30.0, -50.0]
-        np.testing.assert_array_equal(second(), before)
-        assert mg.ops.registry["alias"] is records["alias"]
-        assert mg.ops.registry[f"{__name__}.alias"].name == "alias"
-    finally:
-        mg.ops.registry.clear()
-        mg.ops.registry.update(records)
-        ops.clear()
-        ops.update(known)
+    ours = registry["alias"]
+
+    @differentiable
+    def alias(x, /):
+        return x * 100, (lambda g: g * 100,)
+
+    assert alias(x).tolist() == [30.0, -50.0]
+    np.testing.assert_array_equal(second(), before)
+    assert registry["alias"] is ours
+    assert registry[f"{__name__}.alias"].name == "alias"
 
 
-def test_mistakes_in_a_rule_are_named():
-    a = mg.ones(2, 3, requires_grad=True)
-    b = mg.ones(3, 4, requires_grad=True)
-    records, known = dict(mg.ops.registry), dict(ops)
-    try:
-        with pytest.raises(mg.OptionError, match="rule of bare must return a value and its gradients"):
-            own_op("bare", lambda x, /: x * 2)(a)
-        crossed = own_op("crossed", lambda x, y, /: (x @ y, (lambda g: g @ y, lambda g: x.T @ g)))
-        with pytest.raises(mg.ShapeError, match=r"the gradient of crossed \(recorded at .*\) failed: matmul"):
-            crossed(a, b).sum().backward()
-        alone = own_op("alone", lambda x, /: (x * 2, lambda g: g * 2))
-        with pytest.raises(mg.OptionError, match=r"(?s)the rule of alone .*one function of g.*\(g, needs\)"):
-            alone(a)
-    finally:
-        mg.ops.registry.clear()
-        mg.ops.registry.update(records)
-        ops.clear()
-        ops.update(known)
+def test_an_error_within_a_gradient_names_its_op():
+    @differentiable
+    def crossed(x, y, /):
+        return x @ y, (lambda g: g @ y, lambda g: x.T @ g)
+
+    product = crossed(mg.ones(2, 3, requires_grad=True), mg.ones(3, 4, requires_grad=True))
+    with pytest.raises(mg.ShapeError, match=r"the gradient of crossed \(recorded at .*\) failed: matmul"):
+        product.sum().backward()
 
 
-def test_a_tensor_as_a_setting_is_a_number_or_an_error():
-    x = mg.ones(3, requires_grad=True)
-    beta = mg.tensor(2.0, requires_grad=True)
-    with pytest.raises(mg.OptionError, match=r"softplus.*has no gradient for its setting beta"):
-        mg.nn.functional.softplus(x, beta)
-    expected = mg.nn.functional.softplus(x, 2.0)
-    np.testing.assert_array_equal(mg.nn.functional.softplus(x, beta.detach()).array, expected.array)
-
-
-@pytest.mark.parametrize(
-    "name", ["softmax", "log_softmax", "relu", "sigmoid", "silu", "exp", "matmul", "logsumexp"]
-)
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "relu", "sigmoid", "exp", "matmul", "logsumexp"])
 def test_help_has_the_derivative_and_the_definition(name):
     function = getattr(mg, name)
     assert re.search(r"d/d|gradient|derivative|d[A-Z] =", inspect.getdoc(function))

@@ -54,14 +54,10 @@ def test_an_anomaly_names_op_line_place_and_inputs():
         (lambda: leaf(1, 0, 2).log(), [r"^log produced -inf at \[1\]", "x = 0"]),
         (lambda: leaf(1, -2).sqrt(), [r"^sqrt produced nan at \[1\]", "x = -2"]),
         (lambda: leaf(1, 800).exp(), [r"^exp produced inf at \[1\]", "x = 800"]),
-        (
-            lambda: mg.tensor([1e30, 1.0]) * 1e30,
-            [r"^multiply produced inf at \[0\]", r"x = 1e\+30; y = 1e\+30"],
-        ),
-        (
-            lambda: leaf(1e200) @ leaf(1e200),
-            [r"^matmul produced inf", r"x, float64\[1\], is finite, from 1e\+200"],
-        ),
+        (lambda: mg.tensor([1e30, 1.0]) * 1e30,
+         [r"^multiply produced inf at \[0\]", r"x = 1e\+30; y = 1e\+30"]),
+        (lambda: leaf(1e200) @ leaf(1e200),
+         [r"^matmul produced inf", r"x, float64\[1\], is finite, from 1e\+200"]),
         (lambda: leaf(1e308, 1e308).sum(), [r"^sum produced inf of", r"x, float64\[2\], is finite"]),
         (lambda: mg.zeros(0).mean(), ["^mean produced nan"]),
         (lambda: mg.tensor([1e6]).half(), [r"^astype produced inf at \[0\]", "x = 1e"]),
@@ -69,7 +65,7 @@ def test_an_anomaly_names_op_line_place_and_inputs():
         (lambda: leaf(-INF, -INF).softmax(0), [r"^softmax produced nan at \[0\]", "x = -inf"]),
         (lambda: F.cross_entropy(mg.zeros(2, 3), [-100, -100]), ["^cross_entropy produced nan"]),
     ],
-)
+)  # fmt: skip
 def test_what_produces_is_named(function, parts):
     assert matches(refusal(function), *parts, HERE)
 
@@ -81,12 +77,13 @@ def test_what_was_put_in_on_purpose_is_not_produced():
         masked = x.masked_fill(mask, -INF)
         masked.softmax(-1).sum().backward(retain_graph=True)
         (masked + 1).amax(-1).sum().backward()
-        mg.where(mask, -INF, x).log_softmax(-1)
-        (x + mg.full((2, 2), INF)).exp()
         F.scaled_dot_product_attention(x, x, x, is_causal=True).sum().backward()
         F.scaled_dot_product_attention(x, x, x, mg.full((2, 2), -INF)).sum().backward()
-        mg.where(mg.tensor([NAN, 1.0]).isnan(), 0.0, mg.tensor([NAN, 1.0]) * 2)
-        x.clamp(min=-INF, max=3.0)
+        assert x.grad.isfinite().all()
+        assert mg.where(mask, -INF, x).log_softmax(-1).tolist()[0] == [0, -INF]
+        assert (x + mg.full((2, 2), INF)).exp().tolist() == [[INF] * 2] * 2
+        assert mg.where(mg.tensor([NAN, 1.0]).isnan(), 0.0, mg.tensor([NAN, 1.0]) * 2).tolist() == [0, 2]
+        assert x.clamp(min=-INF, max=3.0).tolist() == [[1, 2], [3, 3]]
 
 
 def test_readable_definitions_are_watched_inside():
@@ -127,12 +124,6 @@ def test_an_infinite_gradient_and_the_operand_it_belongs_to():
         r"^the gradient of (true_)?divide .* with respect to y, float64\[2, 2\], is -inf at \[0, 0\]",
         "y = 1e-200",
     )
-
-
-def test_the_same_with_create_graph():
-    x = leaf(4, 0)
-    message = refusal(lambda: autograd.grad(mg.where(x > 0, x.sqrt(), 0.0).sum(), x, create_graph=True))
-    assert matches(message, r"^the gradient of sqrt .* is nan at \[1\]")
 
 
 def test_a_second_derivative_that_is_not_finite():

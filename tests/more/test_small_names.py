@@ -50,13 +50,13 @@ def test_questions_about_a_tensor():
     assert mg.is_floating_point(x)
     assert not mg.is_floating_point(x.long())
     assert not mg.is_complex(x)
-    assert mg.numel(x) == x.nelement() == 6
-    assert not x.is_cuda
-    assert x.get_device() == -1
+    assert (mg.numel(x), x.nelement(), x.get_device(), x.is_cuda) == (6, 6, -1, False)
     assert x[1:].data_ptr() == x.data_ptr() + 12
     assert x.type_as(mg.ones(1, dtype="int64")).dtype == "int64"
     assert x.type_as(mg.ones(1)) is x
     assert x.H.shape == (3, 2)
+    rows, columns = mg.where(mg.tensor([[1, 0], [0, 2]]) > 0)
+    assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
 
 
 def test_limits_of_dtypes():
@@ -76,14 +76,9 @@ def test_inference_mode_is_no_grad():
         with mg.inference_mode(False):
             assert mg.is_grad_enabled()
             assert (x * 2).requires_grad
-            with mg.set_grad_enabled(False):
-                assert not (x * 2).requires_grad
         assert not (x * 2).requires_grad
         assert mg.inference_mode(False)(lambda: x * 2)().requires_grad
-    with mg.no_grad(), mg.inference_mode(False):  # as in PyTorch
-        assert (x * 2).requires_grad
     assert not mg.inference_mode(lambda: x * 2)().requires_grad
-    assert not mg.inference_mode()(lambda: x * 2)().requires_grad
     assert (x * 2).requires_grad
 
 
@@ -118,7 +113,26 @@ def test_a_generator_draws_apart_from_the_others():
     assert not any(mg.equal(a, b) for a, b in zip(first[:2], other[:2], strict=True))
 
 
+def test_functions_have_torchs_paths_and_positions():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    mg.utils.checkpoint.checkpoint(lambda t: t.exp() * 2, x, use_reentrant=False).sum().backward()
+    np.testing.assert_allclose(x.grad.array, 2 * np.exp([1, 2]), rtol=1e-6)
+    with mg.amp.autocast("cpu", dtype=mg.bfloat16):
+        assert (mg.ones(2, 2) @ mg.ones(2, 2)).dtype == mg.bfloat16
+    assert mg.amp.GradScaler("cuda", enabled=False).get_scale() == 1
+    for jacobian in (mg.func.jacrev, mg.func.jacfwd):
+        assert jacobian(lambda t: t * t)(x.detach()).tolist() == [[2, 0], [0, 4]]
+    assert mg.linalg.pinv(mg.tensor([[2.0, 0.0], [0.0, 1e-4]]), 1e-2).tolist() == [[0.5, 0], [0, 0]]
+    assert mg.ones(3).expand(size=(2, 3)).shape == (2, 3)
+    with pytest.raises(mg.MinigradError, match=r"requires_grad must be a flag, got 3\.\n.*mg.empty"):
+        mg.Tensor(2, 3)
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'out'\.\n.*copy_"):
+        mg.add(mg.ones(2), 1, out=mg.ones(2))
+
+
 def test_a_state_brings_draws_back():
+    assert mg.manual_seed(5).initial_seed() == mg.initial_seed() == 5
+    assert mg.seed() != mg.seed()
     state = mg.get_rng_state()
     assert state.dtype == "uint8"
     first = mg.rand(4)
@@ -134,13 +148,6 @@ def test_a_state_brings_draws_back():
     assert mg.equal(mg.rand(2, generator=mg.Generator().set_state(state)), first)
     with pytest.raises(mg.StateError, match="not the state of a random number generator"):
         mg.set_rng_state(mg.ones(3))
-
-
-def test_seeds():
-    assert mg.manual_seed(5).initial_seed() == mg.initial_seed() == 5
-    seed = mg.seed()
-    assert mg.initial_seed() == seed
-    assert mg.seed() != seed
 
 
 def test_bernoulli_and_poisson_follow_their_probabilities():
@@ -162,19 +169,13 @@ def test_multinomial_draws_classes_by_their_weights(replacement):
     mg.manual_seed(0)
     weights = mg.tensor([1.0, 0.0, 3.0, 0.0])
     drawn = mg.multinomial(weights.expand(4000, 4), 1, replacement)
-    assert drawn.shape == (4000, 1)
-    assert drawn.dtype == "int64"
+    assert (drawn.shape, drawn.dtype) == ((4000, 1), "int64")
     assert set(drawn.flatten().tolist()) == {0, 2}
     assert abs((drawn == 2).float().mean().item() - 0.75) < 0.03
-    assert mg.multinomial(weights, 2, replacement).shape == (2,)
-
-
-def test_multinomial_without_replacement_repeats_no_class():
-    mg.manual_seed(0)
-    drawn = mg.multinomial(mg.tensor([1.0, 2.0, 3.0]).expand(6000, 3), 2).array
-    assert (drawn[:, 0] != drawn[:, 1]).all()
-    second = drawn[drawn[:, 0] == 2][:, 1]  # after 2, one of weights 1 and 2
-    assert abs((second == 1).mean() - 2 / 3) < 0.04
+    both = mg.multinomial(mg.tensor([1.0, 2.0, 3.0]).expand(6000, 3), 2, replacement).array
+    assert (both[:, 0] != both[:, 1]).all() != replacement
+    second = both[both[:, 0] == 2][:, 1]  # without replacement one of weights 1 and 2
+    assert abs((second == 1).mean() - (1 / 3 if replacement else 2 / 3)) < 0.04
 
 
 @pytest.mark.parametrize(
@@ -248,18 +249,6 @@ def test_memory_formats_are_accepted():
     assert x.to("float64", non_blocking=True).dtype == "float64"
 
 
-def test_where_of_a_condition_alone_gives_places():
-    rows, columns = mg.where(mg.tensor([[1, 0], [0, 2]]) > 0)
-    assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
-    assert mg.where(mg.tensor([True, False]), 1.0, mg.zeros(2)).tolist() == [1, 0]
-
-
-def test_arguments_by_pytorchs_position_and_name():
-    x = mg.tensor([[2.0, 0.0], [0.0, 1e-4]])
-    assert mg.linalg.pinv(x, 1e-2).tolist() == [[0.5, 0], [0, 0]]
-    assert mg.ones(3).expand(size=(2, 3)).shape == (2, 3)
-
-
 @pytest.mark.parametrize(("name", "dtype"), [("FloatTensor", "float32"), ("LongTensor", "int64")])
 def test_old_ways_to_make_a_tensor(name, dtype):
     make = getattr(mg, name)
@@ -280,11 +269,6 @@ def test_a_variable_is_a_leaf_with_the_same_memory():
     assert mg.autograd.Variable(v * 2).is_leaf
 
 
-def test_out_says_what_to_write():
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'out'\.\n.*copy_"):
-        mg.add(mg.ones(2), 1, out=mg.ones(2))
-
-
 # ---------------------------------------------------------------- devices, precision, checkpoints
 
 
@@ -293,42 +277,3 @@ def test_the_lines_that_choose_a_device():
     assert mg.ones(1).to(device).device.type in ("cpu", "cuda")
     assert mg.backends.mps.is_available() is False
     mg.cuda.manual_seed_all(0)
-
-
-def test_switches_of_backends_can_be_set():
-    mg.backends.cudnn.benchmark = False
-    mg.backends.cudnn.deterministic = True
-    assert mg.backends.cuda.matmul.allow_tf32 is False
-    mg.backends.cuda.matmul.allow_tf32 = True
-    assert mg.get_float32_matmul_precision() == "high"
-    mg.backends.cuda.matmul.allow_tf32 = False
-    assert mg.get_float32_matmul_precision() == "highest"
-
-
-def test_a_checkpoint_by_its_name_in_torch_utils():
-    x = mg.ones(3, requires_grad=True)
-    mg.utils.checkpoint.checkpoint(lambda t: t.exp() * 2, x, use_reentrant=False).sum().backward()
-    np.testing.assert_allclose(x.grad.array, 2 * np.e, rtol=1e-6)
-
-
-def test_mixed_precision_by_its_name_in_torch_amp():
-    with mg.amp.autocast("cpu", dtype=mg.bfloat16):
-        assert (mg.ones(2, 2) @ mg.ones(2, 2)).dtype == mg.bfloat16
-    assert mg.amp.GradScaler("cuda", enabled=False).get_scale() == 1
-
-
-def test_jacobians_by_their_names_in_torch_func():
-    x = mg.tensor([1.0, 2.0])
-    for jacobian in (mg.func.jacrev, mg.func.jacfwd):
-        assert jacobian(lambda t: t * t)(x).tolist() == [[2, 0], [0, 4]]
-
-
-def test_sizes_are_not_data_of_a_tensor():
-    with pytest.raises(mg.MinigradError, match=r"requires_grad must be a flag, got 3\.\n.*mg.empty"):
-        mg.Tensor(2, 3)
-
-
-def test_functional_call_is_where_torch_has_it():
-    layer = mg.nn.Linear(2, 1)
-    result = mg.func.functional_call(layer, {"weight": mg.ones(1, 2), "bias": mg.zeros(1)}, (mg.ones(3, 2),))
-    assert result.tolist() == [[2], [2], [2]]

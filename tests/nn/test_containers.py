@@ -1,7 +1,5 @@
 """Lists and dictionaries of modules and parameters; finding modules by path; hooks before forward."""
 
-import copy
-import pickle
 from collections import OrderedDict
 
 import numpy as np
@@ -64,21 +62,6 @@ def test_a_dictionary_of_modules():
     assert not list(container.modules())[1:]
 
 
-def test_lists_and_dictionaries_of_parameters():
-    model = nn.Module()
-    model.rows = nn.ParameterList([mg.ones(2), nn.Parameter(np.zeros(3))])
-    model.rows.append(np.ones((1, 2)))
-    model.table = nn.ParameterDict({"left": mg.zeros(2)})
-    model.table["right"] = mg.ones(2)
-    assert {name: p.shape for name, p in model.named_parameters()} == {
-        "rows.0": (2,), "rows.1": (3,), "rows.2": (1, 2), "table.left": (2,), "table.right": (2,),
-    }  # fmt: skip
-    assert all(isinstance(p, nn.Parameter) for p in (*model.rows, *model.table.values()))
-    (model.rows[0] * model.table["right"]).sum().backward()
-    assert model.rows[0].grad.tolist() == [1, 1]
-    assert "(1): Parameter containing: [float64 of size 3]" in repr(model)
-
-
 def test_modules_and_parameters_are_found_by_path():
     model = nn.Sequential(nn.ModuleDict({"a": nn.Linear(1, 1)}))
     assert model.get_submodule("") is model
@@ -131,19 +114,6 @@ def test_hooks_before_forward_see_and_replace_the_inputs():
     double.remove()
     look.remove()
     assert layer(3) == 4
-
-
-def test_modules_are_pickled_with_their_state():
-    model = nn.Sequential(nn.Linear(2, 3), nn.ModuleDict({"a": nn.LayerNorm(3)}))
-    model.register_buffer("scratch", mg.ones(1), persistent=False)
-    model.eval()
-    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        assert list(twin.state_dict()) == list(model.state_dict())
-        assert all(isinstance(p, nn.Parameter) and p.requires_grad for p in twin.parameters())
-        assert twin[0].weight is twin.get_parameter("0.weight")
-        assert not twin[1].training
-        x = mg.ones(1, 2)
-        np.testing.assert_array_equal(twin[0](x).array, model[0](x).array)
 
 
 def test_modules_convert_by_dtype_keyword_and_tensor():

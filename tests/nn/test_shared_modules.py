@@ -115,6 +115,7 @@ def test_one_name_of_a_tied_parameter_is_enough(name, assign):
     assert len(result.missing_keys) == 1
     assert model.head.weight is model.embedding.weight
     assert (model.head.weight.array == 2).all()
+    assert model.num_parameters() == 12
 
 
 @every_model

@@ -10,9 +10,11 @@ Behind the formula, after commas, names that it uses may be defined.
 import math
 import re
 from operator import eq, ge, gt, le, lt, ne
+from typing import NamedTuple
 
 import numpy as np
 
+import minigrad as mg
 from minigrad.ops import special_functions as special
 
 SPACE = r"\\[,;:! ]|\s|\\(?:left|right|Big|textstyle|quad|qquad)\b"
@@ -21,31 +23,18 @@ TOKEN = re.compile(
 )
 RELATIONS = {"<": lt, ">": gt, "=": eq, r"\le": le, r"\ge": ge, r"\ne": ne}
 GREEK = {r"\alpha": "alpha", r"\beta": "beta", r"\lambda": "lambd", r"\epsilon": "eps"}
-CLOSING = {"(": ")", "[": "]", "{": "}"}
+CONSTANTS = {r"\pi": math.pi, r"\infty": math.inf, "e": math.e}
+TOTALS = {r"\sum": np.sum, r"\prod": np.prod}
 ENDS = {"", ")", "]", "}", "|", "+", "-", ",", "&", r"\lor", r"\rVert", r"\rfloor", *RELATIONS}
-
-
-def inverses():
-    from minigrad.more import error_functions
-
-    return error_functions
-
-
-def gamma():
-    from minigrad.more import gamma_functions
-
-    return gamma_functions
-
-
-phi = lambda x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+of_more = lambda function: lambda x: function(mg.tensor(np.asarray(x))).numpy()
 FUNCTIONS = {
     r"\ln": np.log, r"\log": np.log, r"\sin": np.sin, r"\cos": np.cos, r"\tan": np.tan, r"\sinh": np.sinh,
-    r"\cosh": np.cosh, r"\tanh": np.tanh, r"\sigma": special.sigmoid, r"\varphi": phi,
-    r"\det": lambda a: np.linalg.det(a)[..., None, None],
-    r"\Phi": lambda x: special.erfc(-x / math.sqrt(2)) / 2, "sign": np.sign, "trunc": np.trunc,
-    "erfinv": lambda p: inverses().erfinv(p), "sinc": np.sinc, "sym": lambda a: (a + a.swapaxes(-1, -2)) / 2,
-    "rowsum": lambda a: a.sum(-1, keepdims=True), "tril": np.tril, "triu": np.triu,
-    "lower": lambda a: np.tril(a) - np.tril(np.triu(a)) / 2,
+    r"\cosh": np.cosh, r"\tanh": np.tanh, r"\sigma": special.sigmoid, "sign": np.sign, "trunc": np.trunc,
+    r"\varphi": lambda x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi),
+    r"\Phi": lambda x: special.erfc(-x / math.sqrt(2)) / 2, "ndtri": of_more(mg.special.ndtri),
+    "erfinv": of_more(mg.erfinv), "sinc": np.sinc, r"\det": lambda a: np.linalg.det(a)[..., None, None],
+    "sym": lambda a: (a + a.swapaxes(-1, -2)) / 2, "rowsum": lambda a: a.sum(-1, keepdims=True),
+    "tril": np.tril, "triu": np.triu, "lower": lambda a: np.tril(a) - np.tril(np.triu(a)) / 2,
     "diag": lambda v: v[..., None] * np.eye(v.shape[-1]),
 }  # fmt: skip
 
@@ -54,18 +43,26 @@ class Identity:
     """The identity matrix, of the size of what it is added to."""
 
 
+class Scope(NamedTuple):
+    """What names and functions mean."""
+
+    env: dict
+    definitions: dict  # name -> tokens
+    functions: dict
+    matrices: bool
+
+
 def evaluate(latex, env, functions=None, matrices=False, axes=(-1,), others=()):
     """The value of a formula; `axes` are those of a mean, a norm or a softmax; `others` may define names."""
-    formulas = [latex, *others]
-    names = {name for name in env if len(name) > 1}.union(*[re.findall(r"(\w+) =", f) for f in formulas])
-    read = [_Parser(f, names).formula() for f in formulas]
-    value = read[0][0]
-    definitions = {name: of for _, found in read for name, of in found.items()}
     along = lambda f: lambda x: f(x, axis=axes, keepdims=True)
     known = {"softmax": lambda x: _softmax(x, axes), "var": along(np.var), "mean": along(np.mean)}
     known["norm"] = lambda x: np.sqrt((x * x).sum(axis=axes, keepdims=True))
-    scope = _Scope(definitions | env, FUNCTIONS | known | (functions or {}), matrices)
-    return value(scope)
+    formulas = [latex, *others]
+    names = {name for name in env if len(name) > 1}.union(*[re.findall(r"(\w+) =", f) for f in formulas])
+    read = [_parts(_tokens(f, names)) for f in formulas]
+    definitions = {GREEK.get(name, name): tokens for _, *rest in read for name, _, *tokens in rest}
+    scope = Scope(env, definitions, FUNCTIONS | known | (functions or {}), matrices)
+    return _Reader(read[0][0], scope).whole()
 
 
 def _softmax(x, axes):
@@ -73,50 +70,36 @@ def _softmax(x, axes):
     return e / e.sum(axis=axes, keepdims=True)
 
 
-class _Scope:
-    def __init__(self, env, functions, matrices):
-        self.env = env
-        self.functions = functions
-        self.matrices = matrices
-
-    def __getitem__(self, name):
-        value = self.env[name]
-        return value(self) if callable(value) else value
-
-    def binding(self, **indices):
-        return _Scope(self.env | indices, self.functions, self.matrices)
-
-    def times(self, a, b):
-        numbers = any(not np.ndim(x) or np.shape(x)[-2:] == (1, 1) for x in (a, b))
-        return a * b if numbers or not self.matrices else a @ b
+def _tokens(latex, names):
+    """Words are split into names that are known and letters."""
+    known = "|".join(sorted(map(re.escape, names), key=len, reverse=True)) or "(?!)"
+    found = []
+    for space, token in TOKEN.findall(latex):
+        if not space:
+            found += re.findall(rf"{known}|.", token) if token.isalpha() else [token]
+    return found
 
 
-def _combined(operate, a, b):
-    """a + b or a - b, where one may be the identity."""
-    if isinstance(a, Identity):
-        a = np.eye(b.shape[-1])
-    if isinstance(b, Identity):
-        b = np.eye(a.shape[-1])
-    return operate(a, b)
+def _parts(tokens):
+    """Lists of tokens between the commas that are not within brackets."""
+    parts = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token in "([{") - (token in ")]}")
+        if token == "," and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
 
 
-class _Parser:
-    """Each method reads a part of a formula and gives a function of a scope."""
+class _Reader:
+    """Each method reads a part of a formula and returns its value."""
 
-    def __init__(self, latex, names):
-        self.tokens = []
+    def __init__(self, tokens, scope):
+        self.tokens = tokens
+        self.scope = scope
         self.place = 0
-        for space, token in TOKEN.findall(latex):
-            if not space:
-                self.tokens += self._letters(token, names)
-
-    @staticmethod
-    def _letters(token, names):
-        """A word as the names and letters that it is made of."""
-        if not token.isalpha():
-            return [token]
-        known = "|".join(sorted(map(re.escape, names), key=len, reverse=True)) or "(?!)"
-        return re.findall(rf"{known}|.", token)
 
     @property
     def next(self):
@@ -129,248 +112,182 @@ class _Parser:
         return token
 
     def accept(self, token):
-        if self.next == token:
-            return self.read()
-        return None
+        return self.next == token and self.read()
 
-    def formula(self):
+    def whole(self):
         value = self.expression()
-        definitions = {}
-        while self.accept(","):
-            name = self.read()
-            self.read("=")
-            definitions[GREEK.get(name, name)] = self.expression()
         assert not self.next, f"left over: {self.tokens[self.place :]}"
-        return value, definitions
+        return value
+
+    def of(self, tokens, **indices):
+        """A reader of other tokens, in which indices have numbers."""
+        return _Reader(tokens, self.scope._replace(env=self.scope.env | indices))
 
     def expression(self):
-        negative = bool(self.accept("-"))
-        value = self.product()
-        if negative:
-            value = lambda s, v=value: -v(s)
+        value = -self.product() if self.accept("-") else self.product()
         while self.next in ("+", "-"):
-            plus = self.read() == "+"
+            operate = np.add if self.read() == "+" else np.subtract
             other = self.product()
-            operate = np.add if plus else np.subtract
-            value = lambda s, a=value, b=other, f=operate: _combined(f, a(s), b(s))
+            value = np.eye(other.shape[-1]) if isinstance(value, Identity) else value
+            other = np.eye(value.shape[-1]) if isinstance(other, Identity) else other
+            value = operate(value, other)
         return value
 
     def product(self):
         value = self.factor()
         while self.next not in ENDS:
-            if self.accept(r"\odot"):
-                other = self.factor()
-                value = lambda s, a=value, b=other: a(s) * b(s)
-            elif self.accept("/"):
-                other = self.factor()
-                value = lambda s, a=value, b=other: a(s) / b(s)
+            if self.accept("/"):
+                value = value / self.factor()
             elif self.accept(r"\times"):
-                other = self.factor()
-                value = lambda s, a=value, b=other: s.functions["cross"](a(s), b(s))
+                value = self.scope.functions["cross"](value, self.factor())
             else:
+                by_element = self.accept(r"\odot") or not self.scope.matrices
                 other = self.factor()
-                value = lambda s, a=value, b=other: s.times(a(s), b(s))
+                numbers = any(not np.ndim(x) or np.shape(x)[-2:] == (1, 1) for x in (value, other))
+                value = value * other if by_element or numbers else value @ other
         return value
 
     def factor(self):
         token = self.read()
-        if token in (r"\sum", r"\prod"):
-            return self.over_an_index(np.sum if token == r"\sum" else np.prod)
+        if token in TOTALS:
+            return self.over_an_index(TOTALS[token])
         name = re.sub(r"\\operatorname\{(.*)\}", r"\1", token)
         if name in FUNCTIONS or token.startswith(r"\operatorname") or token == r"\psi":
             return self.function(name)
         return self.power(self.atom(token))
 
     def power(self, base):
-        while self.next == "^":
-            self.read()
-            group = self.group_tokens()
-            if group in ([r"\top"], ["-", r"\top"]):
-                inverse = len(group) == 2
-                base = lambda s, b=base, i=inverse: (np.linalg.inv(b(s)) if i else b(s)).swapaxes(-1, -2)
+        while self.accept("^"):
+            group = self.group()
+            if group[-1] == r"\top":
+                base = (np.linalg.inv(base) if group[0] == "-" else base).swapaxes(-1, -2)
                 continue
-            exponent = self.of(group)
-            base = lambda s, b=base, e=exponent: _raised(s, b(s), e(s))
+            exponent = self.of(group).whole()
+            is_inverse = self.scope.matrices and np.ndim(base) > 1 and exponent == -1
+            base = np.linalg.inv(base) if is_inverse else base**exponent
         return base
 
-    def group_tokens(self):
+    def group(self):
         """The tokens of what follows: one, or those within braces."""
         if not self.accept("{"):
             return [self.read()]
-        depth = 1
-        found = []
+        start, depth = self.place, 1
         while depth:
             token = self.read()
             depth += (token == "{") - (token == "}")
-            found.append(token)
-        return found[:-1]
+        return self.tokens[start : self.place - 1]
 
-    def of(self, tokens):
-        """An expression of some tokens."""
-        inner = _Parser("", ())
-        inner.tokens = tokens
-        value = inner.expression()
-        assert not inner.next, tokens
-        return value
-
-    def closed(self, opening):
+    def closed(self, closing):
         value = self.expression()
-        self.read(CLOSING[opening])
+        self.read(closing)
         return value
 
     def atom(self, token):
-        if token == "(":
-            return self.tuple()
-        if token == "{":
-            return self.closed("{")
-        if token == "[":
-            return self.condition()
-        if token == "|":
-            value = self.expression()
-            self.read("|")
-            return lambda s: np.abs(value(s))
-        if token == r"\lVert":
-            value = self.expression()
-            self.read(r"\rVert")
-            return lambda s: s.functions["norm"](value(s))
-        if token == r"\lfloor":
-            value = self.expression()
-            self.read(r"\rfloor")
-            return lambda s: np.floor(value(s))
-        if token == r"\frac":
-            over = self.of(self.group_tokens())
-            under = self.of(self.group_tokens())
-            return lambda s: over(s) / under(s)
-        if token == r"\sqrt":
-            value = self.of(self.group_tokens())
-            return lambda s: np.sqrt(value(s))
-        if token == r"\pi":
-            return lambda s: math.pi
-        if token == r"\infty":
-            return lambda s: math.inf
-        if token in (r"\neg", r"\lnot"):
-            value = self.factor()
-            return lambda s: ~value(s)
+        match token:
+            case "(":
+                values = [self.expression()]
+                while self.accept(","):
+                    values.append(self.expression())
+                self.read(")")
+                return values[0] if len(values) == 1 else values
+            case "{":
+                return self.closed("}")
+            case "[":
+                return self.condition()
+            case "|":
+                return np.abs(self.closed("|"))
+            case r"\lVert":
+                return self.scope.functions["norm"](self.closed(r"\rVert"))
+            case r"\lfloor":
+                return np.floor(self.closed(r"\rfloor"))
+            case r"\frac":
+                return self.of(self.group()).whole() / self.of(self.group()).whole()
+            case r"\sqrt":
+                return np.sqrt(self.of(self.group()).whole())
+            case r"\neg" | r"\lnot":
+                return ~self.factor()
         if token[0].isdigit():
-            return lambda s, n=float(token): n
+            return float(token)
         name = re.sub(r"\\(?:text|mathrm)\{(.*)\}", r"\1", token).replace(r"\_", "_")
         return self.name(GREEK.get(name, name))
 
-    def tuple(self):
-        """What stands in parentheses; several values become a list."""
-        values = [self.expression()]
-        while self.accept(","):
-            values.append(self.expression())
-        self.read(")")
-        return values[0] if len(values) == 1 else lambda s: [v(s) for v in values]
-
     def name(self, name):
         if not self.accept("_"):
-            assert re.match(r"\w", name), f"not understood: {name}"
-            return lambda s: math.e if name == "e" and "e" not in s.env else s[name]
-        group = self.group_tokens()
+            return self.meaning(name)
+        group = self.group()
         full = f"{name}_{''.join(group)}"
-        place = None if len(group) == 1 and group[0] not in "ijk" else self.of(group)
+        if full in self.scope.env or (len(group) == 1 and group[0] not in "ijk"):
+            return self.meaning(full)
+        place = round(float(self.of(group).whole()))
+        array = self.meaning(name)
+        return array[place] if 0 <= place < len(array) else 0.0
 
-        def find(s):
-            if full in s.env or place is None:
-                return s[full]
-            i = round(float(place(s)))
-            array = s[name]
-            return array[i] if 0 <= i < len(array) else 0.0
-
-        return find
+    def meaning(self, name):
+        if name in self.scope.env:
+            return self.scope.env[name]
+        if name in self.scope.definitions:
+            return self.of(self.scope.definitions[name]).whole()
+        return CONSTANTS[name]
 
     def condition(self):
         """[x > 0]: a chain of comparisons, or booleans, joined by `or`."""
-        parts = [self.chain()]
+        value = self.chain()
         while self.accept(r"\lor"):
-            parts.append(self.chain())
+            value = value | self.chain()
         self.read("]")
-        return lambda s: sum(part(s) for part in parts).astype(bool) * 1.0
+        return value * 1.0
 
     def chain(self):
-        values = [self.expression()]
-        relations = []
+        value, holds = self.expression(), None
         while self.next in RELATIONS:
-            relations.append(RELATIONS[self.read()])
-            values.append(self.expression())
-
-        def holds(s):
-            found = [v(s) for v in values]
-            if not relations:
-                return np.asarray(found[0])
-            each = [r(a, b) for r, a, b in zip(relations, found, found[1:], strict=False)]
-            return np.asarray(np.logical_and.reduce(np.broadcast_arrays(*each)))
-
-        return holds
+            relation = RELATIONS[self.read()]
+            left, value = value, self.expression()
+            holds = relation(left, value) if holds is None else holds & relation(left, value)
+        return np.asarray(value if holds is None else holds)
 
     def function(self, name):
         power = None
-        order = None
-        if name == r"\psi":
-            order = lambda s: 0.0
+        order = 0 if name == r"\psi" else None  # of a polygamma function
         while self.next in ("^", "'"):
             if self.accept("'"):
-                order = lambda s: 1.0
+                order = 1
                 continue
-            self.read()
-            group = self.group_tokens()
+            self.read("^")
+            group = self.group()
             if name == r"\psi":
-                order = self.of(group)
+                order = round(self.of(group).whole())
             elif name == r"\Phi" and group == ["-", "1"]:
                 name = "ndtri"
             else:
-                power = self.of(group)
-        argument = self.argument()
-
-        def value(s):
-            x = argument(s)
-            if order is not None:
-                return gamma().polygamma(np.asarray(x), round(order(s)))
-            y = inverses().ndtri(x) if name == "ndtri" else s.functions[name](x)
-            return y if power is None else y ** power(s)
-
-        return self.power(value)
-
-    def argument(self):
-        """What a function is of: what stands in parentheses or a fraction, else the product that follows."""
+                power = self.of(group).whole()
+        # of what stands in parentheses or a fraction, else of the product that follows
         if self.accept("("):
-            return self.closed("(")
-        return self.factor() if self.next == r"\frac" else self.product()
+            x = self.closed(")")
+        else:
+            x = self.factor() if self.next == r"\frac" else self.product()
+        if order is not None:
+            return of_more(lambda x: mg.polygamma(order, x))(x)
+        y = self.scope.functions[name](x)
+        return self.power(y if power is None else y**power)
 
     def over_an_index(self, total):
         """A sum or product: over j, over the j of some conditions, from 1 to p, or (in words) over what the
         operand was broadcast over, which is added up in the end anyhow."""
         if not self.accept("_"):
             return self.product()
-        group = self.group_tokens()
-        if group[0].startswith(r"\text"):
+        index, *conditions = group = self.group()
+        if index.startswith(r"\text"):
             return self.product()
-        if group[1:2] == ["="]:
+        if conditions[:1] == ["="]:
             self.read("^")
-            last = self.of(self.group_tokens())
-            body = self.product()
-            name = group[0]
-            return lambda s: sum(body(s.binding(**{name: i})) for i in range(1, round(last(s)) + 1))
-        conditions = _Parser("", ())
-        conditions.tokens = group
-        each = []
-        if len(group) > 1:
-            each.append(conditions.chain())
-            while conditions.accept(","):
-                each.append(conditions.chain())
-        body = self.product()
-        name = group[0]
-
-        def value(s):
-            places = [s.binding(**{name: j}) for j in range(len(s["x"]))]
-            return total([body(p) for p in places if all(c(p) for c in each)])
-
-        return value
-
-
-def _raised(scope, base, exponent):
-    if scope.matrices and np.ndim(base) > 1 and exponent == -1:
-        return np.linalg.inv(base)
-    return base**exponent
+            numbers = range(1, round(self.of(self.group()).whole()) + 1)
+        else:
+            tests = _parts(group) if conditions else []
+            every = range(len(self.meaning("x")))
+            numbers = [j for j in every if all(self.of(t, **{index: j}).chain() for t in tests)]
+        bodies = [self.of(self.tokens[self.place :], **{index: j}) for j in numbers]
+        values = [body.product() for body in bodies]
+        end = self.of(self.tokens[self.place :], **{index: 0})  # where there are no numbers too
+        end.product()
+        self.place += end.place
+        return total(values, axis=0)

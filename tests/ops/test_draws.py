@@ -162,9 +162,7 @@ def test_draws_are_finite_and_in_the_support(name, dtype, ends):
     positive, draw = DISTRIBUTIONS[name]
     x = draw(mg.zeros(9, dtype=dtype))
     assert x.isfinite().all()
-    assert (x > 0).all() or not positive
-    if positive:
-        assert x.log().isfinite().all()
+    assert not positive or x.log().isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -60,30 +60,6 @@ def test_the_logarithm_of_a_vanishing_probability_is_finite():
     assert slope(mg.special.log_ndtr, 1e4) == [pytest.approx(0, abs=1e-290)]
 
 
-def test_polygamma_of_integers_and_their_reflections():
-    euler = 0.5772156649015329
-    x = mg.tensor([1.0, 2.0, 0.5, -0.5], dtype="float64")
-    np.testing.assert_allclose(
-        mg.digamma(x).array,
-        [-euler, 1 - euler, -euler - 2 * math.log(2), 2 - euler - 2 * math.log(2)],
-        rtol=1e-13,
-    )
-    np.testing.assert_allclose(
-        mg.polygamma(1, x).array,
-        [math.pi**2 / 6, math.pi**2 / 6 - 1, math.pi**2 / 2, math.pi**2 / 2 + 4],
-        rtol=1e-14,
-    )
-    assert mg.polygamma(1, mg.tensor([0.0, -3.0])).tolist() == [math.inf, math.inf]
-    far = leaf([-INF, INF])
-    for n, at_infinity in ((0, INF), (1, 0), (2, 0), (3, 0)):  # poles without end to the left
-        np.testing.assert_array_equal(mg.polygamma(n, far).array, [math.nan, at_infinity])
-    np.testing.assert_array_equal(gradient_of(mg.lgamma, [-INF, INF]), [math.nan, INF])
-    with pytest.raises(mg.OptionError, match="n must be an integer from 0 to 100"):
-        mg.polygamma(-1, x)
-    with pytest.raises(mg.RangeError, match=r"above 0\.5, got -0\.5"):
-        mg.mvlgamma(x, 2)
-
-
 FAR = [
     *(f"nn.functional.{name}" for name in
       ("sigmoid", "silu", "softplus", "logsigmoid", "mish", "gelu", "elu", "selu", "tanh", "softsign")),
@@ -124,20 +100,6 @@ def test_the_gradient_of_a_clamp_reaches_the_limit_that_is_met():
     assert mg.clamp(mg.tensor([1.0]), 3, 2).tolist() == [2], "the upper limit wins"
     with pytest.raises(mg.OptionError, match="clamp needs min or max"):
         mg.clamp(x)
-
-
-def test_derivatives_at_kinks_are_pytorchs():
-    assert slope(lambda x: mg.clamp(x, -1, 1), 1.0) == [1]
-    assert slope(F.hardtanh, 1.0) == slope(F.relu6, 0.0) == slope(F.relu, 0.0) == [0]
-    assert slope(F.leaky_relu, 0.0) == [0.01]
-    assert slope(F.elu, 0.0) == [1]
-    assert slope(mg.maximum, 1.0, 1.0) == slope(mg.minimum, 1.0, 1.0) == [0.5, 0.5]
-    assert slope(mg.fmax, 1.0, 1.0) == slope(mg.fmin, 1.0, 1.0) == [1, 0]
-    assert slope(mg.maximum, math.nan, 1.0) == [1, 1]
-    assert slope(mg.fmax, math.nan, 1.0) == [0, 1]
-    assert slope(mg.xlogy, 0.0, 2.0)[1] == 0
-    assert slope(mg.atan2, 0.0, 0.0) == [0, 0]
-    assert slope(mg.sinc, 0.0) == slope(mg.sign, 0.0) == slope(mg.round, 0.5) == [0]
 
 
 to_zero = lambda loss, **settings: lambda x: loss(x, mg.zeros_like(x), reduction="none", **settings)
@@ -184,13 +146,9 @@ def test_binary_cross_entropy_has_finite_derivatives_at_0_and_1():
 
 
 def test_alpha_and_rounding_are_settings_of_arithmetic():
-    x, y = mg.tensor([7.0, -7.0]), mg.tensor([2.0, 2.0])
-    assert mg.add(x, y, alpha=3).tolist() == [13, -1]
-    assert mg.sub(x, y, alpha=3).tolist() == [1, -13]
-    assert mg.rsub(x, y).tolist() == [-5, 9]
-    assert mg.div(x, y, rounding_mode="trunc").tolist() == [3, -3]
-    assert mg.div(x, y, rounding_mode="floor").tolist() == [3, -4]
-    whole = mg.div(mg.tensor([7, -7, 6]), 2, rounding_mode="trunc")
+    x, y = mg.tensor([7, -7, 6]), mg.tensor([2, 2, 2])
+    assert mg.rsub(x, y, alpha=2).tolist() == [-12, 16, -10]
+    whole = mg.div(x, y, rounding_mode="trunc")
     assert (whole.tolist(), whole.dtype) == ([3, -3, 3], "int64")
     with pytest.raises(TypeError, match=r"add\(\) got 3 arguments[\s\S]*\(x, y, \*, alpha=1\)"):
         mg.add(x, y, 3)
@@ -215,19 +173,6 @@ def test_the_shapes_that_glu_and_prelu_refuse_are_named():
         F.prelu(mg.ones(2, 3), mg.ones(2))
 
 
-@pytest.mark.parametrize("name", ["maximum", "minimum"])
-def test_a_tied_pair_shares(name):
-    x = leaf([1, 2])
-    getattr(x, name)(leaf([1, 2])).sum().backward()
-    assert_equal(x.grad, [0.5, 0.5])
-
-
-def test_clamp_has_gradients_at_limits_and_relu_none_at_0():
-    assert_equal(gradient_of(lambda x: x.clamp(-1, 1), [-2, -1, 0, 1, 2]), [0, 1, 1, 1, 0])
-    assert_equal(gradient_of(lambda x: x.relu(), [-1, 0, 1]), [0, 0, 1])
-    assert_equal(gradient_of(lambda x: x.abs(), [-1, 0, 1]), [-1, 0, 1])
-
-
 def test_values_and_gradients_at_zero_are_pytorchs():
     with np.errstate(divide="ignore", invalid="ignore"):
         assert_equal(mg.zeros(1).log(), [-INF])
@@ -241,13 +186,6 @@ def test_values_and_gradients_at_zero_are_pytorchs():
     assert_equal(gradient_of(lambda x: x**2, [0, 2]), [0, 4])
     assert_equal(mg.zeros(1) ** 0, [1])
     assert_equal(mg.zeros(1) ** mg.zeros(1), [1])
-
-
-def test_powers_of_tensors_at_zero():
-    x, y = leaf([0, 0, 2]), leaf([0, 2, 3])
-    (x**y).sum().backward()
-    assert_equal(x.grad, [0, 0, 12])
-    assert_equal(y.grad, [0, 0, 8 * math.log(2)])
 
 
 def test_an_infinite_gradient_does_not_pass_a_closed_gate():
@@ -272,10 +210,6 @@ def test_sigmoid_and_friends_keep_their_small_tails():
     assert_equal(mg.tensor([1000.0, 1000.0]).logsumexp(0), 1000 + math.log(2), rtol=1e-6)
 
 
-def test_where_of_two_numbers_is_float32():
-    assert mg.where(mg.tensor([True, False]), 1.0, 0.0).dtype == mg.float32
-
-
 def test_gelu_of_a_0d_tensor_is_0d():
     x = mg.tensor(1.0, requires_grad=True)
     for form in ("none", "tanh"):
@@ -283,22 +217,6 @@ def test_gelu_of_a_0d_tensor_is_0d():
         assert y.shape == ()
         y.backward()
         assert x.grad.shape == ()
-
-
-def test_bits_of_integers_and_logic_of_booleans():
-    a = mg.tensor([6, 5])
-    assert (a & 3).tolist() == [2, 1]
-    assert (a | 1).tolist() == [7, 5]
-    assert (~a).tolist() == [-7, -6]
-    b = mg.tensor([True, False])
-    assert (~b).tolist() == [False, True]
-    assert (b | ~b).tolist() == [True, True]
-
-
-def test_infinite_gradients_do_not_pass_closed_gates():
-    x = vector(-1.0, 1.0)
-    x.relu().backward(mg.tensor([np.inf, np.inf]))
-    assert x.grad.tolist() == [0.0, np.inf]
 
 
 def test_distances_to_infinity_have_slopes():
@@ -314,29 +232,12 @@ def test_logarithms_of_sums_at_infinity():
         np.testing.assert_array_equal(mg.logaddexp(x, y).array, np.logaddexp(x.array, y.array))
 
 
-@pytest.mark.parametrize("n", [-3, -2, 3, 4])
-def test_small_powers_are_products_with_the_same_derivatives(n):
-    x = vector(0.5, -2.0, 3.0)
-    (slopes,) = mg.autograd.grad((x**n).sum(), x, create_graph=True)
-    (curvatures,) = mg.autograd.grad(slopes.sum(), x)
-    np.testing.assert_allclose((x**n).array, x.array**n, rtol=1e-6)
-    np.testing.assert_allclose(slopes.array, n * x.array ** (n - 1), rtol=1e-6)
-    np.testing.assert_allclose(curvatures.array, n * (n - 1) * x.array ** (n - 2), rtol=1e-6)
-
-
-def test_half_precision_does_not_overflow_on_the_way():
-    x = mg.tensor(np.array([300.0, -300.0, 300.0, -300.0], np.float16), requires_grad=True)
-    F.layer_norm(x, (4,)).sum().backward()
-    assert F.layer_norm(x, (4,)).tolist() == F.rms_norm(x, (4,)).tolist() == [1, -1, 1, -1]
-    assert (x.grad.dtype, x.std().dtype, x.norm().item()) == (mg.float16, mg.float16, 600)
-    assert x.std().item() == 346.5
-    assert np.isfinite(mg.zeros(70000, dtype="float16").softmax(0).array).all()
-
-
 def test_whole_numbers_have_bits_and_divisors():
     x, y = mg.tensor([12, 18]), mg.tensor([8, 2])
     assert (mg.gcd(x, y).tolist(), mg.lcm(x, y).tolist()) == ([4, 2], [24, 18])
     assert ((x << 1).tolist(), (x >> 1).tolist(), (1 << y).tolist()) == ([24, 36], [6, 9], [256, 4])
+    assert ((x & 8).tolist(), (x | 1).tolist(), (~x).tolist()) == ([8, 0], [13, 19], [-13, -19])
+    assert (~(x > 12)).tolist() == [True, False]
 
 
 def test_no_integers_may_be_divided_by_0():
@@ -345,3 +246,19 @@ def test_no_integers_may_be_divided_by_0():
         assert divide(empty, 0).shape == (0,)
         with pytest.raises(mg.MinigradError, match="divided by 0"):
             divide(mg.ones(1, dtype="int64"), 0)
+
+
+def test_polygamma_at_poles_and_infinities():
+    x = mg.tensor([0.5, -0.5], dtype="float64")
+    half = -0.5772156649015329 - 2 * math.log(2)
+    np.testing.assert_allclose(mg.digamma(x).array, [half, half + 2], rtol=1e-13)
+    np.testing.assert_allclose(mg.polygamma(1, x).array, [math.pi**2 / 2, math.pi**2 / 2 + 4], rtol=1e-14)
+    assert mg.polygamma(1, mg.tensor([0.0, -3.0])).tolist() == [math.inf, math.inf]
+    far = leaf([-INF, INF])
+    for n, at_infinity in ((0, INF), (1, 0), (2, 0), (3, 0)):  # poles without end to the left
+        np.testing.assert_array_equal(mg.polygamma(n, far).array, [math.nan, at_infinity])
+    np.testing.assert_array_equal(gradient_of(mg.lgamma, [-INF, INF]), [math.nan, INF])
+    with pytest.raises(mg.OptionError, match="n must be an integer from 0 to 100"):
+        mg.polygamma(-1, x)
+    with pytest.raises(mg.RangeError, match=r"above 0\.5, got -0\.5"):
+        mg.mvlgamma(x, 2)

@@ -9,15 +9,11 @@ import minigrad as mg
 from minigrad import nn
 from minigrad.core.errors import DtypeError, OptionError, RangeError, ShapeError
 from minigrad.nn import functional as F
-from tests.leaves import message
+from tests.leaves import INF, assert_equal, leaf, message
 
 LOGITS = np.random.default_rng(0).normal(size=(4, 3))
 TARGET = np.array([2, -100, 0, 0])
 WEIGHT = np.array([1.0, 2.0, 0.5])
-
-
-def leaf(array):
-    return mg.tensor(array, requires_grad=True)
 
 
 # ---------------------------------------------------------------- cross-entropy in all its forms
@@ -38,19 +34,6 @@ def test_weights_of_one_and_one_hot_probabilities_change_nothing(reduction, smoo
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_an_ignored_row_counts_nothing_with_weights_either(smoothing):
-    spoilt = LOGITS.copy()
-    spoilt[1] = [-math.inf, math.inf, 0.0]
-    x = leaf(spoilt)
-    alone = leaf(LOGITS[[0, 2, 3]])
-    known = [0, 2, 3]
-    with np.errstate(invalid="ignore"):
-        loss = F.cross_entropy(x, TARGET, WEIGHT, label_smoothing=smoothing)
-        expected = F.cross_entropy(alone, TARGET[known], WEIGHT, label_smoothing=smoothing)
-    np.testing.assert_allclose(loss.item(), expected.item(), rtol=1e-12)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_an_ignored_row_of_nan_leaves_every_gradient_as_it_is(smoothing):
     spoilt = LOGITS.copy()
     spoilt[1] = math.nan
@@ -61,26 +44,6 @@ def test_an_ignored_row_of_nan_leaves_every_gradient_as_it_is(smoothing):
     F.cross_entropy(alone, TARGET[known], label_smoothing=smoothing).backward()
     np.testing.assert_allclose(x.grad.array[known], alone.grad.array, rtol=1e-12, atol=1e-15)
     assert (x.grad.array[1] == 0).all()
-
-
-def test_nll_loss_of_log_softmax_is_cross_entropy():
-    x, y = leaf(LOGITS), leaf(LOGITS)
-    a = F.nll_loss(F.log_softmax(x, 1), TARGET, WEIGHT, ignore_index=-100)
-    b = F.cross_entropy(y, TARGET, WEIGHT)
-    a.backward()
-    b.backward()
-    np.testing.assert_allclose(a.item(), b.item(), rtol=1e-12)
-    np.testing.assert_allclose(x.grad.array, y.grad.array, rtol=1e-10, atol=1e-12)
-
-
-def test_a_loss_keeps_float32():
-    x = mg.tensor(LOGITS, dtype="float32")
-    t = mg.rand(4, 3)
-    weight = mg.tensor(WEIGHT, dtype="float32")
-    assert F.cross_entropy(x, TARGET, weight).dtype == mg.float32
-    assert F.cross_entropy(x, t, label_smoothing=0.1).dtype == mg.float32
-    for loss in (F.mse_loss, F.huber_loss, F.kl_div, F.binary_cross_entropy_with_logits, F.poisson_nll_loss):
-        assert loss(x, t).dtype == mg.float32
 
 
 @pytest.mark.parametrize("fuse", [True, False])
@@ -110,17 +73,6 @@ def test_certain_and_wrong_costs_100_and_its_gradient_is_finite():
     assert losses.tolist() == [100, 100, 0, 0]
     losses.sum().backward()
     np.testing.assert_allclose(p.grad.array, [-1e12, 1e12, 0, 0])
-
-
-def test_logits_may_be_huge():
-    x = leaf([1000.0, -1000.0, 1000.0])
-    loss = F.binary_cross_entropy_with_logits(x, mg.tensor([1.0, 0.0, 0.0]), reduction="none")
-    assert loss.tolist() == [0, 0, 1000]
-    loss.sum().backward()
-    np.testing.assert_allclose(x.grad.array, [0, 0, 1], atol=1e-12)
-    far = leaf([1000.0, -1000.0])
-    F.soft_margin_loss(far, mg.tensor([-1, -1]), reduction="sum").backward()
-    np.testing.assert_allclose(far.grad.array, [1, 0], atol=1e-12)
 
 
 def test_a_variance_below_eps_still_gets_a_gradient():
@@ -154,6 +106,48 @@ def test_attention_over_no_keys_gives_zeros(fused):
     y.sum().backward()
     assert y.tolist() == [[0, 0, 0]] * 2
     assert q.grad.tolist() == [[0, 0, 0]] * 2
+
+
+# ---------------------------------------------------------------- rows that see nothing, or are ignored
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("mask", [np.zeros((2, 3), bool), np.full((2, 3), -INF)], ids=["boolean", "float"])
+def test_a_query_without_keys_gives_zeros(fused, mask):
+    q, k, v = (leaf(np.random.default_rng(i).normal(size=(n, 4))) for i, n in enumerate((2, 3, 3)))
+    mask[1, 2] = True if mask.dtype == bool else 0.0
+    with mg.fused(fused):
+        out = F.scaled_dot_product_attention(q, k, v, mask)
+    out.sum().backward()
+    assert_equal(out[0], np.zeros(4))
+    assert_equal(out[1], v.array[2])
+    assert_equal(q.grad, np.zeros((2, 4)))
+    assert_equal(v.grad, [[0] * 4, [0] * 4, [1] * 4])
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_an_ignored_row_counts_nothing_whatever_it_holds(fused, reduction, smoothing):
+    logits = leaf([[1.0, 2.0, 0.5], [-INF, 1.0, 0.0]])
+    alone = leaf([[1.0, 2.0, 0.5]])
+    with mg.fused(fused), np.errstate(invalid="ignore"):
+        loss = F.cross_entropy(logits, [2, -100], reduction=reduction, label_smoothing=smoothing)
+        expected = F.cross_entropy(alone, [2], reduction=reduction, label_smoothing=smoothing)
+        loss.sum().backward()
+        expected.sum().backward()
+    assert_equal(loss.sum(), expected.sum().item())
+    assert_equal(logits.grad, np.concatenate([alone.grad.array, np.zeros((1, 3))]))
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_one_class_is_certain(fused):
+    x = leaf([[3.0], [-2.0]])
+    with mg.fused(fused):
+        assert_equal(x.softmax(-1), [[1], [1]])
+        assert_equal(x.log_softmax(-1), [[0], [0]])
+        F.cross_entropy(x, [0, 0]).backward()
+    assert_equal(x.grad, [[0], [0]])
 
 
 # ---------------------------------------------------------------- embedding and dropout

@@ -1,15 +1,9 @@
 """What shares memory: in-place operations that read what they write, and states that are copied or not."""
 
-import copy
-import inspect
-
 import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import nn, optim
-
-OPERAND = {"x", "y", "other", "end", "source", "values", "tensor1", "tensor2", "value", "weight", "input"}
 
 
 def in_place_methods():
@@ -58,46 +52,6 @@ def test_items_assigned_from_the_same_memory():
     assert x.tolist() == [0.0, 0.0, 0.0, 1.0, 3.0, 4.0]
     x.masked_scatter_(mg.tensor([False, False, False, True, True, True]), x[2:5])
     assert x.tolist() == [0.0, 0.0, 0.0, 0.0, 1.0, 3.0]
-
-
-@pytest.mark.parametrize(
-    "change", [lambda x: x.cos_(), lambda x: x.add_(1.0), lambda x: x.__setitem__(0, 1.0)]
-)
-def test_an_expanded_tensor_is_not_changed_in_place(change):
-    with pytest.raises(mg.errors.ShapeError, match="share memory"):
-        change(mg.ones(1).expand(3))
-
-
-OPTIMIZERS = [
-    value
-    for value in vars(optim).values()
-    if inspect.isclass(value)
-    and issubclass(value, optim.Optimizer)
-    and value not in (optim.Optimizer, optim.LBFGS)
-]
-
-
-@pytest.mark.parametrize("kind", OPTIMIZERS, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("transfer", [lambda state: state, copy.deepcopy], ids=["itself", "deepcopy"])
-def test_a_loaded_optimizer_shares_no_memory(kind, transfer):
-    def step(p, optimizer, gradient):
-        p.grad = mg.full((2, 2), gradient)
-        optimizer.step()
-
-    options = {"momentum": 0.9} if kind is optim.SGD else {}
-    p, q, alone = (nn.Parameter(mg.ones(2, 2)) for _ in range(3))
-    first, second, third = (kind([x], **options) for x in (p, q, alone))
-    step(p, first, 1.0)
-    step(alone, third, 1.0)
-    second.load_state_dict(transfer(first.state_dict()))
-    with mg.no_grad():
-        q.copy_(p)
-    for _ in range(3):
-        step(p, first, 5.0)  # the second must not know of this step
-    for _ in range(2):
-        step(q, second, 2.0)
-        step(alone, third, 2.0)
-    assert q.tolist() == alone.tolist()
 
 
 def test_vectors_of_all_strides_are_copied_as_if_apart():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import load_file, nn, optim, save_file
+from minigrad import nn, optim
 from minigrad.core.errors import DtypeError, NonFiniteError, OptionError, ShapeError, StateError
 from minigrad.optim import cosine_schedule, inverse_sqrt_schedule, paper_schedule
 from tests.leaves import vector
@@ -34,20 +34,7 @@ def train(optimizer, params, steps, first=0):
         optimizer.step()
 
 
-def assert_equal_bits(ours, theirs):
-    for p, q in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(p.array, q.array)
-
-
 # ---------------------------------------------------------------- steps
-
-
-@EACH
-def test_one_step_goes_against_the_gradient(make):
-    p = nn.Parameter(np.zeros(2))
-    p.grad = mg.tensor(np.array([1.0, -2.0]))
-    make([p]).step()
-    assert p.array[0] < 0 < p.array[1]
 
 
 def test_a_parameter_without_a_gradient_stays():
@@ -61,12 +48,14 @@ def test_a_parameter_without_a_gradient_stays():
 def test_a_state_brings_back_the_options_of_the_groups():
     make = lambda lr: optim.AdamW([{"params": nn.Parameter(np.ones(2)), "lr": lr}], lr=1.0, betas=(0.8, 0.9))
     before, after = make(0.25), make(0.5)
+    for optimizer in (before, after):
+        optimizer.add_param_group({"params": [nn.Parameter(np.ones(1))]})
     before.param_groups[0]["weight_decay"] = 0.125
     after.load_state_dict(before.state_dict())
-    options = lambda o: {name: value for name, value in o.param_groups[0].items() if name != "params"}
+    options = lambda o: [{k: v for k, v in group.items() if k != "params"} for group in o.param_groups]
     assert options(after) == options(before)
-    assert options(after)["lr"] == 0.25
-    with pytest.raises(StateError, match=r"groups of \[1, 1\] parameters, this optimizer of \[1\]"):
+    assert [group["lr"] for group in after.param_groups] == [0.25, 1.0]
+    with pytest.raises(StateError, match=r"groups of \[1, 1, 1, 1\] parameters, this optimizer of \[1, 1\]"):
         after.load_state_dict({"state": {}, "param_groups": before.state_dict()["param_groups"] * 2})
 
 
@@ -92,14 +81,14 @@ def test_a_parameter_longer_than_a_block_is_updated_to_its_end():
     np.testing.assert_allclose(p.array, -0.5, rtol=1e-6)
 
 
-def test_the_gradient_itself_is_left_alone():
-    for make in MAKERS.values():
-        p = nn.Parameter(np.ones(2))
-        p.grad = mg.tensor(np.array([1.0, -2.0]))
-        optimizer = make([p])
-        optimizer.step()
-        optimizer.step()
-        assert p.grad.tolist() == [1, -2]
+@EACH
+def test_the_gradient_itself_is_left_alone(make):
+    p = nn.Parameter(np.ones(2))
+    p.grad = mg.tensor(np.array([1.0, -2.0]))
+    optimizer = make([p])
+    optimizer.step()
+    optimizer.step()
+    assert p.grad.tolist() == [1, -2]
 
 
 def test_zero_grad_forgets_or_zeroes():
@@ -115,19 +104,6 @@ def test_zero_grad_forgets_or_zeroes():
 # ---------------------------------------------------------------- groups
 
 
-def test_groups_have_their_own_options_and_others_defaults():
-    p, q = nn.Parameter(np.zeros(1)), nn.Parameter(np.zeros(1))
-    optimizer = optim.SGD([{"params": [p], "lr": 1.0}, {"params": q}], lr=0.5)
-    p.grad = q.grad = mg.ones(1, dtype="float64")
-    optimizer.step()
-    assert (p.item(), q.item()) == (-1.0, -0.5)
-    late = nn.Parameter(np.zeros(1))
-    optimizer.add_param_group({"params": [late], "lr": 2.0})
-    late.grad = mg.ones(1, dtype="float64")
-    optimizer.step()
-    assert late.item() == -2.0
-
-
 ONE = nn.Parameter(np.zeros(1))
 BAD = {
     "none": (lambda: optim.SGD([]), "got none"),
@@ -135,12 +111,23 @@ BAD = {
     "in two groups": (lambda: optim.SGD([{"params": [ONE]}, {"params": [ONE]}]), "more than once"),
     "computed": (lambda: optim.SGD([mg.ones(1, requires_grad=True) * 2]), "leaf"),
     "no tensor": (lambda: optim.SGD([np.zeros(1)]), "leaf"),
+    "integers": (lambda: optim.Adam([mg.arange(3)]), "is int64"),
+    "read-only": (lambda: optim.Adam([mg.Tensor(np.broadcast_to(np.float32(1), (3,)))]), "is read-only"),
+    "a set": (lambda: optim.SGD({ONE}), "must have an order"),
+    "a set in a group": (lambda: optim.SGD([{"params": frozenset([ONE])}]), "must have an order"),
+    "a group without": (lambda: optim.Adam([{"lr": 1}]), "needs 'params'"),
     "misspelt": (lambda: optim.SGD([{"params": [ONE], "learning_rate": 1}]), "learning_rate"),
     "one letter off": (lambda: optim.SGD([{"params": [ONE], "weigth_decay": 1}]), "weigth_decay"),
     "a capital": (lambda: optim.SGD([{"params": [ONE], "Lr": 1}]), "Lr"),
     "another optimizer's in capitals": (lambda: optim.SGD([{"params": [ONE], "BETAS": (0.9, 0.9)}]), "BETAS"),
     "another optimizer's": (lambda: optim.SGD([{"params": [ONE], "betas": (0.9, 0.9)}]), "betas"),
     "nesterov": (lambda: optim.SGD(parameters(), nesterov=True), "momentum"),
+    "a rate below 0": (lambda: optim.Adam([ONE], lr=-1), "lr must be a non-negative number, got -1"),
+    "a rate of text": (lambda: optim.Adam([ONE], lr="0.1"), "got '0.1'"),
+    "an eps below 0": (lambda: optim.Adam([ONE], eps=-1e-8), "eps"),
+    "one beta": (lambda: optim.Adam([ONE], betas=(0.9,)), "betas must be two numbers"),
+    "a beta above 1": (lambda: optim.Adam([ONE], betas=(1.5, 0.9)), "betas must be two numbers"),
+    "betas of text": (lambda: optim.Adam([ONE], betas=("a", 0.9)), "betas must be two numbers"),
 }
 
 
@@ -151,28 +138,13 @@ OWN_KEYS = {
 
 
 def test_groups_keep_keys_of_the_users_own(tmp_path):
-    optimizer = optim.SGD([{"params": [vector(1.0)], **OWN_KEYS}], lr=0.5)
-    optimizer.add_param_group({"params": [vector(1.0)], **OWN_KEYS})
+    optimizer = optim.SGD([{"params": nn.Linear(1, 1).named_parameters(), **OWN_KEYS}], lr=0.5)
+    optimizer.add_param_group({"params": [("scale", vector(1.0))], **OWN_KEYS})
+    mg.save_file(optimizer.state_dict(), tmp_path / "optimizer.safetensors")
+    optimizer.load_state_dict(mg.load_file(tmp_path / "optimizer.safetensors"))
     for group in optimizer.param_groups + optimizer.state_dict()["param_groups"]:
         assert {key: group[key] for key in OWN_KEYS} == OWN_KEYS
-    mg.save_file(optimizer.state_dict(), tmp_path / "optimizer.safetensors")
-    optimizer.load_state_dict(mg.load_file(tmp_path / "optimizer.safetensors"))
-    assert {key: optimizer.param_groups[1][key] for key in OWN_KEYS} == OWN_KEYS
-
-
-def test_groups_keep_the_names_of_named_parameters(tmp_path):
-    optimizer = optim.SGD(nn.Linear(1, 1).named_parameters(), lr=0.1)
-    assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
-    mg.save_file(optimizer.state_dict(), tmp_path / "optimizer.safetensors")
-    optimizer.load_state_dict(mg.load_file(tmp_path / "optimizer.safetensors"))
-    assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
-
-
-@pytest.mark.parametrize("kind", [set, frozenset])
-def test_a_set_of_parameters_is_refused(kind):
-    for params in (kind([vector(1.0)]), [{"params": kind([vector(1.0)])}]):
-        with pytest.raises(DtypeError, match="must have an order"):
-            optim.SGD(params, lr=0.1)
+    assert [group["param_names"] for group in optimizer.param_groups] == [["weight", "bias"], ["scale"]]
 
 
 @pytest.mark.parametrize("kind", [optim.SGD, optim.AdamW, optim.LBFGS, "own"])
@@ -224,18 +196,6 @@ def test_step_hooks_registered_by_a_hook_stay():
     assert seen == ["after", "before", "after"]
 
 
-def test_hooks_of_a_copy_made_within_a_step_run():
-    p = vector(1.0)
-    p.grad = mg.ones_like(p)
-    optimizer = optim.SGD([p], lr=0.1)
-    copies, seen = [], []
-    with optimizer.register_step_post_hook(lambda *args: copies.append(copy.deepcopy(optimizer))):
-        optimizer.step()
-    copies[0].register_step_post_hook(lambda *args: seen.append("copy"))
-    copies[0].step()
-    assert "copy" in seen
-
-
 @pytest.mark.parametrize(
     "register",
     [
@@ -252,28 +212,11 @@ def test_a_hook_must_be_callable(register):
 
 @pytest.mark.parametrize(("make", "message"), BAD.values(), ids=list(BAD))
 def test_what_cannot_be_optimized_is_named(make, message):
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(mg.MinigradError, match=message):
         make()
 
 
 # ---------------------------------------------------------------- state
-
-
-@EACH
-def test_going_on_from_a_file_is_going_on(make, tmp_path):
-    whole = parameters()
-    optimizer = make(whole)
-    train(optimizer, whole, 6)
-
-    broken = parameters()
-    optimizer = make(broken)
-    train(optimizer, broken, 3)
-    save_file(optimizer.state_dict(), tmp_path / "optimizer.safetensors")
-    resumed = [nn.Parameter(p.array.copy()) for p in broken]
-    optimizer = make(resumed)
-    optimizer.load_state_dict(load_file(tmp_path / "optimizer.safetensors"))
-    train(optimizer, resumed, 3, first=3)
-    assert_equal_bits(whole, resumed)
 
 
 def test_a_loaded_state_is_a_copy_in_the_order_of_rows():
@@ -289,90 +232,45 @@ def test_a_loaded_state_is_a_copy_in_the_order_of_rows():
     np.testing.assert_allclose(optimizer.state[p]["exp_avg"], 1.1)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"state": {9: {"exp_avg": np.zeros(3)}}},
-        {"state": {0: {"exp_avg": np.zeros(5), "exp_avg_sq": np.zeros((3, 2)), "step": 1}}},
-        {"state": {0: {"exp_avg": np.zeros((3, 2)), "step": 1}}},
-        {"param_groups": None},
-        {"param_groups": [{"params": [0]}]},
-    ],
-    ids=["parameter", "shape", "missing", "nothing", "groups"],
-)
-def test_a_state_that_does_not_fit_changes_nothing(bad):
-    params = parameters()
-    optimizer = optim.Adam(params)
-    train(optimizer, params, 1)
-    before = optimizer.state
-    with pytest.raises(StateError):
-        optimizer.load_state_dict(optimizer.state_dict() | bad)
-    assert optimizer.state is before
-
-
 # ---------------------------------------------------------------- clipping
 
 
-def test_clipping_gives_the_norm_and_scales_all_alike():
-    p, q = nn.Parameter(np.zeros(2)), nn.Parameter(np.zeros(1))
-    p.grad, q.grad = mg.tensor(np.array([3.0, 0.0])), mg.tensor(np.array([4.0]))
-    assert optim.clip_grad_norm_([p, q, nn.Parameter(np.zeros(1))], 1.0) == 5
-    np.testing.assert_allclose([*p.grad.array, *q.grad.array], [0.6, 0, 0.8], rtol=1e-6)
-    assert optim.clip_grad_norm_(iter([p, q]), 2.0).item() == pytest.approx(1)
-    np.testing.assert_allclose(p.grad.array, [0.6, 0], rtol=1e-6)
-    assert optim.clip_grad_norm_(p, 0.3).item() == pytest.approx(0.6)
-    assert optim.clip_grad_norm_([], 1.0) == 0
+def with_gradients(*gradients, dtype="float64"):
+    """Parameters that have these gradients."""
+    parameters = [nn.Parameter(np.zeros(len(g))).to(dtype) for g in gradients]
+    for p, g in zip(parameters, gradients, strict=True):
+        p.grad = mg.tensor(g, dtype=dtype)
+    return parameters
 
 
-def test_clipping_refuses_what_is_not_finite_when_asked():
-    p = nn.Parameter(np.zeros(1))
-    p.grad = mg.tensor(np.array([math.nan]))
-    assert math.isnan(optim.clip_grad_norm_([p], 1.0))
-    with pytest.raises(NonFiniteError, match="nan"):
-        optim.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
-
-
-NORMS = [2.0, math.inf, 1.0, 3.0]
-
-
-def clipped(values, max_norm, norm_type, how, dtype="float32"):
-    """The norm, and each gradient after it has been clipped."""
-    parameters = [nn.Parameter(np.zeros(len(v), np.float32)).to(dtype) for v in values]
-    for p, v in zip(parameters, values, strict=True):
-        p.grad = mg.tensor(v, dtype=dtype)
-    if how == "at once":
-        norm = nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
+@pytest.mark.parametrize("clip", ["at once", "in two steps"])
+@pytest.mark.parametrize(
+    ("gradients", "norm_type", "norm", "expected"),
+    [
+        ([[3.0, 0.0], [4.0]], 2, 5, [0.6, 0, 0.8]),
+        ([[3.0, 0.0], [4.0]], 3, 91 ** (1 / 3), np.array([3, 0, 4]) / 91 ** (1 / 3)),
+        ([[3.0, 0.0], [4.0]], math.inf, 4, [0.75, 0, 1]),
+        ([[0.3, 0.0], [0.4]], 2, 0.5, [0.3, 0, 0.4]),
+        ([[math.nan], [3.0, 4.0]], 2, math.nan, [math.nan] * 3),  # one makes all NaN
+        ([[3.0, -4.0], [math.inf, 5.0]], 2, math.inf, [0, 0, math.nan, 0]),
+    ],
+)
+def test_clipping_gives_the_norm_and_scales_all_alike(gradients, norm_type, norm, expected, clip):
+    parameters = [*with_gradients(*gradients), nn.Parameter(np.zeros(1))]
+    if clip == "at once":
+        found = optim.clip_grad_norm_(iter(parameters), 1.0, norm_type)
     else:
-        norm = nn.utils.get_total_norm([p.grad for p in parameters], norm_type)
-        nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
-    return norm.item(), [p.grad.tolist() for p in parameters]
+        found = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None], norm_type)
+        nn.utils.clip_grads_with_norm_(parameters, 1.0, found)
+    np.testing.assert_allclose(found.item(), norm, rtol=1e-6)
+    clipped = [x for p in parameters if p.grad is not None for x in p.grad.tolist()]
+    np.testing.assert_allclose(clipped, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("how", ["at once", "in two steps"])
-@pytest.mark.parametrize("norm_type", NORMS)
-@pytest.mark.parametrize("max_norm", [1.0, 0.0, math.inf])
-def test_one_nan_makes_all_gradients_nan(max_norm, norm_type, how):
-    for values in ([[math.nan], [3.0, 4.0]], [[3.0, 4.0], [math.nan]], [[math.inf], [math.nan, 1.0]]):
-        norm, gradients = clipped(values, max_norm, norm_type, how)
-        assert math.isnan(norm)
-        assert all(math.isnan(x) for gradient in gradients for x in gradient)
-
-
-@pytest.mark.parametrize("how", ["at once", "in two steps"])
-@pytest.mark.parametrize("norm_type", NORMS)
-def test_an_infinite_gradient_makes_the_others_zero(norm_type, how):
-    norm, (first, second) = clipped([[3.0, -4.0], [math.inf, 5.0]], 1.0, norm_type, how)
-    assert norm == math.inf
-    assert first == [0, 0]
-    assert math.isnan(second[0])
-    assert second[1] == 0
-
-
-@pytest.mark.parametrize("norm_type", NORMS)
+@pytest.mark.parametrize("norm_type", [2.0, math.inf, 1.0, 3.0])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_clipping_that_raises_changes_nothing(bad, norm_type):
-    p = nn.Parameter(np.zeros(2))
-    p.grad = mg.tensor([bad, 5.0], dtype="float64")
+    (p,) = with_gradients([bad, 5.0])
     for call in (
         lambda: nn.utils.clip_grad_norm_([p], 1.0, norm_type, error_if_nonfinite=True),
         lambda: nn.utils.get_total_norm([p.grad], norm_type, error_if_nonfinite=True),
@@ -380,58 +278,37 @@ def test_clipping_that_raises_changes_nothing(bad, norm_type):
         with pytest.raises(NonFiniteError, match=str(bad)):
             call()
         np.testing.assert_array_equal(p.grad.array, [bad, 5.0])
+    for clip in (nn.utils.clip_grad_norm_, nn.utils.clip_grads_with_norm_):
+        with pytest.raises(OptionError, match="max_norm must be at least 0"):
+            clip([p], -1.0, mg.tensor(2.0))
+    assert optim.clip_grad_norm_([], 1.0) == 0
+    assert optim.clip_grad_norm_(*with_gradients([3.0, 4.0]), 9.0) == 5  # one parameter, not in a list
 
 
 @pytest.mark.parametrize(
     ("dtype", "size"), [("float32", 1e25), ("float32", 1e-25), ("float64", 1e200), ("float16", 6e4)]
 )
 def test_gradients_whose_squares_are_out_of_range_are_clipped(dtype, size):
-    norm, gradients = clipped([[0.6 * size], [0.8 * size, 0.0]], 1.0, 2.0, "at once", dtype)
-    assert norm == pytest.approx(size, rel=1e-3)
-    expected = np.array([0.6, 0.8]) * min(size, 1.0)
-    np.testing.assert_allclose([gradients[0][0], gradients[1][0]], expected, rtol=1e-3)
-
-
-@pytest.mark.parametrize("clip", [nn.utils.clip_grad_norm_, nn.utils.clip_grads_with_norm_])
-@pytest.mark.parametrize("max_norm", [-1.0, math.nan])
-def test_a_norm_below_zero_is_refused(clip, max_norm):
-    p = nn.Parameter(np.zeros(2))
-    p.grad = mg.ones(2, dtype="float64")
-    with pytest.raises(OptionError, match="max_norm must be at least 0"):
-        clip([p], max_norm, mg.tensor(2.0))
+    p, q = with_gradients([0.6 * size], [0.8 * size, 0.0], dtype=dtype)
+    assert optim.clip_grad_norm_([p, q], 1.0).item() == pytest.approx(size, rel=1e-3)
+    np.testing.assert_allclose(
+        [p.grad[0].item(), q.grad[0].item()], np.array([0.6, 0.8]) * min(size, 1.0), 1e-3
+    )
 
 
 # ---------------------------------------------------------------- schedules
 
 
-@pytest.mark.parametrize(
-    ("step", "expected"),
-    [
-        (0, 4000**-1.5),  # counted from 1
-        (1, 4000**-1.5),
-        (2000, 2000 * 4000**-1.5),
-        (4000, 4000**-0.5),
-        (16000, 0.5 * 4000**-0.5),
-    ],
-)
-def test_the_papers_schedule(step, expected):
+@pytest.mark.parametrize("step", [0, 1, 2000, 4000, 16000])
+def test_the_papers_schedule(step):
+    expected = min(max(step, 1) * 4000**-1.5, max(step, 1) ** -0.5)  # counted from 1
     assert paper_schedule(step, 512, 4000) == pytest.approx(512**-0.5 * expected, rel=1e-12)
     assert paper_schedule(step, 1, 4000, factor=2) == pytest.approx(2 * expected, rel=1e-12)
-
-
-def test_the_papers_base_model_peaks_at_7e_4():
-    assert max(paper_schedule(s, 512, 4000) for s in range(1, 9000)) == pytest.approx(6.9877e-4, rel=1e-4)
 
 
 @pytest.mark.parametrize(("step", "expected"), [(1, 0.1), (5, 0.5), (10, 1.0), (40, 0.5), (1000, 0.1)])
 def test_the_inverse_square_root_schedule(step, expected):
     assert inverse_sqrt_schedule(step, lr=1.0, warmup_steps=10) == pytest.approx(expected)
-
-
-def test_the_papers_schedule_is_an_inverse_square_root():
-    for step in (1, 399, 400, 401, 5000):
-        by_its_peak = inverse_sqrt_schedule(step, paper_schedule(400, 64, 400), 400)
-        assert paper_schedule(step, 64, 400) == pytest.approx(by_its_peak, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -440,21 +317,6 @@ def test_the_papers_schedule_is_an_inverse_square_root():
 def test_the_cosine_schedule_with_warmup(step, expected):
     given = cosine_schedule(step, lr=1.0, total_steps=13, warmup_steps=3, min_lr=0.1)
     assert given == pytest.approx(expected)
-
-
-def test_a_scheduler_goes_on_from_its_state():
-    def make():
-        optimizer = optim.SGD(parameters(), lr=0.2)
-        return optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10, eta_min=0.02)
-
-    schedule, resumed = make(), make()
-    for _ in range(4):
-        schedule.step()
-    resumed.load_state_dict(schedule.state_dict())
-    assert resumed.get_last_lr() == schedule.get_last_lr()
-    schedule.step()
-    resumed.step()
-    assert resumed.get_last_lr() == schedule.get_last_lr()
 
 
 SCHEDULES = optim.lr_scheduler
@@ -497,14 +359,6 @@ def test_a_sequential_schedule_made_again_continues(part, last_epoch):
     assert found == expected[last_epoch + 1 : last_epoch + 5]
 
 
-@pytest.mark.parametrize("part", PARTS.values(), ids=list(PARTS))
-def test_a_schedule_that_is_due_at_once_gives_the_first_rate(part):
-    alone, second = (optim.SGD([vector(1.0)], lr=0.1) for _ in range(2))
-    parts = [SCHEDULES.LinearLR(second, 0.01), part(second)]
-    sequential = SCHEDULES.SequentialLR(second, parts, [0])
-    np.testing.assert_allclose(rates_of(second, sequential, 6), rates_of(alone, part(alone), 6))
-
-
 FOR_NEW_GROUPS = PARTS | {
     "CyclicLR": lambda o: SCHEDULES.CyclicLR(o, 0.1, 0.5, 3, cycle_momentum=False),
     "OneCycleLR": lambda o: SCHEDULES.OneCycleLR(o, 0.5, 10, cycle_momentum=False),
@@ -530,14 +384,6 @@ def test_a_group_added_while_scheduled_has_the_schedules_rates(make):
     assert len(scheduler.get_last_lr()) == 2
 
 
-def test_a_new_group_starts_at_its_own_rate():
-    optimizer = optim.SGD([vector(1.0)], lr=0.1)
-    scheduler = SCHEDULES.StepLR(optimizer, 1, 0.5)
-    rates_of(optimizer, scheduler, 2)
-    optimizer.add_param_group({"params": [vector(1.0)], "lr": 0.01})
-    assert rates_of(optimizer, scheduler, 2)[1:] == [[0.0125, 0.005], [0.00625, 0.0025]]
-
-
 def test_a_new_group_lowers_its_rate_on_a_plateau():
     optimizer = optim.SGD([vector(1.0)], lr=0.1)
     scheduler = SCHEDULES.ReduceLROnPlateau(optimizer, patience=0, factor=0.5, min_lr=0.02)
@@ -545,19 +391,7 @@ def test_a_new_group_lowers_its_rate_on_a_plateau():
     for metric in (1.0, 1.0):
         scheduler.step(metric)
     assert scheduler.get_last_lr() == [0.05, 0.02]
-
-
-def test_a_new_group_needs_a_function_if_the_others_differ():
-    optimizer = optim.SGD([{"params": [vector(1.0)]}, {"params": [vector(1.0)]}], lr=0.1)
-    scheduler = SCHEDULES.LambdaLR(optimizer, [lambda epoch: 1.0, lambda epoch: 0.5])
-    optimizer.add_param_group({"params": [vector(1.0)]})
-    with pytest.raises(OptionError, match="lr_lambda has 2 values for 3 groups"):
-        scheduler.step()
-
-
-def test_as_many_functions_as_groups():
-    with pytest.raises(OptionError, match=r"2 values for 1 groups?\."):
-        optim.lr_scheduler.LambdaLR(optim.SGD(parameters()), [lambda t: 1.0, lambda t: 1.0])
+    assert scheduler.last_epoch == 2
 
 
 # ---------------------------------------------------------------- small parameters, which are updated as one
@@ -574,17 +408,6 @@ def step_on(params, optimizer, g=1.0):
     optimizer.step()
 
 
-def alone(values, steps, **settings):
-    """What one parameter at a time comes to, by itself."""
-    found = []
-    for v in values:
-        params, optimizer = small(v, **settings)
-        for g in steps:
-            step_on(params, optimizer, g)
-        found.append(params[0].numpy())
-    return found
-
-
 def test_a_state_that_is_replaced_counts():
     found = []
     for change in ("replace", "write"):
@@ -599,18 +422,33 @@ def test_a_state_that_is_replaced_counts():
     np.testing.assert_array_equal(found[0], found[1])
 
 
+def test_a_new_group_starts_at_its_own_rate():
+    optimizer = optim.SGD([vector(1.0)], lr=0.1)
+    scheduler = SCHEDULES.StepLR(optimizer, 1, 0.5)
+    rates_of(optimizer, scheduler, 2)
+    optimizer.add_param_group({"params": [vector(1.0)], "lr": 0.01})
+    assert rates_of(optimizer, scheduler, 2)[1:] == [[0.0125, 0.005], [0.00625, 0.0025]]
+    scheduler = SCHEDULES.LambdaLR(optimizer, [lambda epoch: 1.0, lambda epoch: 0.5])
+    optimizer.add_param_group({"params": [vector(1.0)]})
+    with pytest.raises(OptionError, match="lr_lambda has 2 values for 3 groups"):
+        scheduler.step()
+    with pytest.raises(OptionError, match=r"1 values? for 3 groups\."):
+        SCHEDULES.LambdaLR(optimizer, [lambda epoch: 1.0])
+
+
 def test_groups_may_be_parted_and_joined():
     (a, b), optimizer = small(1.0, 2.0)
-    for g in (1.0, 2.0):
-        step_on([a, b], optimizer, g)
     (group,) = optimizer.param_groups
-    optimizer.param_groups = [{**group, "params": [a]}, {**group, "params": [b]}]
-    step_on([a, b], optimizer, 3.0)
-    optimizer.param_groups = [group]
-    step_on([a, b], optimizer, 4.0)
+    apart = [{**group, "params": [a]}, {**group, "params": [b]}]
+    for g, groups in ((1.0, [group]), (2.0, [group]), (3.0, apart), (4.0, [group])):
+        optimizer.param_groups = groups
+        step_on([a, b], optimizer, g)
     assert [int(optimizer.state[p]["step"]) for p in (a, b)] == [4, 4]
-    for p, expected in zip((a, b), alone((1.0, 2.0), (1.0, 2.0, 3.0, 4.0)), strict=True):
-        np.testing.assert_array_equal(p.numpy(), expected)
+    for p, start in zip((a, b), (1.0, 2.0), strict=True):
+        alone, optimizer = small(start)
+        for g in (1.0, 2.0, 3.0, 4.0):
+            step_on(alone, optimizer, g)
+        np.testing.assert_array_equal(p.numpy(), alone[0].numpy())
 
 
 def test_parameters_that_share_memory_are_both_updated():
@@ -655,62 +493,6 @@ def test_a_module_that_was_converted_trains_on_in_its_new_dtype():
         optimizer.step()
     assert {s["exp_avg"].dtype for s in optimizer.state.values()} == {mg.float64}
     assert {int(s["step"]) for s in optimizer.state.values()} == {2}
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda p: optim.Adam([p], betas=0.9), "betas must be two numbers"),
-        (lambda p: optim.Adam([p], betas=(0.9,)), "betas must be two numbers"),
-        (lambda p: optim.Adam([p], betas=("a", 0.9)), "betas must be two numbers"),
-        (lambda p: optim.Adam([{"lr": 1}]), "needs 'params'"),
-        (lambda p: optim.Adam([mg.arange(3)]), "is int64"),
-        (lambda p: optim.Adam([mg.Tensor(np.broadcast_to(np.float32(1), (3,)))]), "is read-only"),
-    ],
-)
-def test_what_no_optimizer_can_work_with(make, message):
-    with pytest.raises(OptionError, match=message):
-        make(mg.nn.Parameter(np.ones(3, np.float32)))
-
-
-@pytest.mark.parametrize("options", [{"lr": -1}, {"lr": "0.1"}, {"betas": (1.5, 0.9)}, {"eps": -1e-8}])
-def test_an_optimizer_refuses_rates_that_cannot_be(options):
-    with pytest.raises(OptionError):
-        mg.optim.Adam([vector(1.0)], **options)
-
-
-HARD = {
-    "a kink": (lambda p: p.abs().sum(), [2.0, 0.2]),
-    "Rosenbrock's": (lambda p: (1 - p[0]) ** 2 + 100 * (p[1] - p[0] ** 2) ** 2, [-1.2, 1.0]),
-}
-
-
-@pytest.mark.parametrize("search", [None, "strong_wolfe"])
-@pytest.mark.parametrize(("function", "start"), HARD.values(), ids=list(HARD))
-def test_a_step_of_lbfgs_evaluates_at_most_max_eval_times(function, start, search):
-    for max_eval in (2, 3, 5, 30):
-        p = vector(*start)
-        optimizer = optim.LBFGS([p], lr=0.1, max_eval=max_eval, max_iter=50, line_search_fn=search)
-        calls = []
-
-        def closure(p=p, optimizer=optimizer, calls=calls):
-            calls.append(1)
-            optimizer.zero_grad()
-            loss = function(p)
-            loss.backward()
-            return loss
-
-        for _ in range(3):
-            calls.clear()
-            optimizer.step(closure)
-            assert len(calls) <= max_eval
-
-
-def test_a_plateau_counts_its_steps():
-    schedule = optim.lr_scheduler.ReduceLROnPlateau(optim.SGD([vector(1.0)], lr=0.1))
-    schedule.step(1.0)
-    schedule.step(1.0)
-    assert schedule.last_epoch == 2
 
 
 def test_forgetting_super_init_is_an_error():

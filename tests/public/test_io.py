@@ -11,7 +11,7 @@ import minigrad as mg
 from minigrad import io, load_file, save_file
 from minigrad.core.errors import FileError, MissingFileError
 
-DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

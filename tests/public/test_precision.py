@@ -67,35 +67,6 @@ def test_float64_and_whole_numbers_are_left_alone():
         assert mg.arange(4).sum().dtype == mg.int64
 
 
-def test_autocast_nests_decorates_and_can_be_switched_off():
-    x = mg.ones(2, 2)
-
-    @mg.autocast(dtype="float16")
-    def product():
-        return x @ x
-
-    assert product().dtype == "float16"
-    with mg.autocast(dtype="bfloat16"):
-        assert product().dtype == "float16"
-        with mg.autocast(enabled=False):
-            assert (x @ x).dtype == mg.float32
-        assert (x @ x).dtype == mg.bfloat16
-    with pytest.raises(OptionError, match="bfloat16 or float16, got float32"):
-        mg.autocast(dtype="float32")
-    with pytest.raises(OptionError, match="'cpu' or 'cuda', got 'bfloat16'"):
-        mg.autocast("bfloat16")
-
-
-def test_one_autocast_may_stand_in_itself():
-    half = mg.autocast(dtype="bfloat16")
-    x = mg.ones(2, 2)
-    with half:
-        with half:
-            assert (x @ x).dtype == mg.bfloat16
-        assert (x @ x).dtype == mg.bfloat16
-    assert (x @ x).dtype == mg.float32
-
-
 @pytest.mark.parametrize("create_graph", [False, True])
 def test_a_checkpoint_computes_again_as_it_computed_before(create_graph):
     """The first time under autocast, and so again, whatever holds when backward() runs."""
@@ -175,12 +146,6 @@ def test_bfloat16_has_limits_of_its_own():
     assert norm(mg.ones(2, 4).bfloat16()).dtype == mg.bfloat16
 
 
-def test_neither_a_dtype_nor_a_device_is_an_error():
-    for thing in (mg.ones(2), nn.Linear(2, 2)):
-        with pytest.raises(DtypeError, match=r"'gpu' is neither a dtype nor a device\.\nDevices are 'cpu'"):
-            thing.to("gpu")
-
-
 def test_half_precisions_meet_in_float32():
     a, b = mg.ones(2, dtype="bfloat16"), mg.ones(2, dtype="float16")
     assert (a + b).dtype == (a + mg.ones(2)).dtype == mg.float32
@@ -220,27 +185,23 @@ def test_a_norm_with_float32_weights_keeps_16_bits(name, half):
         assert norm(x, w).dtype == mg.float32
 
 
-def test_bfloat16_goes_to_a_file_and_back(tmp_path):
-    x = mg.randn(3, 4).to("bfloat16")
-    mg.save_file({"x": x}, tmp_path / "x.safetensors")
-    again = mg.load_file(tmp_path / "x.safetensors")["x"]
-    assert again.dtype == mg.bfloat16
-    np.testing.assert_array_equal(again.numpy(), x.numpy())
+def test_autocast_takes_a_half_precision_and_can_be_off():
+    x = mg.ones(2, 2)
+    with mg.autocast(dtype="bfloat16"):
+        with mg.autocast(enabled=False):
+            assert (x @ x).dtype == mg.float32
+        assert (x @ x).dtype == mg.bfloat16
+    with pytest.raises(OptionError, match="bfloat16 or float16, got float32"):
+        mg.autocast(dtype="float32")
+    with pytest.raises(OptionError, match="'cpu' or 'cuda', got 'bfloat16'"):
+        mg.autocast("bfloat16")
 
 
 @pytest.mark.parametrize("half", HALVES)
 def test_a_model_learns_in_half_as_in_float32(half):
     """The same batches: losses run together, weights and gradients are float32 all along."""
-    config = GPTConfig(
-        vocab_size=11,
-        n_positions=8,
-        n_embd=32,
-        n_layer=1,
-        n_head=2,
-        embd_pdrop=0.0,
-        resid_pdrop=0.0,
-        attn_pdrop=0.0,
-    )
+    dropout = {"embd_pdrop": 0.0, "resid_pdrop": 0.0, "attn_pdrop": 0.0}
+    config = GPTConfig(vocab_size=11, n_positions=8, n_embd=32, n_layer=1, n_head=2, **dropout)
     ids = np.random.default_rng(0).integers(0, 11, (30, 4, 9))
     losses = {}
     for dtype in ("float32", half):
@@ -272,23 +233,15 @@ def scaled(factor, **settings):
     return p, optimizer, mg.GradScaler(init_scale=factor, **settings)
 
 
-def test_a_scaled_loss_gives_the_same_step():
-    p, optimizer, scaler = scaled(1024.0)
-    scaler.scale((p * p).sum()).backward()
-    np.testing.assert_array_equal(p.grad.numpy(), [2048, 4096])
-    scaler.unscale_(optimizer)
-    np.testing.assert_array_equal(p.grad.numpy(), [2, 4])
-    scaler.step(optimizer)
-    np.testing.assert_array_equal(p.numpy(), [-1, -2])
-
-
-def test_a_step_comes_once_before_each_update():
+def test_a_scaled_loss_gives_the_same_step_once_an_update():
     """A scaler that update() was not told of would take its next step with gradients not divided."""
     p, optimizer, scaler = scaled(8.0)
     with pytest.raises(StateError, match="called before step"):
         scaler.update()
     scaler.scale((p * p).sum()).backward()
+    np.testing.assert_array_equal(p.grad.numpy(), [16, 32])
     scaler.unscale_(optimizer)
+    np.testing.assert_array_equal(p.grad.numpy(), [2, 4])
     with pytest.raises(StateError, match="already been called on this optimizer"):
         scaler.unscale_(optimizer)
     scaler.step(optimizer)
