@@ -148,7 +148,7 @@ class Denoising(EncoderDecoderTask):
 
     @classmethod
     def generated_rows(cls, run: Trained, examples: Any, **decoding: Any) -> list[tuple[str, str, str]]:
-        """Return the source, the text and the model's text of each example, with the same gaps in each call."""
+        """Return the source (with the same gaps in each call), text and model's text of each example."""
         sources = cls.sources(run, examples)
         shown = [" ".join(run.tokenizer.id_to_token[i] for i in source) for source in sources]
         texts = [run.tokenizer.decode(run.tokenizer.encode(text)) for text in examples]

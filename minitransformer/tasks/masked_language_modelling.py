@@ -181,7 +181,7 @@ class MaskedLanguageModelling(EncoderTask):
         return self.outputs(model, batch)[0]
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
-        """Return the summed losses of masked words and sentence pairs. All predictions have the same weight."""
+        """Return the summed losses of masked words and sentence pairs. All have the same weight."""
         words, follows = self.outputs(model, batch)
         total = loss_sum(words, batch["target"], label_smoothing)
         if follows is None or "follows" not in batch:
