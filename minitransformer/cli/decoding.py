@@ -31,7 +31,7 @@ class Search:
     """No n-gram of this many tokens occurs twice; 0: no limit (default: 0, or the imported model's)."""
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments of `generate` that differ from its defaults. Raise a UserError if they clash."""
+        """Return the arguments of `generate` that differ from its defaults, after checking them."""
         for flag, value in self.changed_flags("length_penalty", "length_penalty_form", "early_stopping"):
             if self.num_beams == 1:
                 raise UserError(
