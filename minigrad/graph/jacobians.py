@@ -39,8 +39,8 @@ class Budget:
 def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndarray]:
     """Return d result / d input for each input whose Jacobian is small, by the input's number.
 
-    A Jacobian is (elements of the result, elements of the input). Row i is the result of the gradient function
-    for the i-th unit vector. `like` has the shape and dtype of the result.
+    A Jacobian is (elements of the result, elements of the input). Row i is the result of the gradient
+    function for the i-th unit vector. `like` has the shape and dtype of the result.
     """
     if type(node.shape) is list or not 0 < like.size <= ELEMENTS or not hasattr(node.op, "rule"):
         return {}

@@ -34,8 +34,8 @@ class Line:
     """A piece of a tensor's path: down from (x1, y1), across between two rows, and down to (x2, y2).
 
     It crosses between the two heights in `bend`, or is straight if `bend` is None. If `side` is not None, the
-    path leads to a group at the right: below the row, up at x = `side`, and into the group from above. The path
-    ends at input `place` of vertex `target`; `target` is -1 if it continues, or ends at a closed group.
+    path leads to a group at the right: below the row, up at x = `side`, and into the group from above. The
+    path ends at input `place` of vertex `target`; `target` is -1 if it continues, or ends at a closed group.
     """
 
     tensor: Tensor

@@ -521,14 +521,14 @@ def convert(table: Table, rows: Iterable[Row], make: Callable[..., Any]) -> Exam
 
 
 def texts_of(cells: Sequence[Any]) -> list[str]:
-    """Cells that are texts, without spaces around them."""
+    """Return the cells without spaces around them. Raise a BadRow if one is a list instead of a text."""
     if lists := [cell for cell in cells if not isinstance(cell, str)]:
         raise BadRow(f"expected a text, found a list: {lists[0]!r:.60}")
     return [cell.strip() for cell in cells]
 
 
 def read_rows(path: str | Path, how: FileFormat, *roles: str, make: Callable[..., Any]) -> Examples:
-    """`make(where, cells)` of each row of a file, with the cells of these columns."""
+    """Return `make(where, cells)` for each row of a file, with the cells of the columns `roles`."""
     table = read_table(path, how, *roles)
     return convert(table, select(table), make)
 
