@@ -1,4 +1,4 @@
-"""The error of a derivative as a function of the step, which shows whether the step or the derivative is wrong.
+"""The error of a derivative as a function of the step, which shows which of the two is wrong.
 
 A central difference has a truncation error of eps^2 f''' / 6, plus the rounding error of f divided by eps.
 As eps shrinks, the error of a right derivative falls like eps^2 and then grows like 1 / eps. The error of a
