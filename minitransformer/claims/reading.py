@@ -54,7 +54,7 @@ class Texts:
 
 @cache
 def texts(seed: int, longest: int = 10, count: int = 4000) -> Texts:
-    """Split the sentences of at most `longest` words and signs randomly: `count` to train, others held out."""
+    """Split the sentences of at most `longest` words and signs randomly: `count` to train, the rest not."""
     sentences, tokenizer, objects, tags = pool(longest)
     order = np.random.default_rng(seed).permutation(len(sentences))
     drawn = [sentences[i] for i in order]

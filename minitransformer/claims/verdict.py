@@ -103,7 +103,7 @@ def together(rules: set[str]) -> str:
 
 
 def verdict(found: Iterable[Finding]) -> str:
-    """Return the verdict of a claim: that of its cases and parts, or DEPENDS if they contradict each other."""
+    """Return the verdict of a claim: that of its cases and parts, or DEPENDS if these differ."""
     said = set(verdicts(found).values())
     if {HOLDS, FAILS} <= said:
         return DEPENDS
