@@ -108,7 +108,7 @@ def errors(model: Transformer, pairs: Ids, data: Sentences, first: int = 0) -> n
 
 @cache
 def short_and_long(seed: int, mixed: bool) -> Sentences:
-    """Draw short pairs or, if `mixed`, two thirds short and one third long pairs; and 300 other long pairs."""
+    """Draw short pairs or, if `mixed`, two thirds short and a third long pairs; and 300 more long pairs."""
     short, long, tokenizer = pool()
     random = np.random.default_rng(seed)
     short = [short[i] for i in random.permutation(len(short))]

@@ -1,4 +1,4 @@
-"""Do embeddings and output layer lose by sharing a matrix, and gain if the saved parameters widen the model?"""
+"""Do embeddings and output layer lose by sharing a matrix, and gain if the parameters are used elsewhere?"""
 
 from collections.abc import Mapping
 

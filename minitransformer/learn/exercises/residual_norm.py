@@ -9,10 +9,10 @@ Architecture", table 1):
 
     pre-norm:    x + f(norm(x))
 
-For the way back, `f_backward` takes the gradient of f's output and returns that of its input;
+For the backward pass, `f_backward` takes the gradient of f's output and returns the gradient of its input;
 `norm_backward` does the same for the norm. Given g, the gradient of the sublayer's output, return the
-gradient of x. Draw each formula as a picture with arrows: where do two ways lead from x to the output? Each
-brings a gradient, and they add up. What does g meet on the short way, in either picture?
+gradient of x. Draw each formula as a graph: where do two paths lead from x to the output? Each path gives a
+gradient, and they add up. What is on the shorter path in each graph?
 """
 
 
