@@ -29,7 +29,7 @@ COUNTED: tuple[Words, ...] = (
         tuple("abx"): 1,
         tuple("cdx"): 7,
         tuple("abc"): 1,
-    },  # more words have ab, the text has more cd
+    },  # ab is in more words, cd is more frequent
     {("a", "b"): 3, ("c", "d"): 3, ("b", "a"): 2},  # a tie, and a pair in the other order
     {("z", "y"): 4, ("b", "c"): 4, ("b", "d"): 4},  # a tie, of which the first sorted is not the first
     {("a", "a", "a"): 2, ("b", "c"): 3},  # two pairs in one word
