@@ -88,7 +88,7 @@ def gradcheck(names: Sequence[str], order: str, eps: float, seed: int, fused: bo
 
 
 def _find_op(name: str) -> OpInfo:
-    """Find an op by its name, or by an alias."""
+    """Return the op with this name or alias. Raise an OptionError if there is none, or it has no samples."""
     op = registry.get(name) or info_of(FUNCTIONS.get(name))
     if op is None:
         near = difflib.get_close_matches(name, {*registry, *FUNCTIONS}, 3)

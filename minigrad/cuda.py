@@ -1,4 +1,4 @@
-"""GPUs: availability and synchronization (torch.cuda)."""
+"""Functions to query and synchronize GPUs, with the names of torch.cuda."""
 
 from __future__ import annotations
 

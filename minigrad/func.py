@@ -293,7 +293,7 @@ class _Run:
 
 
 def _fill_zeros(tree: Any, like: Sequence[Tensor], values: Sequence[Tensor | None]) -> Any:
-    """Return the tree with `values` at its leaves, and zeros for None."""
+    """Return the tree with `values` at its leaves, with zeros for None."""
     return fill(
         tree, [zeros_like(x) if value is None else value for x, value in zip(like, values, strict=True)]
     )
@@ -327,7 +327,10 @@ def _as_tensors(tree: Any) -> Any:
 
 
 def _lift(path: str, leaf: Any, recording: bool) -> Tensor:
-    """Return a new leaf with the numbers of `leaf`, to differentiate with respect to."""
+    """Return a new tensor with the numbers of `leaf`, with respect to which derivatives are computed.
+
+    Raise a DtypeError if they are not floating-point numbers.
+    """
     leaf = from_other_library(leaf)
     floating = isinstance(leaf, float) or (hasattr(leaf, "dtype") and is_floating(leaf.dtype))
     if not floating:

@@ -36,7 +36,7 @@ PAGE = 512  # how many numbers of 8 bytes are uploaded at a time
 
 
 class CapturedGraph(LeafObserver):
-    """A step's kernels, and everything needed to replay them."""
+    """A captured step: a CUDA graph of its kernels, and everything that a replay needs."""
 
     def __init__(self, xp: Any, pool: Any, leaves: dict[Tensor, None]) -> None:
         super().__init__()

@@ -70,7 +70,7 @@ def gradcheck(
 
 
 def check_settings(order: int, **numbers: Any) -> None:
-    """Raise an error for an invalid setting."""
+    """Raise an OptionError for an invalid order, or a number that is not finite or is negative."""
     for name, number in numbers.items():
         if not isinstance(number, float | int | np.floating):
             raise OptionError(
@@ -189,7 +189,7 @@ class _Check:
         return None
 
     def _gradient_fault(self, found: tuple[int, Index], text: str, advice: str) -> GradcheckReport:
-        """Return the report on an invalid gradient; `{where}` in `text` is replaced by the element."""
+        """Return the report on an invalid gradient. In `text`, `{where}` is replaced by the element."""
         number = self.arguments.checked[found[0]]
         index = found[1]
         where = f"{self.arguments.label(number)} at {list(index)}" if index else self.arguments.label(number)
@@ -427,7 +427,7 @@ def _are_classes(array: np.ndarray, shape: tuple[int, ...]) -> bool:
 
 
 def _change(before: np.ndarray, after: np.ndarray) -> float:
-    """Return the largest change, relative to the largest number."""
+    """Return the largest change of an element, relative to the largest number."""
     return float(np.abs(after - before).max(initial=0.0) / (np.abs(before).max(initial=0.0) or 1.0))
 
 

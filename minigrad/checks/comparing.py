@@ -139,7 +139,7 @@ def _swapped_verdict(m: Measured, other: Measured) -> Verdict:
 
 
 def _shapes_swapped(m: Measured, other: Measured) -> bool:
-    """Return whether two gradients of wrong shape each have the shape of the other's input."""
+    """Return whether two gradients of wrong shape each have the shape of the other input."""
     both = isinstance(m.found, GradientShapeError) and isinstance(other.found, GradientShapeError)
     return both and (m.found.shape, other.found.shape) == (other.compared.x.shape, m.compared.x.shape)  # type: ignore[union-attr]
 

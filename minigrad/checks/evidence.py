@@ -10,14 +10,14 @@ import numpy as np
 
 
 class Verdict(NamedTuple):
-    """A mistake in a gradient, and what to do about it."""
+    """The description of a mistake in a gradient, and advice on what to do about it."""
 
     text: str
     advice: str
 
 
 class Comparison(NamedTuple):
-    """One input's value `x`, its analytic and numeric gradients; `wrong` marks the elements that differ."""
+    """An input `x` with its analytic and numeric gradients. `wrong` marks the elements that differ."""
 
     x: np.ndarray
     analytic: np.ndarray
@@ -38,7 +38,7 @@ class Comparison(NamedTuple):
 
 
 class Derivative(NamedTuple):
-    """d y / d x of one output, of shape y.shape + x.shape: numeric, and by backward passes."""
+    """The derivative d y / d x of one output, (*y.shape, *x.shape): numeric, and by backward passes."""
 
     x: np.ndarray
     y: np.ndarray

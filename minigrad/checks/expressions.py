@@ -302,6 +302,6 @@ def _factor(target: np.ndarray, expected: np.ndarray, tolerance: float, lengths:
 
 
 def _distinct(values: np.ndarray) -> int:
-    """Count the numbers that differ by more than rounding."""
+    """Count the different numbers, where numbers that differ only by rounding count as equal."""
     ordered = np.sort(values)
     return 1 + int((np.diff(ordered) > 1e-3 * np.abs(ordered).max(initial=0.0)).sum())

@@ -145,7 +145,7 @@ def _entries(
 
 
 def find_exchange(entries: Entries) -> Verdict | None:
-    """Recognize f(u) where f(v) is right, for two quantities u and v."""
+    """Recognize a derivative f(u) where f(v) is right, for two quantities u and v."""
     right = _by_form(entries.numeric, entries)
     if not right:
         return None
@@ -167,7 +167,7 @@ def _by_form(target: np.ndarray, entries: Entries) -> dict[str, list[Match]]:
 
 
 def find_exchanged_roles(entries: Entries) -> Verdict | None:
-    """Recognize e(u) f(v) where e(v) f(u) is right."""
+    """Recognize a derivative e(u) f(v) where e(v) f(u) is right, for two quantities u and v."""
     ones = np.ones_like(entries.numeric)
     if any(next(matches(t, ones, entries.expressions), None) for t in (entries.numeric, entries.analytic)):
         return None

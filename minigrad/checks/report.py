@@ -1,4 +1,4 @@
-"""The result of a gradient check."""
+"""The result of a gradient check, and the error that is raised for a wrong gradient."""
 
 from __future__ import annotations
 

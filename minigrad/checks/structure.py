@@ -78,7 +78,7 @@ def _find_left_out(d: Derivative) -> Verdict | None:
 
 
 def _is_diagonal(d: Derivative, kept: np.ndarray) -> bool:
-    """Return whether the kept entries only connect an input with the output at the same index."""
+    """Return whether the kept entries only connect inputs with the outputs at the same indices."""
     if d.x.shape != d.y.shape:
         return False
     return not any(_off_diagonal(kept, axis, d.x.ndim).any() for axis in range(d.x.ndim))

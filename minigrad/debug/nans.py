@@ -196,7 +196,7 @@ class _Search:
         return self._report("value", reason, keep, vertex.index, index)
 
     def _infinity_sources(self, vertex: Vertex) -> str:
-        """Describe the origin of the infinities that a NaN was computed from."""
+        """Describe the origin of the infinities from which a NaN was computed; "" if there are none."""
         sources = [
             e.source for e in vertex.inputs if _has_any(self.graph.vertices[e.source].values[e.result])
         ]

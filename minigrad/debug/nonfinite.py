@@ -111,7 +111,7 @@ def describe_result(array: Any, index: Index, number: int | None) -> str:
 
 
 def describe_inputs(op: Any, inputs: Iterable[Any], index: Index, result: Any) -> list[str]:
-    """Describe the inputs of an op at an element of its result, or of an input's gradient."""
+    """Describe the inputs of an op at an element of its result, or of the gradient of an input."""
     inputs = list(inputs)
     return [
         describe_input(op, name, x, index, result)

@@ -223,7 +223,7 @@ def _as_tuple(value: Any) -> Sequence[Any]:
 
 
 def _kinds(kind: type[Any]) -> Iterator[type[Any]]:
-    """Iterate over a class and all its subclasses."""
+    """Yield a class and all its subclasses."""
     yield kind
     for sub in kind.__subclasses__():
         yield from _kinds(sub)

@@ -27,7 +27,7 @@ SWEEPS = 8  # how often the rows are reordered
 
 @dataclass(frozen=True)
 class Link:
-    """A piece of a tensor's path, from cell `above` of a row to cell `below` of the next.
+    """A piece of a tensor's path, from cell `above` of a row to cell `below` of the next row.
 
     `place` is the op's input where it arrives, -1 at a group or a lane.
     """
@@ -312,7 +312,7 @@ def _sort_row(rows: list[list[Cell]], between: list[_Piece], upper: int, moving:
 
 
 def _crossings(rows: list[list[Cell]], links: list[list[_Piece]]) -> int:
-    """Count the crossings between pieces, row by row."""
+    """Count how often pieces between the same two rows cross."""
     total = 0
     for r, between in enumerate(links):
         above = {cell: i for i, cell in enumerate(rows[r])}

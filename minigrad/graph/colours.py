@@ -96,7 +96,7 @@ def legend(graph: Computation, boxes: Iterable[Box], mode: str) -> list[Paint]:
 
 
 def scale(mode: str) -> list[Paint]:
-    """Return all paints of a mode, in order."""
+    """Return all paints of a colour mode, in the order of its legend."""
     paints = {
         "family": list(FAMILIES.values()),
         "gradient": [p for _, p in GRADIENT],
@@ -107,7 +107,7 @@ def scale(mode: str) -> list[Paint]:
 
 
 def family(vertex: Vertex) -> str:
-    """Return the key in FAMILIES of a vertex."""
+    """Return a vertex's key in FAMILIES: the family of its op, or the kind of a leaf."""
     if vertex.kind != "op":
         return vertex.kind
     return vertex.family if vertex.family in FAMILIES else "other"

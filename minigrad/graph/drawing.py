@@ -1,4 +1,4 @@
-"""Draw a graph with Graphviz: open groups are clusters, closed groups and ops are boxes with heat maps.
+"""Drawings of graphs by Graphviz. Open groups are clusters; closed groups and ops are boxes with heat maps.
 
 Graphviz is the program `dot`, or the package graphviz-pure. Without either, svg.py draws.
 """
@@ -30,7 +30,7 @@ MAP = 26, 26  # the width and height of a heat map
 
 
 def to_graphviz(folding: Folding, color: str = "family", across: bool = False) -> graphviz.Digraph:
-    """Return the drawing of a folded graph, from top to bottom, or `across`, from left to right."""
+    """Return the drawing of a folded graph, from top to bottom or, with `across`, from left to right."""
     import graphviz
 
     find_engine()

@@ -30,7 +30,7 @@ class Fold:
 
 
 class Folding:
-    """The visible part of a graph under a fold."""
+    """A graph with a fold, which determines its visible boxes and edges."""
 
     def __init__(self, graph: Computation, fold: Fold) -> None:
         self.graph = graph
@@ -52,7 +52,7 @@ class Folding:
         return [*(("vertex", v) for v in found.vertices), *(("group", g) for g in found.groups)]
 
     def boxes(self, group: int = 0) -> Iterator[Box]:
-        """Iterate over all visible boxes below a group, including the frames of open groups."""
+        """Yield all visible boxes in a group, including open groups."""
         stack = [("group", group)] if group else self.items(0)[::-1]
         while stack:
             box = stack.pop()
@@ -122,7 +122,7 @@ class Folding:
 
 
 def to_depth(graph: Computation, depth: int) -> Fold:
-    """Open groups down to `depth` (0: only the root); a stack shows one of its members."""
+    """Return the fold in which groups are open down to `depth` (0: only the root). Stacks show one member."""
     if not isinstance(depth, int) or depth < 0:
         raise OptionError(
             f"depth must be a non-negative integer, got {depth!r}.\nUse expand() to open everything."
@@ -138,13 +138,16 @@ def to_depth(graph: Computation, depth: int) -> Fold:
 
 
 def open_all(graph: Computation) -> Fold:
-    """Open all groups, and show all members of stacks with at most `MOST`."""
+    """Return the fold in which all groups are open, and stacks of at most `MOST` members show them all."""
     shown = {g.index: ALL for g in graph.groups if g.is_stack and g.times <= MOST}
     return Fold(frozenset(range(len(graph.groups))), shown)
 
 
 def open_path(graph: Computation, fold: Fold, path: str) -> Fold:
-    """Open the groups at `path`, and those around them, in addition to `fold`."""
+    """Return `fold` with the groups at `path`, and the groups around them, opened as well.
+
+    Raise an OptionError if there is no such path.
+    """
     found = [g for g in graph.groups if g.path == path and not g.is_stack]
     if not found:
         paths = sorted({g.path for g in graph.groups if g.path and not g.is_stack})

@@ -1,4 +1,4 @@
-"""Check the gradients of a trace's leaves by finite differences, in float64.
+"""Checks of the gradients of a trace's leaves by finite differences, in float64.
 
 The first step size suits most functions. If its slope is not the gradient, smaller and larger steps tell a
 wrong gradient from a kink and from the rounding error of f, which is divided by the step.

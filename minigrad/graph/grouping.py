@@ -124,7 +124,7 @@ class _Part:
             parent.parts.append(self)
 
     def walk(self) -> Iterable[_Part]:
-        """Iterate over this part and its descendants, parents first."""
+        """Yield this part and its descendants, parents first."""
         stack = [self]
         while stack:
             part = stack.pop()
@@ -440,13 +440,13 @@ def _outside_inputs(part: _Part, vertices: Sequence[Vertex], data: set[int]) -> 
 
 
 def _is_used_in(one: _Part, other: _Part, links: Sequence[tuple[int, int]]) -> bool:
-    """Return whether a value from one part is used in the other."""
+    """Return whether the part `other` uses a value from the part `one`."""
     above, below = set(one.all_vertices()), set(other.all_vertices())
     return any(source in above and target in below for source, target in links)
 
 
 def strip_numbers(name: str) -> str:
-    """Return a name with each number replaced by #, without the number of the call."""
+    """Return a name without the number of the call, and with each other number replaced by #."""
     return re.sub(r"\d+", "#", strip_call(name))
 
 

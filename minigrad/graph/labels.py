@@ -23,7 +23,7 @@ def op_title(vertex: Vertex) -> str:
 
 
 def _sign(vertex: Vertex) -> str:
-    """Return an op's sign with the operand that is a plain number: `− 1`, `1 −`, `x²`."""
+    """Return an op's sign, with an operand that is a Python number: `− 1`, `1 −`, `x²`."""
     plain = {name: number(float(value)) for name, value in vertex.settings if name in ("x", "y")}
     if not plain or not vertex.sign:
         return vertex.sign

@@ -112,7 +112,7 @@ def mathml(latex: str) -> str:
 
 
 def _draw_bar(mover: ElementTree.Element) -> None:
-    """Draw a bar as wide as its base: without a mathematics font, browsers do not stretch the sign."""
+    """Replace the sign over a base by a CSS bar, since browsers may not stretch the sign to its width."""
     mover.tag = f"{MATHML}mrow"
     mover.set("class", "bar")
     mover.remove(mover[1])
@@ -180,7 +180,7 @@ def _averaged(vertex: Vertex) -> str:
 
 
 class _Table:
-    """Rows that are stored once and referred to by number."""
+    """A table of unique rows, which are referred to by number."""
 
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}

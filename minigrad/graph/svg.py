@@ -153,7 +153,7 @@ def _around(line: Line) -> str:
 
 
 def _heat_map(sample: np.ndarray, x: float, height: float) -> Iterator[str]:
-    """Draw the cells of each colour as one path."""
+    """Draw a heat map, with one path for all cells of a colour."""
     levels = heat_levels(sample)
     rows, columns = levels.shape
     area = f'width="{MAP - 10:g}" height="{height - 14:g}"'

@@ -403,7 +403,7 @@ def _short(value: Any) -> str:
 
 
 def _shorten_path(path: str) -> str:
-    """Shorten a path: relative to the current folder, or its last parts."""
+    """Return a path relative to the current folder or, if it is not in it, its last three parts."""
     file = Path(path)
     try:
         return file.relative_to(Path.cwd()).as_posix()

@@ -94,10 +94,10 @@ def verdicts(found: Iterable[Finding]) -> dict[tuple[str, str], str]:
     of_part: dict[tuple[str, str], set[str]] = {}
     for each in found:
         of_part.setdefault((each.case, each.rule.part), set()).add(each.verdict)
-    return {key: together(rules) for key, rules in of_part.items()}
+    return {key: combine_verdicts(rules) for key, rules in of_part.items()}
 
 
-def together(rules: set[str]) -> str:
+def combine_verdicts(rules: set[str]) -> str:
     """Combine the verdicts of the rules of a part."""
     return FAILS if FAILS in rules else UNKNOWN if UNKNOWN in rules else HOLDS
 

@@ -81,7 +81,7 @@ def card_values(card: Card) -> dict[str, Any]:
 
 
 def card_lines(card: Card) -> list[str]:
-    """The card as lines of text."""
+    """Format the card as lines of text."""
     width = max(len(part.name) for part in card.parts)
     table = [
         f"  {part.name:<{width}} {part.parameters:>12,} {part.parameters / card.parameters:>7.1%}"

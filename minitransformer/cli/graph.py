@@ -85,7 +85,7 @@ def example(
 
 
 def _validation(run: Run, data: Path | None, data_dir: Path | None) -> Any:
-    """The run's validation split."""
+    """Load the run's validation split. A DataError suggests to pass a text instead."""
     try:
         return run.splits(data, data_dir)["validation"]
     except DataError as error:
@@ -111,7 +111,7 @@ def words_of(run: Run) -> list[str] | None:
 
 
 def report(graph: mg.graph.Graph, output: Path) -> None:
-    """Print what was written."""
+    """Print the title, path and size of a graph that was written, and its notes."""
     ops = sum(vertex.kind == "op" for vertex in graph.vertices)
     size = f"{output.stat().st_size / 1024:,.0f} KiB"
     print(one_line(graph.title))

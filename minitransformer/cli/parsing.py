@@ -174,7 +174,7 @@ def _with_hyphens(word: str) -> str:
 
 
 def _parameters(target: Any) -> Iterator[tuple[str, Any, Any, bool]]:
-    """The name, annotation and default of each argument, and whether it is positional."""
+    """Yield the name, annotation and default of each argument, and whether it is positional."""
     if is_dataclass(target):
         hints = get_type_hints(target if isinstance(target, type) else type(target))
         for field in fields(target):

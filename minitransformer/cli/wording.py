@@ -45,7 +45,7 @@ WORDINGS = {
 
 
 def wording_of(task: type[Task]) -> Wording:
-    """The words for a task, or for the nearest base class in WORDINGS."""
+    """Return the words for a task, or those for its nearest base class in WORDINGS."""
     names = [vars(kind).get("name") for kind in task.__mro__]
     found = next((WORDINGS[name] for name in names if name in WORDINGS), Wording())
     return replace(found, noun=getattr(task, "noun", found.noun))

@@ -216,7 +216,7 @@ class _Pass:
         return self.norm(path, module.norm, self.keep(f"{path}.sum", x + f(x)))
 
     def norm(self, path: str, module: Any, x: Tensor, name: str = "norm") -> Tensor:
-        """Layer norm: (x - mean) / sqrt(variance + eps) * gain + bias; RMS norm has neither mean nor bias."""
+        """Compute layer norm, (x - mean) / sqrt(variance + eps) * gain + bias, or RMS norm, without mean."""
         keep = lambda part, x: self.keep(f"{path}.{name}.{part}", x)
         if isinstance(module, nn.LayerNorm):
             x = x - keep("mean", x.mean(-1, keepdim=True))
@@ -335,12 +335,12 @@ States = tuple[Tensor, Tensor]
 
 
 def _rnn_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States:
-    """h_t = tanh(a + b), with a = W_ih x_t + b_ih and b = W_hh h_{t-1} + b_hh."""
+    """Compute h_t = tanh(a + b), with a = W_ih x_t + b_ih and b = W_hh h_{t-1} + b_hh."""
     return keep("hidden", (a + b).tanh()), c
 
 
 def _lstm_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States:
-    """c_t = f c_{t-1} + i g and h_t = o tanh(c_t); the gates i, f, o are sigmoids, g is a tanh."""
+    """Compute c_t = f c_{t-1} + i g and h_t = o tanh(c_t); the gates i, f, o are sigmoids, g is a tanh."""
     i, f, g, o = (a + b).chunk(4, -1)
     i = keep("input_gate", i.sigmoid())
     f = keep("forget_gate", f.sigmoid())
@@ -351,7 +351,7 @@ def _lstm_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States
 
 
 def _gru_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States:
-    """h_t = z h_{t-1} + (1 - z) n, with n = tanh(a_n + r b_n); the gates r and z are sigmoids."""
+    """Compute h_t = z h_{t-1} + (1 - z) n, with n = tanh(a_n + r b_n); the gates r, z are sigmoids."""
     a_r, a_z, a_n = a.chunk(3, -1)
     b_r, b_z, b_n = b.chunk(3, -1)
     r = keep("reset_gate", (a_r + b_r).sigmoid())

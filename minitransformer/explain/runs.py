@@ -153,7 +153,10 @@ def check_supported(run: Any) -> None:
 
 
 def default_text(run: Any) -> str:
-    """A short text from the run's data, with a gap if the run fills gaps."""
+    """Return a short text from the run's data, with a gap if the run fills gaps.
+
+    Raise a UserError if there is none.
+    """
     found = [texts for texts in inputs_of_run(run) if texts[-1].strip()]
     if not found:
         raise UserError(f"{run.folder} has no example text of its data.\nPass a text, in quotes.")

@@ -251,7 +251,7 @@ def _model(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merges(model: dict[str, Any]) -> list[Sequence[str]]:
-    """The merges as pairs; older files have "a b" instead of ["a", "b"]."""
+    """Return the merges as pairs. Older files have "a b" instead of ["a", "b"]."""
     return [merge.split(" ") if isinstance(merge, str) else merge for merge in model.get("merges", [])]
 
 

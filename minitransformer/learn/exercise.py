@@ -71,7 +71,7 @@ class Exercise:
 
 @cache
 def exercises() -> tuple[Exercise, ...]:
-    """All exercises, in order."""
+    """Return all exercises, in the order of the lessons."""
     return tuple(_load(number, name) for number, name in enumerate(NAMES, 1))
 
 

@@ -31,7 +31,7 @@ class Outcome:
 
 
 def check(exercise: Exercise, file: Path) -> Outcome:
-    """Check the answer in a file. The file's code runs in this process."""
+    """Check the answer in a file, whose code is run in this process."""
     source = read_text(file)
     try:
         with np.errstate(all="ignore"):  # checks look for numbers that are not finite

@@ -1,4 +1,4 @@
-"""Training curves."""
+"""Plots of training curves."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Task:
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
-        """The "train", "validation" and "test" splits; "test" is optional."""
+        """Return the "train", "validation" and, if there is one, "test" split of a data set or file."""
         if sources.data is None:
             return cls.built_in(data)
         reader = check_reads_files(cls)
@@ -87,7 +87,7 @@ class Task:
 
     @classmethod
     def texts(cls, example: Any) -> list[str]:
-        """The texts of an example; by default, all strings in it."""
+        """Return the texts of an example; by default, all strings in it."""
         parts = [example] if isinstance(example, str) else example
         return [part for part in parts if isinstance(part, str)]
 
@@ -604,7 +604,7 @@ def reading_task(task: Any) -> Any:
 
 
 def answer_text(answer: Any) -> str:
-    """A prediction or a correct answer as text."""
+    """Format a prediction or a correct answer as text."""
     if isinstance(answer, float):
         return f"{answer:.4g}"
     return answer if isinstance(answer, str) else " | ".join(map(answer_text, answer))

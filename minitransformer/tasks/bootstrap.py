@@ -28,7 +28,7 @@ class Difference(NamedTuple):
 
 
 def resampled_sums(statistics: Float[np.ndarray, "n sums"]) -> Float[np.ndarray, "resamples sums"]:
-    """The sums of the statistics over each resample."""
+    """Return the sums of the statistics over each of RESAMPLES resamples of the n examples."""
     n = len(statistics)
     random = np.random.default_rng(SEED)
     parts = []

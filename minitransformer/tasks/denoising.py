@@ -193,7 +193,7 @@ def sentinel_ids(tokenizer: Tokenizer) -> list[int]:
 
 
 def check_gaps(text: str, objective: str) -> None:
-    """Raise a UserError unless the gaps of a text are marked as the objective marks them."""
+    """Raise a UserError unless a text has gaps, marked as the objective marks them."""
     marks = split_at_marks(text, (*SENTINELS, MASK))[1::2]
     expected = [MASK] * len(marks) if objective == "infilling" else SENTINELS[: len(marks)]
     if marks and marks == expected:
@@ -208,7 +208,7 @@ def check_gaps(text: str, objective: str) -> None:
 
 
 def fill_gaps(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> list[str]:
-    """Let the model fill the gaps of source ids. Return the whole texts, `num_return_sequences` for each."""
+    """Return the texts in which the model has filled the gaps, `num_return_sequences` for each source."""
     tokenizer = run.tokenizer
     data = run.recipe.data
     rows = [[*tokenizer.prefix, *source, tokenizer.end_id] for source in sources]

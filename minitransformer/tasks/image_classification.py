@@ -242,7 +242,7 @@ def how_to_fit(shape: tuple[int, ...], expected: tuple[int, ...], patch_size: in
 
 
 def size_text(shape: tuple[int, ...]) -> str:
-    """A shape (C, H, W) in words."""
+    """Describe an image shape (C, H, W): "28 x 28 pixels, 1 channel"."""
     return f"{shape[1]} x {shape[2]} pixels, {counted(shape[0], 'channel')}"
 
 

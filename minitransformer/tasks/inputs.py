@@ -56,7 +56,7 @@ def marked_ids(tokenizer: Any, text: str, marks: Sequence[str]) -> list[int]:
 
 
 def with_mark(text: str, mark: str) -> str:
-    """The text with its middle word replaced by a mark."""
+    """Replace the middle word of a text by a mark."""
     words = text.split()
     words[len(words) // 2] = mark
     return " ".join(words)
@@ -129,7 +129,7 @@ def inputs_of_run(run: Any) -> list[list[str]]:
 
 
 def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:
-    """Warn of words that are not in the vocabulary, naming up to `most` of them."""
+    """Print a warning that names up to `most` words that are not in the vocabulary, if there are any."""
     unknown_token = run.tokenizer.id_to_token.get(run.tokenizer.unk_id)
     if unknown_token is None:
         return  # `encode` refuses such words

@@ -293,7 +293,7 @@ def has_known_tokens(tokenizer: Tokenizer, text: str) -> bool:
 
 
 def has_target(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether a text has a token to predict, after its first one."""
+    """Whether a text has a second token, which can be predicted."""
     with suppress(UserError):  # a character is not in the vocabulary
         return len(tokenizer.encode(text)) > 1
     return False

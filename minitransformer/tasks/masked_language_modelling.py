@@ -272,7 +272,7 @@ class MaskedLanguageModelling(EncoderTask):
         masks = np.flatnonzero(ids == self.tokenizer.special_id(MASK))
         candidates = [likeliest(words[place], names, top) for place in masks]
         ids[masks] = words[masks].argmax(-1)
-        shown = [percentages(chances) for chances in candidates]
+        shown = [percentages(probabilities) for probabilities in candidates]
         values: dict[str, Any] = {"prediction": self.tokenizer.decode(ids.tolist()), "masks": candidates}
         if follows is not None:
             values["follows"] = float(softmax(follows)[0])

@@ -27,13 +27,13 @@ def softmax(logits: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
 
 def likeliest(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -> dict[str, float]:
     """The names of the `top` most likely classes, mapped to their probabilities."""
-    chances = softmax(logits)
-    return {names[i]: float(chances[i]) for i in np.argsort(-chances, kind="stable")[:top]}
+    probabilities = softmax(logits)
+    return {names[i]: float(probabilities[i]) for i in np.argsort(-probabilities, kind="stable")[:top]}
 
 
-def percentages(chances: dict[str, float]) -> str:
+def percentages(probabilities: dict[str, float]) -> str:
     """Format names and their probabilities: `statement 93.5%, question 6.5%`."""
-    return ", ".join(f"{one_line(name)} {chance:.1%}" for name, chance in chances.items())
+    return ", ".join(f"{one_line(name)} {probability:.1%}" for name, probability in probabilities.items())
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
@@ -44,10 +44,11 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 def class_prediction(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -> Prediction:
     """Return the likeliest class, with the `top` most likely classes as candidates."""
-    chances = likeliest(logits, unique_names(names), top)
-    name, chance = next(iter(chances.items()))
+    probabilities = likeliest(logits, unique_names(names), top)
+    name, probability = next(iter(probabilities.items()))
     return Prediction(
-        percentages(chances), {"prediction": name, "probability": chance, "candidates": chances}
+        percentages(probabilities),
+        {"prediction": name, "probability": probability, "candidates": probabilities},
     )
 
 

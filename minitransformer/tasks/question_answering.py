@@ -165,8 +165,8 @@ class QuestionAnswering(EncoderTask):
         ordered = np.triu(np.ones((n, n))) * np.tri(n, n, self.data.max_answer_length - 1)
         sums = np.where(ordered > 0, first[:, None] + last, -np.inf)
         i, j = divmod(int(sums.argmax()), n)
-        chance = softmax(logits[0])[offset + i] * softmax(logits[1])[offset + j]
-        return example.context[tokens[i].start : tokens[j].end], float(chance)
+        probability = softmax(logits[0])[offset + i] * softmax(logits[1])[offset + j]
+        return example.context[tokens[i].start : tokens[j].end], float(probability)
 
     def expected(self, example: Question) -> tuple[str, ...]:
         return example.answers
@@ -176,8 +176,8 @@ class QuestionAnswering(EncoderTask):
     inputs = ("a question", "a context")
 
     def prediction(self, logits: np.ndarray, example: Question, top: int) -> Prediction:
-        answer, chance = self.best_answer(logits, example)
-        return Prediction(f"{answer}  {chance:.1%}", {"prediction": answer, "probability": chance})
+        answer, probability = self.best_answer(logits, example)
+        return Prediction(f"{answer}  {probability:.1%}", {"prediction": answer, "probability": probability})
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Question:

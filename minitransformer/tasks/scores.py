@@ -141,7 +141,7 @@ def f1(hits: int, predicted: int, expected: int) -> float:
 
 
 def rmse(predicted: Sequence[float], expected: Sequence[float]) -> Score:
-    """The root of the mean squared error of numbers."""
+    """The square root of the mean squared error of numbers."""
     return Score([((p - e) ** 2, 1) for p, e in zip(predicted, expected, strict=True)], "root")
 
 

@@ -116,8 +116,8 @@ class Tagging(EncoderTask):
         tags = [self.label_names[int(row.argmax())] for row in rows]
         width = max(map(len, example.words))
         lines = [f"{word:<{width}}  {tag}\n" for word, tag in zip(example.words, tags, strict=True)]
-        chances = [float(row.max()) for row in rows]
-        values = {"words": list(example.words), "prediction": tags, "probabilities": chances}
+        probabilities = [float(row.max()) for row in rows]
+        values = {"words": list(example.words), "prediction": tags, "probabilities": probabilities}
         return Prediction("".join(lines), values)
 
     @classmethod

@@ -188,7 +188,7 @@ class Translation(EncoderDecoderTask):
 
     @classmethod
     def read_input(cls, run: Trained, texts: Sequence[str]) -> Pair:
-        """Read one text, whose translation is predicted."""
+        """Read one text, to be translated."""
         check_texts(run, texts, cls.inputs)
         return cls.read(run, texts)
 

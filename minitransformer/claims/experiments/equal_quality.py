@@ -19,7 +19,7 @@ EVERY = 20  # steps between two evaluations of the held-out loss
 
 
 def recurrent(data: Sentences, attention: str, width: int) -> Seq2Seq:
-    """A GRU encoder-decoder, whose encoder reads from left to right."""
+    """Create a GRU encoder-decoder, whose encoder reads from left to right."""
     return Seq2Seq(
         Seq2SeqConfig(
             data.tokenizer.vocab_size, embedding_dim=64, hidden_size=width, attention=attention,

@@ -1,4 +1,4 @@
-"""What residual connections and norms do to the gradient of a stack, before it is trained."""
+"""The effect of residual connections and norms on the gradient of a stack that is not trained."""
 
 from collections.abc import Mapping
 

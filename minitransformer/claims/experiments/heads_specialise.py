@@ -116,5 +116,5 @@ def own_heads(scores: HeadScores, relations: Sequence[str]) -> dict[str, int]:
 
 
 def above_mean(scores: HeadScores, relation: str) -> np.ndarray:
-    """How much more each head attends to a relation than heads do on average."""
+    """The score of each head in a relation, minus the mean score of all heads."""
     return scores.of(relation) - scores.of(relation).mean()

@@ -1,4 +1,4 @@
-"""Are sinusoids better positions than integers?"""
+"""Are sinusoids better than integers as positions?"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Do more parameters and more data lower the loss, from each size to the next?"""
+"""Does the loss fall from each size of model or data to the next larger one?"""
 
 from collections.abc import Mapping, Sequence
 from functools import cache

@@ -31,7 +31,7 @@ def pre_norm(x, f, norm):
 
 
 def post_norm_gradient(g, f_backward, norm_backward):
-    """The gradient of x, given g, that of post_norm(x, f, norm)."""
+    """The gradient of x, given g, the gradient of post_norm(x, f, norm)."""
     # BLANK: compute `gradient`
     of_sum = norm_backward(g)
     gradient = of_sum + f_backward(of_sum)
@@ -40,7 +40,7 @@ def post_norm_gradient(g, f_backward, norm_backward):
 
 
 def pre_norm_gradient(g, f_backward, norm_backward):
-    """The gradient of x, given g, that of pre_norm(x, f, norm)."""
+    """The gradient of x, given g, the gradient of pre_norm(x, f, norm)."""
     # BLANK: compute `gradient`
     through_f = norm_backward(f_backward(g))
     gradient = g + through_f
