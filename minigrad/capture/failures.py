@@ -82,6 +82,6 @@ def _users_line(error: BaseException, caller: CodeType) -> str:
 def _is_a_librarys(file: str) -> bool:
     libraries = [backend.library for backend in backends.values() if backend.library is not None]
     folders = {Path(str(library.__file__)).parent for library in libraries}
-    standard = file.startswith(STANDARD) and "site-packages" not in file  # copy.deepcopy
+    standard = file.startswith(STANDARD) and "site-packages" not in file  # such as copy.deepcopy
     is_known = is_library[file] or standard or file.endswith((".pyx", ".pxi"))
     return is_known or not folders.isdisjoint(Path(file).parents)

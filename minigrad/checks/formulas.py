@@ -255,7 +255,7 @@ def find_product_term(entries: Entries) -> Verdict | None:
         if fits(entries.analytic, expected):
             factor = next(matches(entries.numeric, entries.analytic, entries.expressions), None)
             if factor and not factor.uses() <= {"x", "y"}:
-                return None  # x^z has the derivative z y / x: it lacks z
+                return None  # a factor is missing, such as z in the derivative z y / x of x^z
             return Verdict(
                 f"{text}, and g (f(x) + x f'(x)) is right for the value x f(x), where x is this input",
                 "The product rule has two terms: x f(x) has the derivative f(x) + x f'(x).",

@@ -85,7 +85,7 @@ class Simulation:
             sums = propagate(seeds)
         copies = [
             self._new(g.shape, g.dtype) for leaf, g in sums.of_leaves() if leaf not in sums.owned
-        ]  # for .grad
+        ]  # copies for .grad
         del kept, copies
         highest = self.meter.highest
         phase, node = max(highest, key=highest.__getitem__, default=None) or ("forward", None)

@@ -1,4 +1,4 @@
-"""Functions for experiments with small translators: phrasebook sentences, a training loop, and scores."""
+"""Training and scoring of small translators on sentences of the phrasebook, for experiments."""
 
 from __future__ import annotations
 

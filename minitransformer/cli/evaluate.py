@@ -88,7 +88,7 @@ def run(argv: list[str]) -> None:
         for line in compare_with_recipe(trained, scores, checkpoint) if own else ():
             print(one_line(line), file=sys.stderr if json else sys.stdout)
         if own:
-            with suppress(OSError):  # a read-only run can be scored
+            with suppress(OSError):  # the run folder may be read-only
                 write_readme(run, trained.record.id)
 
     parse(evaluate_run, argv, "minitransformer evaluate")

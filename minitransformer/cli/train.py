@@ -286,7 +286,7 @@ def prepare(training: Training) -> TrainingSetup:
 
     # the data, which must not have changed if a run is resumed or repeated
     splits = load_splits(recipe, sources=training.sources)
-    notes = splits.notes  # about how the files were read
+    notes = splits.notes  # notes on how the files were read
     if resumed is not None:
         check_same_data(training.folder, resumed.record, splits)
         check_same_run(resumed.recipe, recipe, training.folder)
@@ -315,7 +315,7 @@ def prepare(training: Training) -> TrainingSetup:
     if settings.lora_rank:
         add_lora(model, settings.lora_rank, settings.lora_alpha, settings.lora_targets)
 
-    # what is printed, and written to run.json
+    # the lines to print, and the record, which is written to run.json
     warnings = [*kind.warnings(recipe.data, tokenizer, splits), *warnings]
     lines = [one_line(line) for line in [*notes, describe_splits(kind, splits), *warnings]]
     init_from = source.to_json() if source else None
@@ -433,7 +433,7 @@ def start(training: Training, setup: TrainingSetup, console: Console, stack: Exi
         setup.model, setup.task, setup.recipe.training, folder, console, ranks,
         step_runner(options, training.device, console), setup.record.identity, callbacks,
     )  # fmt: skip
-    trainer.check_monitor()  # before anything is written, or deleted
+    trainer.check_monitor()  # before anything is written or deleted
     ranks.barrier()  # all ranks have read the folder
     if training.resumed is not None:
         resume(trainer, training, training.resumed)

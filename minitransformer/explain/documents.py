@@ -176,7 +176,7 @@ def _parameters(given: Any) -> Computed:
     attention = 4 * d**2 + 4 * d
     forward = 2 * d * d_ff + d_ff + d
     norm = 2 * d
-    layers = 3 * attention + 2 * forward + 5 * norm  # one of the encoder and one of the decoder
+    layers = 3 * attention + 2 * forward + 5 * norm  # an encoder layer and a decoder layer
     total = given["vocabulary"] * d + given["layers"] * layers
     return {"attention_weights_per_layer": np.array(4 * d**2), "total_in_millions": np.array(total / 1e6)}
 

@@ -150,7 +150,7 @@ def base85(content: bytes) -> str:
     """
     words = np.frombuffer(content, "<u4")
     found = np.empty((len(words), 5), np.uint8)
-    for start in range(0, len(words), 1_000_000):  # the digits take five times the memory
+    for start in range(0, len(words), 1_000_000):  # in blocks, since the digits need five times the memory
         block = words[start : start + 1_000_000]
         digits = np.stack([block // 85**power % 85 for power in (4, 3, 2, 1, 0)], -1)
         found[start : start + 1_000_000] = digits + 35 + (digits >= 25)

@@ -156,7 +156,7 @@ def _heat_map_and_bars(
         parts.append(_word(MARGIN - 12, y + CELL / 2 + 5, word, "end"))
         for u, weight in enumerate(weights[t]):
             parts.append(_square(MARGIN + u * cell, y, cell - 3, CELL - 3, float(weight)))
-            if weight > 0:  # it is 0 for later tokens
+            if weight > 0:  # the weight of later tokens is 0
                 parts.append(_text(MARGIN + u * cell + cell / 2 - 1.5, y + CELL / 2 + 4, f"{weight:.2f}"))
     parts.append(_bars(bars, right))
     height = 100 + max(len(rows), len(bars)) * CELL

@@ -183,7 +183,7 @@ class _Pass:
         stack = getattr(self.model, name)
         bias = None
         if stack.positions is not None:
-            bias = stack.positions(len(x), len(x))[0]  # (H, T, T), of ALiBi and T5
+            bias = stack.positions(len(x), len(x))[0]  # (H, T, T), for ALiBi and T5
             if not self.switches.positions:
                 bias = mg.zeros_like(bias)
         for i, layer in enumerate(stack.layers.children()):
@@ -292,7 +292,7 @@ class _Pass:
         step = {"rnn": _rnn_step, "lstm": _lstm_step, "gru": _gru_step}[self.model.config.rnn_type]
         keep = lambda name, x: self.keep_step(f"{path}.{name}", x)
         zeros = mg.zeros(w_hh.shape[1])
-        states = (zeros, zeros)  # h and an LSTM's c
+        states = (zeros, zeros)  # h, and c of an LSTM
         outputs = []
         for from_input in unbind(self.keep(f"{path}.from_input", F.linear(x, w_ih, b_ih))):
             h, c = states if self.switches.memory else (zeros, zeros)
@@ -307,7 +307,7 @@ class _Pass:
         model = self.model
         if hasattr(model, "patches"):
             return model.head(self.keep("head.first", states[:1]))
-        if hasattr(model, "head"):  # BERT's
+        if hasattr(model, "head"):  # BERT
             return self.head(model.head, states)
         if model.model_type == "t5" and model.config.scales_outputs:
             x = self.keep("head.scaled", states * model.config.d_model**-0.5)

@@ -97,7 +97,7 @@ def _norm(norm: Any) -> dict[str, Any]:
 
 def _activation(model: Any) -> str:
     config = model.config
-    if hasattr(config, "feed_forward_proj"):  # T5's
+    if hasattr(config, "feed_forward_proj"):  # T5
         name = FEED_FORWARDS[config.feed_forward_proj]
     else:
         keys = ("activation", "activation_function", "hidden_act")
@@ -131,9 +131,9 @@ def _output(model: Any) -> dict[str, Any]:
     tied = "output.weight" not in names
     matrix = f"{own}.weight" if tied else "output.weight"
     bias = f"{own}.output_bias" if tied else "output.bias"
-    if "final_logits_bias" in model.state_dict():  # BART's
+    if "final_logits_bias" in model.state_dict():  # BART
         bias = "final_logits_bias"
-    is_scaled = getattr(model.config, "scales_outputs", False)  # T5's
+    is_scaled = getattr(model.config, "scales_outputs", False)  # T5
     factor = model.config.d_model**-0.5 if is_scaled else None
     return {
         "head": None,

@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..text.pretrained_tokenizer import ROLE_OF, PretrainedTokenizer
 from ..text.sentencepiece_tokenizer import SentencePieceTokenizer, model_message
 
-Step = dict[str, Any]  # its key "type" says what it does
+Step = dict[str, Any]  # a step of a tokenizer, whose kind is the value of "type"
 
 STEPS = {  # the steps that assets/model/tokenizers.js implements
     "normalizer": (
@@ -199,7 +199,7 @@ REWRITTEN: dict[tuple[str, str], Callable[[Step], Iterable[Step]]] = {  # rewrit
 }
 
 CATEGORY = r"\\[pP]\{(?:L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cfson]?)\}"
-CHARACTER = rf"{CATEGORY}|\\u[0-9a-fA-F]{{4}}|\\[rntfv]|\\[sSd]|\\[^\w\s]"  # one, or a class of them
+CHARACTER = rf"{CATEGORY}|\\u[0-9a-fA-F]{{4}}|\\[rntfv]|\\[sSd]|\\[^\w\s]"  # a character, or a class
 SAME_IN_JAVASCRIPT = re.compile(
     rf"{CHARACTER}|\[\^?(?:(?:{CATEGORY}|\\[sSd])(?!-[^\]])|(?!{CATEGORY}|\\[sSd])(?:{CHARACTER})|[^\\\[\]&])+\]"
     r"|\(\?i:[^\\()\[\]{}.^$&]*\)|\(\?[:=!]|\((?!\?)|\)|\|"

@@ -81,7 +81,7 @@ def result_of(function: Callable[..., Any], *arguments: Any, count: int = 1) -> 
     before = copy.deepcopy(arguments)
     try:
         result = function(*arguments)
-    except Exception as error:  # the tutor says which call it was
+    except Exception as error:  # the tutor names the call
         error.add_note(f"{name}({', '.join(map(_shape_or_value, before))})")
         raise
     for old, new in zip(before, arguments, strict=True):

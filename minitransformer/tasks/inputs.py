@@ -132,7 +132,7 @@ def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:
     """Print a warning that names up to `most` words that are not in the vocabulary, if there are any."""
     unknown_token = run.tokenizer.id_to_token.get(run.tokenizer.unk_id)
     if unknown_token is None:
-        return  # `encode` refuses such words
+        return  # `encode` raises an error for such words
     found: list[str] = []
     for text in texts:
         parts = split_at_marks(text, run.task.marks)[::2]

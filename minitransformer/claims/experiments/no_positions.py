@@ -1,4 +1,4 @@
-"""What does a translator lose without positions in the encoder, in the decoder, or in both?"""
+"""How much does a translator lose without positions in the encoder, in the decoder, or in both?"""
 
 from collections.abc import Mapping
 from functools import cache
