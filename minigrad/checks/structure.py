@@ -23,7 +23,7 @@ def verdict_of(d: Derivative) -> Verdict | None:
 
 
 def _find_transpose(d: Derivative) -> Verdict | None:
-    """Recognize a derivative that should be transposed."""
+    """Recognize an analytic derivative that is a transpose of the numeric one."""
     outs = d.y.ndim
     whole = (*range(outs, outs + d.x.ndim), *range(outs))
     places = {

@@ -191,7 +191,10 @@ def _find_extra_sum(c: Comparison, evidence: Evidence) -> Verdict | None:
 
 
 def _find_missing_mask(c: Comparison, evidence: Evidence) -> Verdict | None:
-    """Recognize a gradient where the slope is zero, if it is right, off by a factor, or zero elsewhere."""
+    """Recognize a nonzero gradient where the slope is zero.
+
+    Elsewhere, the gradient may be right, off by a constant factor, or zero.
+    """
     flat = c.wrong & c.flat
     rest = c.wrong & ~c.flat
     if not flat.any():

@@ -27,7 +27,10 @@ def fit(graph: Computation) -> Fold:
 
 
 def openings(graph: Computation) -> tuple[tuple[int, ...], ...]:
-    """Return the batches of groups that open together, modules of a class at a depth, in this order."""
+    """Return batches of groups that open together, in the order in which they open, larger ones first.
+
+    Modules of the same class at the same depth are a batch.
+    """
     sizes = list(map(len, graph.contents))
     found: list[tuple[int, int, tuple[int, ...]]] = []
     level = [g for g in graph.groups[0].groups if not _is_filler(graph, graph.groups[g])]

@@ -352,7 +352,7 @@ class _Data:
         return self.snapshots.add(row, key)
 
     def _arrangement(self, ways: Arrangement) -> list[Any]:
-        """Return the rows of cells, and the links between each row and the next as a flat list of numbers."""
+        """Return the rows of cells, the links between rows (flat lists of numbers), sides and inlets."""
         rows = [[_cell(cell) for cell in row] for row in ways.rows]
         links = [[n for link in row for n in self._link(link)] for row in ways.links]
         sides = [[side.row, side.left, side.right, *side.tensor] for side in ways.sides]

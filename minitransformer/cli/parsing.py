@@ -105,7 +105,7 @@ class Parser(ArgumentParser):
             self.add_argument("-h", "--help", action="help", help=SUPPRESS)
 
     def add(self, target: Any, heading: str | None = None) -> None:
-        """Add the parameters of a function, or the fields of a dataclass or of an instance of one."""
+        """Add arguments for the parameters of a function, or the fields of a dataclass or its instance."""
         group = self.add_argument_group(heading)
         texts = HELP | _help_of(target)
         for name, kind, default, is_positional in _parameters(target):

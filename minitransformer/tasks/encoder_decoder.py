@@ -58,9 +58,10 @@ class EncoderDecoderTask(Task):
 
     @classmethod
     def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
-        """Return the texts that the model generates. `decoding` has arguments of `generate`; default: greedy.
+        """Return the texts that the model generates, by default with greedy decoding.
 
-        With `num_return_sequences` = n, the first n results are for the first text, the next n for the next.
+        `decoding` has arguments of `generate`. With `num_return_sequences=n`, each text has n consecutive
+        results.
         """
         return [found.text for found in cls.predictions(run, [[text] for text in texts], **decoding)]
 

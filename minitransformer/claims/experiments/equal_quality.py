@@ -39,7 +39,9 @@ TRANSLATORS: dict[str, Callable[[Sentences], nn.Module]] = {
 def time_to_goal(
     model: nn.Module, data: Sentences, rate: float, steps: int, seed: int
 ) -> Mapping[str, float]:
-    """Train at a constant rate until the held-out loss reaches GOAL. Only the time of training steps counts.
+    """Train until the held-out loss reaches GOAL, and measure the processor time of the training steps.
+
+    After 40 steps of warm-up, the rate is constant.
 
     Between two evaluations, the loss is assumed to fall linearly. The first two steps, which may compile
     kernels, count like the third. If the goal is not reached, the time of all steps is returned.
