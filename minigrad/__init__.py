@@ -7,7 +7,7 @@
 tensor([2., 4.])
 """
 
-# The parts are assembled here, one paragraph each.
+# The library's parts are assembled here, in a paragraph each.
 # ruff: noqa: E402, I001
 
 __version__ = "0.2.0"  # pyproject.toml reads it
@@ -73,7 +73,7 @@ from .kernels.cuda import backend as _cupy
 # capture: training steps as CUDA graphs
 from .capture import capture
 
-# more: what PyTorch's users expect beyond this; like graph, debug and checks it is loaded when asked for
+# more: other functions of PyTorch; like graph, debug and checks, it is loaded when first used
 from .late_names import (
     OF_TENSOR as _OF_TENSOR,
     attributes_when_asked as _attributes_when_asked,
@@ -117,21 +117,21 @@ _attributes_when_asked(nn.Module, "nn.Module", _load_more, "compile share_memory
 
 
 def _show(x: Tensor | nn.Module) -> str:
-    """Show a tensor or module in a notebook."""
+    """Return the HTML with which a notebook displays a tensor or a module."""
     from .graph import notebooks
 
     return notebooks.show(x)
 
 
 def _numpy_ufunc(x: Tensor, *args: _Any, **settings: _Any) -> _Any:
-    """`ndarray * Tensor`, `np.exp(Tensor)`; `more` replaces this function."""
+    """Compute `ndarray * Tensor`, `np.exp(Tensor)`, ... Loading `more` replaces this function."""
     from .more.numpy_functions import array_ufunc
 
     return array_ufunc(x, *args, **settings)
 
 
 def _numpy_function(x: Tensor, *args: _Any) -> _Any:
-    """`np.concatenate([Tensor])`; `more` replaces this function."""
+    """Compute `np.concatenate([Tensor])`, ... Loading `more` replaces this function."""
     from .more.numpy_functions import array_function
 
     return array_function(x, *args)

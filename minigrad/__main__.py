@@ -1,6 +1,6 @@
 """`python -m minigrad gradcheck [NAME ...]`: check the gradients of ops against finite differences.
 
-Exit code 0: all agree; 1: at least one does not; 2: invalid arguments.
+The exit code is 0 if all gradients agree, 1 if at least one does not, and 2 for invalid arguments.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PARSER.add_argument("--readable", action="store_true", help="only the readable d
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one verb, and return the exit code."""
+    """Run the verb of a command line (default: sys.argv), and return the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
     if args[:1] != ["gradcheck"]:
         print(USAGE)
@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
     except MinigradError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except SystemExit as done:  # argparse's: 0 after --help, 2 for invalid options
+    except SystemExit as done:  # argparse exits with 0 after --help, 2 for invalid options
         return int(done.code or 0)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def gradcheck(names: Sequence[str], order: str, eps: float, seed: int, fused: bool, readable: bool) -> int:
-    """Check the gradients of ops, and print a table; the exit code."""
+    """Check the gradients of ops, print a table, and return the exit code."""
     check_settings(1, eps=eps)
     chosen = [_find_op(name) for name in names] or [r for _, r in sorted(registry.items()) if r.samples]
     wanted = {True: fused or not readable, False: readable or not fused}
@@ -88,7 +88,7 @@ def gradcheck(names: Sequence[str], order: str, eps: float, seed: int, fused: bo
 
 
 def _find_op(name: str) -> OpInfo:
-    """Find an op by its name, or by an alias."""
+    """Return the op with this name or alias. Raise an OptionError if there is none, or it has no samples."""
     op = registry.get(name) or info_of(FUNCTIONS.get(name))
     if op is None:
         near = difflib.get_close_matches(name, {*registry, *FUNCTIONS}, 3)

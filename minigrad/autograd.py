@@ -1,6 +1,6 @@
-"""Gradients, with the names of torch.autograd.
+"""Functions that compute gradients, with the names of torch.autograd.
 
-`core/backward.py` has the nodes that are recorded, and the backward pass over them.
+`core/backward.py` defines the nodes that are recorded, and the backward pass over them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of all `tensors`, times `grad_tensors`, to `.grad` of leaves, as x.backward()."""
+    """Add the gradients of several tensors to `.grad` of leaves, as x.backward() does for one.
+
+    `grad_tensors` has an upstream gradient for each tensor; scalars need none. With `inputs`, only these
+    leaves get gradients.
+    """
     outs = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     several = isinstance(grad_tensors, list | tuple)
     starts = list(grad_tensors) if several else [grad_tensors] * len(outs)
@@ -45,7 +49,7 @@ def backward(
 
 
 def Variable(data: Any, requires_grad: bool = False) -> Tensor:
-    """Return a leaf with the memory of `data`; prefer mg.tensor(data, requires_grad=True)."""
+    """Return a leaf that shares the memory of `data`. Prefer mg.tensor(data, requires_grad=True)."""
     return as_tensor(data).detach().requires_grad_(requires_grad)
 
 

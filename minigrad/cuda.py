@@ -1,4 +1,4 @@
-"""GPUs: availability and synchronization (torch.cuda)."""
+"""Functions to query and synchronize GPUs, with the names of torch.cuda."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["device_count", "is_available", "manual_seed", "manual_seed_all", "sy
 
 
 def device_count() -> int:
-    """Return the number of GPUs; 0 without CuPy or a driver."""
+    """Return the number of GPUs, which is 0 without CuPy or a driver."""
     return find_backend("cuda").device_count() if is_available() else 0
 
 
@@ -19,7 +19,7 @@ def synchronize() -> None:
 
 
 def manual_seed(seed: int) -> None:
-    """Do nothing: `mg.manual_seed` seeds the random numbers of every device."""
+    """Do nothing, since `mg.manual_seed` seeds the random numbers of every device."""
 
 
 manual_seed_all = manual_seed

@@ -1,10 +1,9 @@
 """Function transforms that compute derivatives, with JAX's names and semantics.
 
-Arguments and results may be nested dicts, lists and tuples (also named ones, and None) of tensors, arrays and
-Python floats; `f` gets tensors, and derivatives are tensors in the same structure. Transforms compose to any
-order (`grad(grad(f))`) and change no `.grad`. They treat values that `f` closes over as constants, but outer
-gradients reach these: a derivative can be differentiated again with respect to any outside tensor that
-requires a gradient (not under `no_grad`).
+Arguments and results may be nested dicts, lists and tuples (also named tuples, and None) of tensors, arrays
+and Python floats; `f` gets tensors, and derivatives are tensors in the same structure. Transforms compose to
+any order (`grad(grad(f))`) and change no `.grad`. Values that `f` closes over are constants. Except under
+`no_grad`, a derivative can still be differentiated with respect to those of them that require a gradient.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ ArgNums = int | Sequence[int]
 def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the gradient of `f`, which returns a scalar (jax.grad).
 
-    `argnums` is the argument to differentiate with respect to; for several, the gradients are a tuple. Unused
-    inputs have gradient 0. With `has_aux`, `f` must return (scalar, aux), and the new function returns
-    (gradient, aux).
+    `argnums` is the number of the argument to differentiate with respect to, or a sequence of numbers; then
+    the gradients are a tuple. Unused inputs have gradient 0. With `has_aux`, `f` returns (scalar, aux), and
+    the new function returns (gradient, aux).
 
     >>> f = lambda x: (x**3).sum()
     >>> x = mg.tensor([1.0, 2.0])
@@ -62,7 +61,9 @@ def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
 
 
 def value_and_grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
-    """Return a function that computes (value, gradient), see `grad`; or ((value, aux), gradient).
+    """Return a function that computes (value, gradient) of `f` or, with `has_aux`, ((value, aux), gradient).
+
+    The arguments are those of `grad`. (jax.value_and_grad)
 
     >>> mg.func.value_and_grad(lambda w: (w * w).sum())(mg.tensor([3.0]))
     (tensor(9.), tensor([6.]))
@@ -88,7 +89,7 @@ def value_and_grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> 
 def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """Return (f(*primals), pull), where pull(v) is vᵀ J, a tuple with a gradient for each argument (jax.vjp).
 
-    v has the structure and shapes of the result; `pull` may be called any number of times. With `has_aux`,
+    v must have the structure and shapes of the result. `pull` may be called several times. With `has_aux`,
     `f` returns (result, aux), and `vjp` returns (result, pull, aux).
     """
     run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
@@ -101,11 +102,11 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 
 
 def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> tuple:
-    """Return (f(*primals), J t): the value, and its derivative along `tangents` t (jax.jvp).
+    """Return (f(*primals), J t): the value, and its derivative along the `tangents` t (jax.jvp).
 
-    The tangents have the structure and shapes of the primals. Reverse mode computes uᵀ J, which is linear in
-    u; its transpose, by a second reverse pass, is J t (Townsend 2017, "A new trick for calculating Jacobian
-    vector products").
+    The tangents must have the structure and shapes of the primals. Reverse mode computes uᵀ J, which is
+    linear in u; the transpose of this linear map, computed by a second reverse pass, gives J t (Townsend
+    2017, "A new trick for calculating Jacobian vector products").
     """
     primals, tangents = _arguments(primals), _arguments(tangents)
     run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
@@ -126,8 +127,8 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
 def jacobian(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the Jacobian of `f`, by a backward pass for each element of the result.
 
-    For a result of shape (m,) and an argument of shape (n,), it is (m, n). For nested results or arguments,
-    the Jacobian has the structure of the result, with the argument's structure in place of each leaf; each
+    For a result of shape (m,) and an argument of shape (n,), the Jacobian is (m, n). For nested results or
+    arguments, it has the structure of the result, with the argument's structure in place of each leaf; each
     block has the result's shape followed by the argument's. (jax.jacrev)
 
     >>> mg.func.jacobian(lambda x: x**2)(mg.tensor([1.0, 2.0]))
@@ -150,8 +151,8 @@ jacrev = jacfwd = jacobian  # torch.func's names
 def hessian(f: Callable, argnums: ArgNums = 0) -> Callable:
     """Return a function that computes the second derivatives of `f`, jacobian(jacobian(f)) (jax.hessian).
 
-    For a scalar function of an argument of shape (n,), it is (n, n); nested arguments give blocks, as in
-    `jacobian`.
+    For a scalar function of an argument of shape (n,), the Hessian is (n, n). Nested arguments give blocks,
+    as in `jacobian`.
 
     >>> mg.func.hessian(lambda x: x.prod())(mg.tensor([2.0, 3.0]))
     tensor([[0., 1.],
@@ -164,7 +165,8 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     """Return H v, the Hessian of the scalar f(*primals) times `tangents`, without forming H: ∇(∇f · v).
 
     `primals` and `tangents` are tuples with an element for each argument; a single argument that is not a
-    tuple may be passed directly. The product has the structure of the argument; for several it is a tuple.
+    tuple may be passed directly. The product has the structure of the argument or, for several arguments, is
+    a tuple.
     """
     primals, tangents = _arguments(primals), _arguments(tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
@@ -183,7 +185,7 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
 
 
 class _Input(Tensor):
-    """A leaf made for one run; `active` while the function is running."""
+    """A leaf made for one run. It is `active` while the function is running."""
 
     __slots__ = ("active",)
     active: bool
@@ -248,7 +250,7 @@ class _Run:
     def reverse(
         self, pairs: Sequence[tuple[Tensor, Tensor]], create_graph: bool, retain: bool
     ) -> list[Tensor | None]:
-        """Return the gradients of the inputs for (output, cotangent) pairs; None stands for 0."""
+        """Return the gradients of the inputs for (output, cotangent) pairs, with None for 0."""
         pairs = [(y, v) for y, v in pairs if y.requires_grad]
         if not pairs or not self.inputs:
             return [None] * len(self.inputs)
@@ -258,13 +260,16 @@ class _Run:
         )
 
     def pull(self, cotangents: list[Tensor], retain: bool) -> Any:
-        """Return the gradients in the arguments' structure, differentiable if outside tensors require it."""
+        """Return the gradients in the arguments' structure.
+
+        They can be differentiated again if outside tensors or cotangents require a gradient.
+        """
         create_graph = self.connected or (is_grad_enabled() and any(v.requires_grad for v in cotangents))
         pairs = list(zip(self.outputs, cotangents, strict=True))
         return _fill_zeros(self.arguments, self.inputs, self.reverse(pairs, create_graph, retain))
 
     def rows(self, out: Tensor) -> Any:
-        """Return the Jacobian of one output, in the arguments' structure, by a backward for each element."""
+        """Return the Jacobian of one output, in the arguments' structure, by a backward pass per element."""
         found = []
         for index in np.ndindex(out.shape):
             one = zeros_like(out)
@@ -281,14 +286,14 @@ class _Run:
         return fill(self.arguments, blocks)
 
     def outside(self, tree: Any) -> Any:
-        """Return a tree for the caller, with its tensors detached unless the graph leads outside."""
+        """Return a tree for the caller, whose tensors are detached unless outputs depend on outside ones."""
         return (
             tree if self.connected else map_leaves(lambda x: x.detach() if isinstance(x, Tensor) else x, tree)
         )
 
 
 def _fill_zeros(tree: Any, like: Sequence[Tensor], values: Sequence[Tensor | None]) -> Any:
-    """Return the tree with `values` at its leaves, and zeros for None."""
+    """Return the tree with `values` at its leaves, with zeros for None."""
     return fill(
         tree, [zeros_like(x) if value is None else value for x, value in zip(like, values, strict=True)]
     )
@@ -298,7 +303,7 @@ def _fill_zeros(tree: Any, like: Sequence[Tensor], values: Sequence[Tensor | Non
 
 
 def _places(f: Callable, args: Sequence[Any], argnums: ArgNums) -> tuple[list[int], bool]:
-    """Return the numbers of the arguments to differentiate, and whether `argnums` is a single one."""
+    """Return the numbers of the arguments to differentiate, and whether `argnums` is a single number."""
     single = isinstance(argnums, int | np.integer)
     places = []
     for i in [argnums] if single else argnums:  # type: ignore[union-attr]
@@ -316,13 +321,16 @@ def _places(f: Callable, args: Sequence[Any], argnums: ArgNums) -> tuple[list[in
 
 
 def _as_tensors(tree: Any) -> Any:
-    """Convert the arrays in an argument that is not differentiated to tensors, as in the other arguments."""
+    """Convert the arrays in an argument that is not differentiated to tensors."""
     tree = map_leaves(from_other_library, tree)
     return map_leaves(lambda x: as_tensor(x) if isinstance(x, np.ndarray) else x, tree)
 
 
 def _lift(path: str, leaf: Any, recording: bool) -> Tensor:
-    """Return a new leaf with the numbers of `leaf`, to differentiate with respect to."""
+    """Return a new tensor with the numbers of `leaf`, with respect to which derivatives are computed.
+
+    Raise a DtypeError if they are not floating-point numbers.
+    """
     leaf = from_other_library(leaf)
     floating = isinstance(leaf, float) or (hasattr(leaf, "dtype") and is_floating(leaf.dtype))
     if not floating:
@@ -354,7 +362,7 @@ def _as_result(f: Callable, x: Any) -> Tensor:
 
 
 def _check_leaves(kind: str, values: Any, tree: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Check that `values` has the structure of `tree` and the shapes of `tensors`; return its leaves."""
+    """Return the leaves of `values`. Raise a ShapeError unless it has the structure and shapes of `tree`."""
     if structure(values) != structure(tree):
         raise ShapeError(
             f"the {kind}s have the structure {structure(values)}, expected {structure(tree)}.\n"

@@ -1,4 +1,4 @@
-"""Reading and writing safetensors files, which contain numbers and no code."""
+"""Functions that read and write safetensors files, which contain numbers and no code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .core.errors import FileError, MissingFileError, UnwritableFileError
 from .core.tensor import Tensor
 from .ops.checked import check_all
 
-# safetensors' names of dtypes, and NumPy's
+# safetensors' names of dtypes -> NumPy's
 DTYPES = {
     "BOOL": "bool", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64",
     "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
@@ -25,17 +25,17 @@ DTYPES = {
 }  # fmt: skip
 
 
-TEMPORARY = ".minigrad"  # suffix of files that are being written
-LEFTOVER = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}" + re.escape(TEMPORARY))  # left by a killed process
+TEMPORARY = ".minigrad"  # the suffix of files that are being written
+LEFTOVER = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}" + re.escape(TEMPORARY))  # a killed process's file
 
 
 def temporary_name(name: str) -> str:
-    """Return a name for a file or folder until it is complete. No other program uses such names."""
+    """Return a unique name for a file or folder that is not complete yet."""
     return f".{name}.{os.urandom(4).hex()}{TEMPORARY}"
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """Write a new file, and wait until its content is on the disk. After an error there is no file."""
+    """Write a new file, and wait until its content is on the disk. After an error, the file is deleted."""
     with open(path, "xb") as file:
         try:
             file.write(content)
@@ -44,19 +44,19 @@ def write_new(path: Path, content: bytes) -> None:
         except BaseException as error:
             path.unlink(missing_ok=True)
             if isinstance(error, OSError) and error.errno and error.filename is None:
-                error.filename = str(path)  # a full disk's error has none
+                error.filename = str(path)  # the error of a full disk has none
             raise
 
 
 def write_temporary(path: Path, content: bytes) -> Path:
-    """Write a new file beside `path`, to be renamed to it; return its path."""
+    """Write a new file beside `path`, to be renamed to `path`. Return its path."""
     temporary = path.with_name(temporary_name(path.name))
     write_new(temporary, content)
     return temporary
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk, so that a power loss does not undo what was renamed there."""
+    """Write the names in a folder to the disk, so that a power failure does not undo a rename."""
     if os.name == "nt":  # folders cannot be opened
         return
     opened = os.open(folder, os.O_RDONLY)
@@ -70,7 +70,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents, if it is missing, and wait until its name is on the disk."""
+    """Create a folder and its parents, unless it exists, and wait until its name is on the disk."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         sync_folder(folder.parent)
@@ -83,7 +83,7 @@ def replace(source: Path, target: Path) -> None:
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write a file atomically: a reader, or a crash, finds either the old content or the new."""
+    """Write a file atomically: at any time, even after a crash, it has either the old or the new content."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = write_temporary(path, content)
@@ -97,8 +97,9 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, str] | None = None) -> None:
     """Write named tensors to a safetensors file, atomically.
 
-    Nested dictionaries, also in lists (an optimizer's state), are flattened to names such as `state.0.step`.
-    An optimizer's options that are not numbers (None, names) are left out: its constructor sets them.
+    Nested dictionaries, also in lists, as in an optimizer's state, are flattened to names such as
+    `state.0.step`. An optimizer's options that are not numbers (None, names) are left out, since its
+    constructor sets them.
 
     >>> mg.save_file({"w": mg.ones(2)}, "weights.safetensors")
     >>> mg.load_file("weights.safetensors")
@@ -106,7 +107,7 @@ def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, 
     """
     content = to_bytes(tensors, metadata)
     try:
-        if not Path(path).parent.is_dir():  # as in PyTorch, it is not made: the path may be misspelt
+        if not Path(path).parent.is_dir():  # not created, as in PyTorch, since the path may be misspelt
             raise FileNotFoundError(errno.ENOENT, f"there is no folder {Path(path).parent}")
         write_atomically(path, content)
     except OSError as error:
@@ -143,7 +144,7 @@ def to_bytes(tensors: Mapping[str, Any], metadata: dict[str, str] | None = None)
 
 
 def by_path(tensors: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Iterate over (path, value) of a nested dictionary."""
+    """Yield the (path, value) pairs of a nested dictionary, with paths such as `state.0.step`."""
     for name, value in tensors.items():
         if isinstance(value, list) and value and isinstance(value[0], Mapping):
             value = dict(enumerate(value))
@@ -164,11 +165,11 @@ def load_file(path: str | Path, device: str | None = None) -> dict[str, Tensor]:
     return load_bytes(path.read_bytes(), path, device)
 
 
-HEADER_LIMIT = 2**25  # bytes of a header: names, dtypes and shapes
+HEADER_LIMIT = 2**25  # the most bytes of a header, which has names, dtypes and shapes
 
 
 def check_size(path: str | Path) -> None:
-    """Read a safetensors file's header, and raise a FileError if the file has another size than it says."""
+    """Raise a FileError if a safetensors file has another size than its header says."""
     if not os.path.isfile(path):  # opening a pipe would wait
         return
     with open(path, "rb") as file:
@@ -201,7 +202,7 @@ def load_bytes(content: bytes, name: str | Path, device: str | None = None) -> d
             key: np.frombuffer(t["data"], DTYPES[t["dtype"]]).reshape(t["shape"])
             for key, t in deserialize(content)
         }
-    except (SafetensorError, KeyError, ValueError) as error:  # or NumPy lacks the dtype
+    except (SafetensorError, KeyError, ValueError) as error:  # a KeyError if NumPy lacks the dtype
         message = f"{name} is not a safetensors file, or is damaged: {error}.\nUse another copy of it."
         raise FileError(message) from None
     return {key: Tensor(on_device(array, device)) for key, array in arrays.items()}

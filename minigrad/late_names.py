@@ -1,7 +1,7 @@
-"""Names that are loaded when they are first asked for: `more` adds its own to the packages and to Tensor.
+"""Names that are loaded when they are first used: `more` adds names to the packages and to Tensor.
 
-What it does not add either raises an AttributeError, of PyTorch's names one that says what to use instead.
-`load` imports `more` and returns it.
+Other names raise an AttributeError. For a name of PyTorch, the error says what to use instead. `load` is a
+function that imports `more` and returns it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def load_when_asked(package: ModuleType, load: Callable[[], Any], parts: Mapping[str, str] = {}) -> None:
-    """Let a package look for names that it does not have in `parts`, {name: module}, and in `more`."""
+    """Make a package look up missing names in `parts`, {name: module}, and then in `more`."""
 
     def __getattr__(name: str) -> Any:
         if name in parts:
@@ -29,16 +29,16 @@ def load_when_asked(package: ModuleType, load: Callable[[], Any], parts: Mapping
         load()
         return sorted({*vars(package), *parts})
 
-    # `more` adds its names to `listed`, so `from minigrad.nn import *` loads it and finds all
+    # `more` adds its names to `listed`, so `from minigrad.nn import *` loads `more` and finds all names
     package.listed = vars(package).pop("__all__", [])  # type: ignore[attr-defined]
     package.__getattr__, package.__dir__ = __getattr__, __dir__  # type: ignore[method-assign]
 
 
 class Late:
-    """An attribute that `more` binds to a class when it is first asked for, or that does not exist."""
+    """An attribute that `more` defines when it is first used; it may turn out not to exist."""
 
     def __init__(self, path: str, load: Callable[[], Any]) -> None:
-        self.path = path  # such as "Tensor.acosh"
+        self.path = path  # the name within minigrad, such as "Tensor.acosh"
         self.load = load
 
     def __get__(self, instance: Any, owner: type) -> Any:
@@ -47,7 +47,10 @@ class Late:
 
 
 def attributes_when_asked(owner: type, path: str, load: Callable[[], Any], names: str) -> None:
-    """Bind `Late` attributes to a class, `path` in minigrad. (A `__getattr__` would slow np.asarray down.)"""
+    """Bind `Late` attributes to a class, which is called `path` in minigrad.
+
+    (A `__getattr__` would slow down np.asarray.)
+    """
     for name in names.split():
         setattr(owner, name, Late(f"{path}.{name}", load))
 

@@ -1,6 +1,7 @@
 """The colours of numbers on pages, in notebooks and in plots: orange if positive, blue if negative.
 
-The larger the number, the stronger its colour; 0 has none. Weights and probabilities go from white to orange.
+The larger a number's magnitude, the stronger its colour; 0 is white. So weights and probabilities range from
+white to orange.
 """
 
 from __future__ import annotations
@@ -10,5 +11,5 @@ NEGATIVE = "#3b82c4"
 
 
 def rgb(colour: str) -> tuple[int, ...]:
-    """The red, green and blue of a colour, 0 to 255."""
+    """The red, green and blue of a colour such as "#d9822b", from 0 to 255."""
     return tuple(bytes.fromhex(colour.removeprefix("#")))

@@ -13,8 +13,8 @@
         loss = step(x, y)
 
 A GPU computes a small step in less time than Python takes to launch it. The first two calls run normally:
-they compile kernels and create the optimizer's state. The third is captured (`graph`). From then on, a call
-copies its inputs and replays the graph.
+they compile kernels and create the optimizer's state. The third call is captured (see graph.py). From then
+on, a call copies its inputs and replays the graph.
 """
 
 from __future__ import annotations
@@ -45,28 +45,29 @@ if TYPE_CHECKING:
     from .graph import CapturedGraph
 
 VALUES = (str, bytes, range, frozenset, PurePath, np.generic, np.dtype, type(None), type(...), MethodType)
-WARMUP_CALLS = 2  # calls that run normally
-MOST_GRAPHS = 16  # graphs to keep, the most recently used: each needs memory
+WARMUP_CALLS = 2  # the number of calls that run normally
+MOST_GRAPHS = 16  # how many of the most recently used graphs are kept, since each needs memory
 
 
 class capture:
-    """Captures `step_fn`, a function that runs a training step, on a GPU.
+    """Return a function like `step_fn`, a training step, that captures it on a GPU and then replays it.
 
-    NumPy arrays among the arguments are passed to it as Tensors. These and other Tensors are copied into
-    fixed memory. The step is captured again for another shape, dtype or structure, for another value of any
-    other argument, for another seed, and after a state is loaded into the optimizer.
+    NumPy arrays among the arguments are converted to Tensors. All Tensors are copied into fixed memory. The
+    step is captured again if the arguments have another shape, dtype or structure, if an argument that is not
+    an array has another value, for another seed, and after a state is loaded into the optimizer.
 
-    Each call returns the same Tensors, which the next call overwrites: `.item()` or `.clone()` saves their
-    values. `.grad`, too, is that of the latest call.
+    Each call returns the same Tensors, which the next call overwrites; `.item()` or `.clone()` saves their
+    values. Likewise, `.grad` is overwritten.
 
-    A replay runs no Python: everything the step reads besides its arguments has its value from the capture.
-    The learning rate, schedules (`scheduler.step()`), step counts and dropout's random numbers continue as
-    without capture. Change a model's state in place, and call `random.set_step()` outside the step. Code that
-    cannot be captured raises a CaptureError with its line: `.item()` and everything else that waits for the
-    GPU, random numbers drawn on the CPU, float16's GradScaler. Matrix products need nvmath-python
-    (pip install nvmath-python). Within `detect_anomaly()`, and on a CPU, the step runs normally.
+    A replay runs no Python: everything that the step reads, other than its arguments, has the value that it
+    had in the capture. The learning rate, schedules (`scheduler.step()`), step counts and dropout's random
+    numbers continue as without capture. Change a model's state in place, and call `random.set_step()` outside
+    the step. Code that cannot be captured raises a CaptureError with its line: `.item()` and everything else
+    that waits for the GPU, random numbers drawn on the CPU, float16's GradScaler. Matrix products need
+    nvmath-python (pip install nvmath-python). Within `detect_anomaly()`, and on a CPU, the step runs
+    normally.
 
-    `device` is by default the one on which the first call computes.
+    The default `device` is the one on which the first call computes.
     """
 
     def __init__(self, step_fn: Callable[..., Any], device: str | None = None) -> None:
@@ -92,11 +93,11 @@ class capture:
         return self._step_for(arguments)(arguments)
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
-        """Bind to an object, as a method does."""
+        """Bind the captured function to an object, as a method."""
         return self if owner is None else MethodType(self, owner)
 
     def _find_device(self, arguments: tuple[Any, ...]) -> Any:
-        """Run the first call, which shows on which device the step computes."""
+        """Run the first call, to find the device on which the step computes."""
         observer = LeafObserver()
         inputs, named = arguments
         with observe(observer), Switch(modes, "data_moves", True):
@@ -107,7 +108,7 @@ class capture:
         return results
 
     def _step_for(self, arguments: tuple[Any, ...]) -> CapturedStep:
-        """Return the step for arguments of this signature, dropping the least recently used one."""
+        """Return the step for arguments of this signature; drop the least recently used of too many."""
         assert self.device is not None
         xp = library_of(self.device)
         key = _signature(arguments, kernels_in_use(xp.empty(0)))
@@ -121,12 +122,12 @@ class capture:
 
     @property
     def plan(self) -> Any:
-        """The graph that the latest call replayed; None before the third call, and on a CPU."""
+        """The graph that the latest call replayed; None before the third call or on a CPU."""
         return next(reversed(self.steps.values())).graph if self.steps else None
 
     @property
     def recordings(self) -> int:
-        """The number of graphs to replay."""
+        """The number of graphs that have been captured and kept."""
         return sum(step.graph is not None for step in self.steps.values())
 
 
@@ -140,7 +141,7 @@ def _check_no_gradients(inputs: list[tuple[str, Any]]) -> None:
 
 
 def _signature(arguments: tuple[Any, ...], kernels: Hashable) -> Hashable:
-    """Return the key of a graph: kinds of arrays, values of other arguments, the library's modes, kernels."""
+    """Return the key of a graph: the kinds of arrays, values of other arguments, seed, modes and kernels."""
     kinds: list[Hashable] = []
     for x in leaves(arguments):
         if isinstance(x, Tensor):
@@ -159,9 +160,9 @@ def _signature(arguments: tuple[Any, ...], kernels: Hashable) -> Hashable:
 
 
 def _value(x: Any) -> Hashable:
-    """Return a key for an argument that is not an array: its value, or the object's id."""
+    """Return a key for an argument that is not an array: its value, or its id() if it is mutable."""
     if isinstance(x, Number | slice):
-        return repr(x)  # 0.0 is not -0.0
+        return repr(x)  # distinguishes 0.0 from -0.0
     if getattr(vars(type(x)).get("__dataclass_params__"), "frozen", False):
         return tuple(_value(getattr(x, field.name)) for field in fields(x))
     known: Any = x if isinstance(x, VALUES) else id(x)  # the object is kept, so its id is not reused
@@ -169,7 +170,7 @@ def _value(x: Any) -> Hashable:
 
 
 class CapturedStep:
-    """A step with arguments of one signature: buffers for its inputs and, once captured, its graph."""
+    """A step for arguments of one signature, with buffers for its inputs and, once captured, its graph."""
 
     def __init__(self, step_fn: Callable[..., Any], arguments: tuple[Any, ...], xp: Any, pool: Any) -> None:
         self.step_fn = step_fn
@@ -179,7 +180,7 @@ class CapturedStep:
         self.observer = LeafObserver()
         self.graph: CapturedGraph | None = None
         buffer = lambda x: Tensor(xp.empty(x.shape, x.dtype)) if isinstance(x, Tensor) else x
-        self.arguments = map_leaves(buffer, arguments)  # others are kept: a signature may hold their ids
+        self.arguments = map_leaves(buffer, arguments)  # others are kept, so that ids in a key are not reused
 
     def __call__(self, arguments: tuple[Any, ...]) -> Any:
         self._fill_buffers(arguments)
@@ -191,7 +192,7 @@ class CapturedStep:
         return self.graph.replay()
 
     def _run_python(self) -> Any:
-        """Run the step, and capture it after the warm-up; changes to its arguments stay within this call."""
+        """Run the step or, after the warm-up, capture it. `step_fn` gets new Tensors that it may change."""
         inputs, named = map_leaves(lambda x: Tensor(x.array) if isinstance(x, Tensor) else x, self.arguments)
         if modes.observers:  # such as `detect_anomaly`, which checks each result
             return self.step_fn(*inputs, **named)

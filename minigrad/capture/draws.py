@@ -1,7 +1,7 @@
-"""Random numbers in a captured step: keys with counters on the GPU.
+"""Random numbers in a captured step, whose keys have counters on the GPU.
 
-The step and the number of calls are uploaded before each replay; kernels add them to the key's own counters,
-so that each stream continues.
+The step and the number of calls are uploaded before each replay. Kernels add them to the key's counters, so
+that each stream continues.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from .failures import raise_uncapturable
 
 
 class CapturedKey(random.Key):
-    """A key for kernels only: the step and the call are not known before a replay."""
+    """A key that only kernels can use, since the step and the call are not known before a replay."""
 
-    address_of_counters: Any  # a function
+    address_of_counters: Any  # a function that returns the counters' address on the GPU
     offset: int
 
     @property
@@ -35,7 +35,7 @@ class CapturedKey(random.Key):
 
 
 class CapturedGenerator(random.Generator):
-    """The generator during a capture. It starts at the state of the thread's generator, which it leaves."""
+    """The generator during a capture. It starts at the state of the thread's generator, and leaves that."""
 
     def __init__(self, graph: Any) -> None:
         super().__init__()
@@ -51,12 +51,12 @@ class CapturedGenerator(random.Generator):
         return key
 
     def _counters(self, stream: str) -> Any:
-        """Return an array on the GPU with the step and calls of a stream at the start of each replay."""
+        """Return an array on the GPU that has a stream's step and number of calls before each replay."""
         compute = lambda: (self.source.step, self.source.calls.get(stream, 0))
         return self.graph.numbers(("draws", stream), compute, compute(), np.uint64)
 
     def advance(self) -> None:
-        """Advance the thread's generator by the draws of a replay."""
+        """Advance the thread's generator by the draws of one replay."""
         for stream, calls in self.calls.items():
             drawn = calls - self.start.calls.get(stream, 0)
             self.source.calls[stream] = self.source.calls.get(stream, 0) + drawn

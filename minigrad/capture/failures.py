@@ -1,4 +1,4 @@
-"""Errors for code that cannot be captured, with the user's line."""
+"""Errors for code that cannot be captured. They name the line of the user's code."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ STANDARD = str(Path(copy.__file__).parent)
 
 
 class UploadError(Exception):
-    """CuPy tried to upload an array or a list while a stream was being captured."""
+    """Raised if CuPy uploads an array or a list while a stream is being captured."""
 
 
 def raise_uncapturable(what: str, instead: str | None = None) -> NoReturn:
-    """Raise a CaptureError with the user's line."""
+    """Raise a CaptureError with the line of the user's code that called `what`."""
     raise CaptureError(f"{what}, at {where(_users_place())}, cannot be captured.\n{instead or _hint(what)}")
 
 
@@ -39,9 +39,9 @@ def is_capture_error(error: BaseException) -> bool:
 
 
 def raise_capture_error(error: BaseException, caller: CodeType) -> NoReturn:
-    """Raise a CaptureError from an error of CuPy's during a capture.
+    """Raise a CaptureError for an error of CuPy's during a capture.
 
-    `caller` is the code of the function that called the user's step.
+    `caller` is the code object of the function that called the user's step.
     """
     if isinstance(error, UploadError):
         what = "a copy of a NumPy array or a list to the GPU"
@@ -82,6 +82,6 @@ def _users_line(error: BaseException, caller: CodeType) -> str:
 def _is_a_librarys(file: str) -> bool:
     libraries = [backend.library for backend in backends.values() if backend.library is not None]
     folders = {Path(str(library.__file__)).parent for library in libraries}
-    standard = file.startswith(STANDARD) and "site-packages" not in file  # copy.deepcopy
+    standard = file.startswith(STANDARD) and "site-packages" not in file  # such as copy.deepcopy
     is_known = is_library[file] or standard or file.endswith((".pyx", ".pxi"))
     return is_known or not folders.isdisjoint(Path(file).parents)

@@ -1,8 +1,9 @@
-"""A step as a CUDA graph: captured once, replayed with new numbers.
+"""A step as a CUDA graph, which is captured once and replayed with new numbers.
 
-During a capture, the step's kernels are recorded in the graph, and none runs. A replay launches all of them
-and runs no Python of the step. Numbers that differ between steps are in arrays on the GPU, which are filled
-before each launch (`numbers`). What the step does on the CPU is repeated before each launch (`on_replay`).
+During a capture, the step's kernels are recorded in the graph and do not run. A replay launches all of them,
+and runs none of the step's Python. Numbers that differ between steps are in arrays on the GPU, which are
+filled before each launch (`numbers`). What the step does on the CPU is repeated before each launch
+(`on_replay`).
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from .observers import LeafObserver
 
 T = TypeVar("T")
 
-PAGE = 512  # 8-byte numbers in one upload
+PAGE = 512  # how many numbers of 8 bytes are uploaded at a time
 
 
 class CapturedGraph(LeafObserver):
-    """A step's kernels, and everything needed to replay them."""
+    """A captured step: a CUDA graph of its kernels, and everything that a replay needs."""
 
     def __init__(self, xp: Any, pool: Any, leaves: dict[Tensor, None]) -> None:
         super().__init__()
@@ -60,7 +61,7 @@ class CapturedGraph(LeafObserver):
         return self.thread == threading.get_ident()
 
     def capture(self, step_fn: Callable[..., Any], inputs: Any, named: Any) -> None:
-        """Run the step's Python; the GPU adds its operations to the graph without running them."""
+        """Run the step's Python. The GPU adds the step's operations to the graph without running them."""
         found = {leaf: leaf.grad for leaf in self.leaves}
         draws = CapturedGenerator(self)
         self.xp.cuda.runtime.deviceSynchronize()
@@ -103,12 +104,12 @@ class CapturedGraph(LeafObserver):
             self.launch = stream.end_capture().launch
 
     def _guard_gradients(self, found: dict[Tensor, Tensor | None]) -> None:
-        """Make replays set the captured gradients, and require those that the capture started from."""
+        """Let replays set the captured gradients, and require the gradients that the capture started from."""
         for leaf in self.leaves:
             before = found.get(leaf)
             after = leaf.grad
             self.gradients.append((leaf, after))
-            if after is before or before is None:  # added to, or created
+            if after is before or before is None:  # the step added to the gradient, or created it
                 self.guard(partial(_is_still, leaf, "grad", before))
             if after is before is not None:
                 self.guard(partial(_is_still, before, "array", before.array))
@@ -120,11 +121,11 @@ class CapturedGraph(LeafObserver):
         self.before_launch.append(do)
 
     def guard(self, condition: Callable[[], bool]) -> None:
-        """Add a condition, checked before each replay; if it fails, the step is captured again."""
+        """Add a condition that is checked before each replay. If it fails, the step is captured again."""
         self.guards.append(condition)
 
     def run_uncaptured(self, make: Callable[[], T]) -> T:
-        """Run `make` now, on another stream that is not captured, and keep its result for the graph."""
+        """Run `make` now, on a stream that is not captured, and keep its result as long as the graph."""
         _, stream = _streams(self.xp, self.xp.cuda.runtime.getDevice())
         thread = self.thread
         self.thread = None
@@ -138,9 +139,9 @@ class CapturedGraph(LeafObserver):
         return made
 
     def numbers(self, key: Hashable, compute: Callable[[], Any], now: Any, dtype: Any) -> Any:
-        """Return an array on the GPU, one for each `key`, which each replay fills with `compute()`.
+        """Return the array of `key` on the GPU, which is filled with `compute()` before each replay.
 
-        `now` is the value of `compute()` now.
+        `now` is the current value of `compute()`.
         """
         if key not in self.numbers_by_key:
             first = np.array(now, dtype)
@@ -155,7 +156,7 @@ class CapturedGraph(LeafObserver):
         return self.numbers_by_key[key]
 
     def on_result(self, op: Any, arrays: Any, settings: Any, value: Any, gradients: Any) -> None:
-        """Keep the arrays that an op reads and no op of this step created."""
+        """Keep the arrays that an op reads, unless an op of this step created them."""
         for x in arrays:
             if device_of(x) != CPU and id(root(x)) not in self.made:
                 self.kept[id(root(x))] = root(x)
@@ -166,7 +167,7 @@ class CapturedGraph(LeafObserver):
     # ------------------------------------------------------------ replaying
 
     def is_valid(self) -> bool:
-        """Return whether all conditions of the capture still hold."""
+        """Return whether all guards still hold."""
         return all(condition() for condition in self.guards)
 
     def replay(self) -> Any:
@@ -181,7 +182,7 @@ class CapturedGraph(LeafObserver):
 
 
 class _Page:
-    """Numbers that the CPU writes and kernels read, in one upload."""
+    """Numbers that the CPU writes, kernels read, and one upload copies."""
 
     def __init__(self, xp: Any) -> None:
         self.on_host = np.zeros(PAGE, np.uint64)
@@ -192,7 +193,7 @@ class _Page:
         return self.used + -(-size // 8) <= PAGE
 
     def take(self, numbers: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Reserve space for these numbers; return its views on the CPU and on the GPU."""
+        """Reserve space for these numbers, and return views of it on the CPU and on the GPU."""
         part = slice(self.used, self.used + -(-numbers.nbytes // 8))
         self.used = part.stop
         on_host, on_gpu = (x[part].view(numbers.dtype)[: numbers.size] for x in (self.on_host, self.on_gpu))
@@ -210,13 +211,16 @@ def _is_still(thing: Any, name: str, value: Any) -> bool:
 
 @lru_cache(maxsize=16)
 def _streams(xp: Any, device: int) -> tuple[Any, Any]:
-    """Return the stream to capture and one for other work; neither waits for the default stream."""
+    """Return a stream to capture and a stream for other work. Neither waits for the default stream."""
     return xp.cuda.Stream(non_blocking=True), xp.cuda.Stream(non_blocking=True)
 
 
 @contextlib.contextmanager
 def _no_uploads(graph: CapturedGraph) -> Iterator[None]:
-    """Raise an error for CuPy's implicit uploads: a replay would copy the same host memory again."""
+    """Context manager in which CuPy's implicit uploads raise an error.
+
+    A replay would copy the same host memory, which may have changed.
+    """
     cuda = graph.xp.cuda
     usual = _pinned_allocator(cuda)
 
@@ -233,8 +237,8 @@ def _no_uploads(graph: CapturedGraph) -> Iterator[None]:
 
 
 def _pinned_allocator(cuda: Any) -> Callable[[int], Any]:
-    """Return the allocator in use, which CuPy reveals only by the pool of its memory."""
+    """Return the allocator of pinned memory in use, which CuPy only reveals by an allocation's pool."""
     pool = getattr(cuda.alloc_pinned_memory(1).mem, "pool", None)
     if pool is None:
         return lambda size: cuda.PinnedMemoryPointer(cuda.PinnedMemory(size), 0)
-    return pool().malloc  # the memory has a weak reference to it
+    return pool().malloc  # `pool` is a weak reference

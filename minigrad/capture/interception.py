@@ -1,6 +1,6 @@
-"""Functions that behave differently during a capture; the rest of the library does not know about capture.
+"""Replacements for functions during a capture, so that the rest of the library need not know about capture.
 
-The functions and methods of `replaced` are replaced during a capture, in the capturing thread only.
+The functions in `replaced` behave differently during a capture, in the capturing thread only.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ patch_lock = threading.RLock()  # the replaced functions are global
 
 
 class Replacements:
-    """The replacements; each gets the original function and its arguments.
+    """The replacements of functions. Each gets the original function and its arguments.
 
-    Work on the CPU is repeated before each replay. Arrays that outlive the step are created at once, outside
-    the graph. Optimizers read their hyperparameters from the GPU.
+    Work on the CPU is repeated before each replay. Arrays that outlive the step are created immediately,
+    outside the graph. Optimizers read their hyperparameters from the GPU.
     """
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
-        self.updates = 0  # optimizer steps so far
-        self.known: set[int] = set()  # ids of state arrays created outside the graph
+        self.updates = 0  # the number of optimizer steps so far
+        self.known: set[int] = set()  # the ids of state arrays that were created outside the graph
 
     def on_replay(self, original: Callable, *args: Any) -> None:
         self.graph.on_replay(partial(original, *args))
@@ -74,7 +74,7 @@ class Replacements:
         self, original: Callable, optimizer: Optimizer, p: Any, state: dict[str, Any], group: dict[str, Any]
     ) -> Any:
         count = int(state["step"].item(0)) if "step" in state else 0
-        coming = {**state, "step": np.array(count + 1)}  # counted in each replay, not now
+        coming = {**state, "step": np.array(count + 1)}  # each replay counts the step
         return self.graph.numbers(
             (self.updates, id(group), p.dtype, count),
             partial(optimizer.hyperparameters, state, group),
@@ -84,7 +84,7 @@ class Replacements:
 
 
 def replaced() -> tuple[tuple[Any, Callable, Callable], ...]:
-    """(class or module, its function, the replacement); in subclasses too."""
+    """Return (class or module, its function, the replacement) tuples. Overrides in subclasses count, too."""
     from ..more.schedulers import LRScheduler, ReduceLROnPlateau
 
     return (
@@ -104,7 +104,7 @@ def replaced() -> tuple[tuple[Any, Callable, Callable], ...]:
 
 @contextlib.contextmanager
 def intercept(graph: Any) -> Iterator[None]:
-    """Replace the functions of `replaced` for this thread while it captures `graph`."""
+    """Context manager that replaces the functions in `replaced` for this thread while it captures `graph`."""
     instead = Replacements(graph)
     with patch_lock, contextlib.ExitStack() as stack:
         for owner, function, replacement in replaced():
@@ -127,7 +127,7 @@ def _dispatch(original: Callable, replacement: Callable, is_capturing: Callable[
 
 
 def _subclasses(kind: type[Any]) -> Iterator[type[Any]]:
-    """Iterate over a class and all its subclasses."""
+    """Yield a class and all its subclasses."""
     yield kind
     for sub in kind.__subclasses__():
         yield from _subclasses(sub)
@@ -138,18 +138,18 @@ def _parameters(optimizer: Optimizer) -> list[Tensor]:
 
 
 def _state_ids(optimizer: Optimizer) -> set[int]:
-    """Return the ids of an optimizer's arrays, which tell new ones from old ones."""
+    """Return the ids of an optimizer's state arrays, by which new arrays are recognized."""
     return {id(array) for state in optimizer.state.values() for array in state.values()}
 
 
 def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:
-    """Return a condition for replays of an optimizer's step.
+    """Return a guard for replays of an optimizer's step.
 
-    Parameters and state must have the same arrays, options that a replay does not read must be the same, and
-    so must the differences between the parameters' step counts.
+    It requires that the arrays of parameters and state, the options that a replay does not read, and the
+    differences between the parameters' step counts have not changed.
     """
     kind = next(kind for kind in type(optimizer).__mro__ if "step" in vars(kind))
-    # a user's step may read an option without `hyperparameters`
+    # a user's step may read any option, not only `hyperparameters`
     skipped = {"params", *(optimizer.scheduled if kind is Optimizer else ())}
 
     def found() -> tuple[list[Any], Any]:

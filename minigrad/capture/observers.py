@@ -1,4 +1,4 @@
-"""Observe a step's device, and the leaves that get gradients."""
+"""An observer of a step's device, and of the leaves that get gradients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 
 
 class LeafObserver:
-    """Collects the device on which a step computes, and the leaves that its backward() reaches."""
+    """Records the device on which a step computes, and the leaves that its backward() reaches."""
 
     def __init__(self) -> None:
         self.device = "cpu"

@@ -1,4 +1,4 @@
-"""Copies of the inputs of a check, so that the caller's do not change."""
+"""Copies of the inputs of a check, so that the caller's tensors do not change."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .report import label
 
 
 class Arguments:
-    """Copies of the inputs, and the way to call the function with them.
+    """Copies of the inputs of a function, with which it can be called.
 
-    A tensor, or a list or tuple, is passed by position, and a dict as keyword arguments. For a Module, the
+    A tensor, a list or a tuple is passed by position, and a dict as keyword arguments. For a Module, the
     function is called without arguments, and the parameters and buffers are copies within the `with` block.
     """
 
@@ -63,7 +63,7 @@ class Arguments:
         return label(number, self.names[number])
 
     def find_change(self) -> tuple[int, tuple[int, ...]] | None:
-        """Return the number of the first input that was changed, and the index of the element."""
+        """Return the number of the first input that has changed, and the index of the element; or None."""
         for number, before in enumerate(self.copies):
             if before is not None:
                 after = _array(self.values[number])
@@ -87,7 +87,7 @@ class Arguments:
         return self._call_by_name(fn) if self.named else fn(*self.values)
 
     def _call_by_name(self, fn: Callable) -> Any:
-        """Call with keyword arguments, except for positional-only parameters."""
+        """Call `fn` with keyword arguments, except for positional-only parameters."""
         keywords = dict(zip(self.names, self.values, strict=True))
         try:
             signature = inspect.signature(fn)

@@ -1,4 +1,4 @@
-"""`gradcheck`: compare the analytic gradient with the numeric one."""
+"""`gradcheck`, which compares the analytic gradient with the numeric one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from .origin import Step, steps_of
 from .report import GradcheckError, GradcheckReport, Index, label
 
 IN_FLOAT64 = "Compute in the input's dtype: no .astype(np.float32), no float32 constants."
-# above these limits, no Jacobian is computed for a verdict
-MOST_OUTPUTS = 400
-MOST_ENTRIES = 200_000
+MOST_OUTPUTS = 400  # the most output elements for which a verdict may use the Jacobian
+MOST_ENTRIES = 200_000  # the most entries of such a Jacobian
 
 
 def gradcheck(
@@ -41,19 +40,19 @@ def gradcheck(
 
     `inputs` is a tensor, a list of arguments, a dict of keyword arguments, or a Module, whose parameters are
     varied while `fn()` is called without arguments. Inputs that require a gradient must be float64. `fn` gets
-    copies, so the caller's tensors do not change. `order=2` checks the gradient of the gradient.
+    copies, so the caller's tensors do not change. With `order=2`, the gradient of the gradient is checked.
 
-    If an element differs by more than atol + rtol |numeric|, this raises GradcheckError or, with
+    If an element differs by more than atol + rtol |numeric|, this raises a GradcheckError or, with
     `raise_exception=False`, returns a report that is false. The report's `verdict` names the likely mistake.
-    At a kink, any slope between the left and the right one passes; at a jump, the slope of the side that does
-    not jump. The report lists both in `kinks`.
+    At a kink, any slope between the left and the right slope passes; at a jump, the slope of the side that
+    does not jump passes. The report lists kinks and jumps in `kinks`.
 
     >>> x = mg.tensor([0.5, 2.0], dtype="float64", requires_grad=True)
     >>> bool(mg.gradcheck(lambda x: x.log().sum(), x, order=2))
     True
     """
     check_settings(order, eps=eps, atol=atol, rtol=rtol)
-    # non-finite numbers are reported instead
+    # NumPy's warnings are off: non-finite numbers are reported
     with enable_grad(), np.errstate(all="ignore"), Arguments(inputs) as arguments:
         report = _Check(fn, arguments, eps, atol, rtol, order).report(trace=True)
         if order == 2 and not report.passed and report.elements:
@@ -71,7 +70,7 @@ def gradcheck(
 
 
 def check_settings(order: int, **numbers: Any) -> None:
-    """Raise an error for an invalid setting."""
+    """Raise an OptionError for an invalid order, or a number that is not finite or is negative."""
     for name, number in numbers.items():
         if not isinstance(number, float | int | np.floating):
             raise OptionError(
@@ -87,7 +86,7 @@ def check_settings(order: int, **numbers: Any) -> None:
 
 
 class _Check:
-    """One check of one order: first for faults that make it meaningless, then element by element."""
+    """A check of one order, which looks for faults that make it meaningless, then compares all elements."""
 
     def __init__(
         self, fn: Callable, arguments: Arguments, eps: float, atol: float, rtol: float, order: int
@@ -100,7 +99,7 @@ class _Check:
         self.function = Function(fn, arguments, order)
 
     def report(self, trace: bool = False) -> GradcheckReport:
-        """Return the result; with `trace`, find the operation that is wrong, if the gradient is."""
+        """Return the result. With `trace`, a report on a wrong gradient names the operation that is wrong."""
         try:
             base = self.function.values()
         except GradientShapeError as error:  # a first-order gradient, while checking the second order
@@ -139,7 +138,7 @@ class _Check:
     # ------------------------------------------------------------ faults
 
     def _fault(self, verdict: Verdict, number: int = 0, index: tuple[int, ...] = ()) -> GradcheckReport:
-        """Return the report on a check that is not possible."""
+        """Return the report on a check that cannot be done."""
         number = number if number < len(self.arguments.names) else 0
         name = self.arguments.names[number]
         nan = float("nan")
@@ -148,7 +147,7 @@ class _Check:
         )
 
     def _check_unchanged(self, who: str, what: str = "") -> GradcheckReport | None:
-        """Report an input that was changed, or that `what` was changed."""
+        """Report an input that `who` changed or, if it is not "", that `what` was changed; or None."""
         changed = self.arguments.find_change()
         advice = "Compute into a new array: a rule and its gradients must not change arrays in place."
         if changed is not None:
@@ -181,7 +180,7 @@ class _Check:
     def _first_difference(
         self, one: list[Analytic], other: list[Analytic], same: Callable[[Any, Any], np.ndarray]
     ) -> tuple[int, Index] | None:
-        """Return the position, among the checked inputs, of the first that differs, and the element."""
+        """Return the position, among the checked inputs, of the first that differs, and the index."""
         for position, (a, b) in enumerate(zip(one, other, strict=True)):
             if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
                 differs = ~same(a, b)
@@ -190,7 +189,7 @@ class _Check:
         return None
 
     def _gradient_fault(self, found: tuple[int, Index], text: str, advice: str) -> GradcheckReport:
-        """Return the report on an invalid gradient; `{where}` in `text` is replaced by the element."""
+        """Return the report on an invalid gradient. In `text`, `{where}` is replaced by the element."""
         number = self.arguments.checked[found[0]]
         index = found[1]
         where = f"{self.arguments.label(number)} at {list(index)}" if index else self.arguments.label(number)
@@ -244,7 +243,7 @@ class _Check:
         return None
 
     def _check_gradient_dtype(self, analytic: list[Analytic]) -> GradcheckReport | None:
-        """Report a gradient rounded to float32: with the outputs' float64 weights, it should not be."""
+        """Report a gradient that is rounded to float32, although its outputs have float64 weights."""
         for position, found in enumerate(analytic):
             if isinstance(found, np.ndarray):
                 some = found[np.isfinite(found) & (np.abs(found) > self.atol)]  # the rest may be noise
@@ -257,7 +256,7 @@ class _Check:
         return None
 
     def _first_output(self, mask: np.ndarray) -> tuple[str, int] | None:
-        """Return the name of the first output element in a mask, and its flat index."""
+        """Describe the first output element in a mask. Return the description and the flat index; or None."""
         if not mask.any():
             return None
         place = int(np.argmax(mask))
@@ -323,7 +322,10 @@ class _Check:
         return Evidence(m.found is None, lengths, outs, others, weights, derivatives, used, self.order)
 
     def _others(self, but: int, shape: tuple[int, ...]) -> list[tuple[str, np.ndarray]]:
-        """Return the other inputs by their labels; class indices for an input of `shape` as one-hot rows."""
+        """Return the labels and arrays of the inputs except number `but`.
+
+        Class indices that fit an input of `shape` are returned as one-hot rows.
+        """
         found = []
         for number, x in enumerate(self.arguments.values):
             if number == but or not isinstance(x, Tensor | np.ndarray):
@@ -337,7 +339,7 @@ class _Check:
         return found
 
     def _derivatives(self, i: int, outs: list[np.ndarray]) -> list[Derivative]:
-        """Return d output / d input of each output, numeric and analytic; [] if that would be slow."""
+        """Return d output / d input of each output, for checked input i; [] if that would be slow."""
         leaf = self.arguments.leaves[i]
         x = on_cpu(leaf.array)
         count = sum(out.size for out in outs)
@@ -353,7 +355,7 @@ class _Check:
         ]
 
     def _used(self, i: int, derivatives: Callable[[], Sequence[Derivative]]) -> tuple[list[str], list[str]]:
-        """Return the labels of inputs that only the derivative depends on, and only the gradient."""
+        """Return the labels of inputs on which only the numeric derivative depends, or only the analytic."""
         before = derivatives()
         ignored = []
         needless = []
@@ -378,7 +380,7 @@ class _Check:
     # ------------------------------------------------------------ operation by operation
 
     def _trace(self, report: GradcheckReport) -> GradcheckReport:
-        """Return the report, naming the first of several operations whose gradient is wrong."""
+        """Return the report with a verdict that names the first operation whose gradient is wrong."""
         steps = steps_of(self.function.outputs())
         kinks = len(report.kinks)
         for step in steps:
@@ -404,7 +406,7 @@ class _Check:
         )
 
     def _check_step(self, step: Step) -> GradcheckReport | None:
-        """Check a single operation; return None if that is not possible."""
+        """Check a single operation. Return None if that is not possible."""
         try:
             with Arguments(step.inputs) as arguments:
                 return _Check(step.function, arguments, self.eps, self.atol, self.rtol, self.order).report()
@@ -418,19 +420,19 @@ def _first(*faults: Callable[[], GradcheckReport | None]) -> GradcheckReport | N
 
 
 def _are_classes(array: np.ndarray, shape: tuple[int, ...]) -> bool:
-    """Return whether an array holds an index into the last axis of `shape` for each row."""
+    """Return whether an array has an index into the last axis of `shape` for each row."""
     if array.dtype.kind not in "iu" or array.shape != shape[:-1] or not array.size:
         return False
     return array.min() >= 0 and array.max() < shape[-1]
 
 
 def _change(before: np.ndarray, after: np.ndarray) -> float:
-    """Return the largest change, relative to the largest number."""
+    """Return the largest change of an element, relative to the largest number."""
     return float(np.abs(after - before).max(initial=0.0) / (np.abs(before).max(initial=0.0) or 1.0))
 
 
 def _lengths(axis: str, whole: str, shape: tuple[int, ...]) -> list[tuple[str, int]]:
-    """Return the lengths that a factor may come from: of single axes, several axes, and the whole array."""
+    """Return the names and lengths of single axes, of several axes together, and of the whole array."""
     named = [(f"the length of {axis.format(i)}", n) for i, n in enumerate(shape)]
     for axes in subsets(len(shape)):
         if len(axes) == len(shape) > 1:

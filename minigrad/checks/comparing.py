@@ -1,4 +1,4 @@
-"""Comparing the two gradients of an input: which elements differ, which are at kinks, and the verdict."""
+"""The comparison of an input's two gradients: which elements differ, which are at kinks, and the verdict."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .report import GradcheckReport, Index, InputErrors, Kink, label
 
 
 class Measured(NamedTuple):
-    """One input: its number and name, the result of backward, and the two gradients to compare."""
+    """The measurements of one input: its number and name, the result of backward, and both gradients."""
 
     number: int
     name: str
     found: Analytic
     slopes: SlopeArrays
     compared: Comparison
-    tie: float | None = None  # slope with all elements at kinks moved together, if not matched
+    tie: float | None = None  # the slope of all elements at kinks moved together, if wrong
 
 
 def measure(
@@ -31,7 +31,7 @@ def measure(
 ) -> Measured:
     """Compare an input's analytic gradient with its slopes.
 
-    At a kink, the numeric gradient is the slope between the left and the right one that is nearest to the
+    At a kink, the numeric gradient is the slope between the left and the right slope that is nearest to the
     analytic gradient; at a jump, it is the left or the right slope, whichever is nearer.
     """
     analytic = found if isinstance(found, np.ndarray) else np.full(x.shape, 0.0 if found is None else np.nan)
@@ -48,7 +48,7 @@ def measure(
 def mark_ties(m: Measured, together: Slopes | None) -> Measured:
     """Mark the elements at kinks as wrong if their gradients do not add up to the slope `together`.
 
-    That is the slope when all of them move by the same step, or None.
+    `together` are the slopes when all these elements are moved by the same step, or None.
     """
     if together is None or not isinstance(m.found, np.ndarray):
         return m
@@ -62,7 +62,7 @@ def mark_ties(m: Measured, together: Slopes | None) -> Measured:
 
 
 def kinks_of(m: Measured) -> list[Kink]:
-    """Return the elements at which there is no derivative."""
+    """Return the elements of an input at which there is no derivative."""
     s, c = m.slopes, m.compared
     places = [tuple(index) for index in np.argwhere(s.kink).tolist()]
     return [
@@ -75,7 +75,7 @@ def kinks_of(m: Measured) -> list[Kink]:
 
 
 def errors_of(m: Measured, verdict: Verdict) -> InputErrors:
-    """Return the errors of an input, with its worst element."""
+    """Return the errors of an input and its worst element."""
     c = m.compared
     head = (m.number, m.name, c.x.shape, c.x.size, int(c.wrong.sum()))
     if not c.x.size:
@@ -83,14 +83,14 @@ def errors_of(m: Measured, verdict: Verdict) -> InputErrors:
     off = np.abs(c.analytic - c.numeric)
     errors = np.where(np.isfinite(off), off - c.rtol * np.abs(c.numeric), np.inf)
     relative = np.where(np.isfinite(off), off / np.maximum(1, np.abs(c.numeric)), np.inf)
-    # if no element could be compared, the one with the largest slope is shown
+    # if no element could be compared, show the one with the largest slope
     worst = _largest(np.abs(c.numeric) if isinstance(m.found, GradientShapeError) else errors)
     numbers = (float(errors[worst]), float(relative.max()), worst)
     return InputErrors(*head, *numbers, float(c.analytic[worst]), float(c.numeric[worst]), *verdict)
 
 
 def verdict_on(m: Measured, everything: Sequence[Measured], evidence: Evidence) -> Verdict:
-    """Return the verdict on one input's gradient, empty if nothing is wrong."""
+    """Return the verdict on one input's gradient. It is empty if nothing is wrong."""
     c = m.compared
     if not c.wrong.any():
         return Verdict("", "")
@@ -139,13 +139,13 @@ def _swapped_verdict(m: Measured, other: Measured) -> Verdict:
 
 
 def _shapes_swapped(m: Measured, other: Measured) -> bool:
-    """Return whether two gradients of wrong shape each have the shape of the other's input."""
+    """Return whether two gradients of wrong shape each have the shape of the other input."""
     both = isinstance(m.found, GradientShapeError) and isinstance(other.found, GradientShapeError)
     return both and (m.found.shape, other.found.shape) == (other.compared.x.shape, m.compared.x.shape)  # type: ignore[union-attr]
 
 
 def summarize(order: int, inputs: tuple[InputErrors, ...], kinks: tuple[Kink, ...]) -> GradcheckReport:
-    """Return the report on all inputs, with the numbers of the worst."""
+    """Return the report on all inputs, with the numbers of the worst element."""
     filled = [one for one in inputs if one.elements]
     if not filled:
         return GradcheckReport(0, -np.inf, inputs[0].input, (), 0.0, 0.0, True, inputs[0].name, order)

@@ -1,4 +1,4 @@
-"""Check every op on its own samples, for `python -m minigrad gradcheck` and the tests."""
+"""A function that checks an op on its samples, for `python -m minigrad gradcheck` and the tests."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..ops.sample_calls import as_function, floating, samples_of
 from .check import gradcheck
 from .report import GradcheckReport
 
-# tighter than gradcheck's defaults: finite differences are precise at the samples
+# tighter than gradcheck's defaults, since finite differences are precise at the samples
 ATOL = 1e-6
 RTOL = 1e-5
 
 
 @dataclass
 class Row:
-    """The result for one op on all its samples: a row of the table."""
+    """The results of one op on all its samples, a row of the printed table."""
 
     name: str
     form: str = ""  # "readable" if its definition was checked instead of its kernel
@@ -48,7 +48,7 @@ class Row:
 
 
 def check_op(info: OpInfo, orders: tuple[int, ...], eps: float, seed: int, fuse: bool) -> Row:
-    """Check one op on its samples; a MinigradError counts as a failure."""
+    """Check one op on its samples, at each order. A MinigradError counts as a failure."""
     row = Row(info.name, "" if fuse else "readable")
     start = time.perf_counter()
     with fused(fuse), np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""The evidence for a verdict: the two gradients of an input, and more about the function."""
+"""The evidence for a verdict: the two gradients of an input, and what is known about the function."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 
 class Verdict(NamedTuple):
-    """A mistake in a gradient, and what to do about it."""
+    """The description of a mistake in a gradient, and advice on what to do about it."""
 
     text: str
     advice: str
 
 
 class Comparison(NamedTuple):
-    """One input's value `x`, its analytic and numeric gradients; `wrong` marks the elements that differ."""
+    """An input `x` with its analytic and numeric gradients. `wrong` marks the elements that differ."""
 
     x: np.ndarray
     analytic: np.ndarray
@@ -38,7 +38,7 @@ class Comparison(NamedTuple):
 
 
 class Derivative(NamedTuple):
-    """d y / d x of one output, of shape y.shape + x.shape: numeric, and by backward passes."""
+    """The derivative d y / d x of one output, (*y.shape, *x.shape): numeric, and by backward passes."""
 
     x: np.ndarray
     y: np.ndarray
@@ -57,24 +57,24 @@ class Derivative(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What a verdict on one input may use besides its gradients."""
+    """What a verdict on one input may use in addition to its gradients."""
 
-    missing: bool  # there was no gradient
+    missing: bool  # whether backward gave no gradient
     lengths: list[tuple[str, int]]  # names and lengths of axes: ("the length of axis 0 of the input", 3)
     outputs: Sequence[np.ndarray]
     others: list[tuple[str, np.ndarray]]  # the other inputs, by their labels
-    weights: np.ndarray | None  # the upstream gradient, if there is one output, of the input's shape
+    weights: np.ndarray | None  # the upstream gradient, if the only output has the input's shape
     derivatives: Callable[[], Sequence[Derivative]]  # costs a backward pass for each output element
-    # the labels of the inputs that the derivative depends on, but not the gradient, and the reverse
+    # the labels of inputs on which only the numeric derivative depends, or only the analytic one
     used: Callable[[], tuple[list[str], list[str]]]
     order: int
 
 
-# ---------------------------------------------------------------- which elements
+# ---------------------------------------------------------------- the wrong elements
 
 
 def where_wrong(c: Comparison) -> str:
-    """Describe which elements are wrong, unless all elements with a slope are."""
+    """Describe which elements are wrong; "" if all elements with a slope are."""
     right = ~c.wrong & ~c.flat
     count = int(c.wrong.sum())
     if not right.any():
@@ -85,7 +85,7 @@ def where_wrong(c: Comparison) -> str:
 
 
 def region(c: Comparison, chosen: np.ndarray) -> str:
-    """Describe the chosen elements, if a description excludes the right elements with a slope."""
+    """Describe the chosen elements, by a description that excludes right elements with a slope; or ""."""
     right = ~c.wrong & ~c.flat
     for what, holds in _regions(c.x):
         if holds[chosen].all() and not holds[right].any():

@@ -1,7 +1,7 @@
 """Simple expressions of the values that a derivative may depend on, evaluated at the entries of a Jacobian.
 
-An entry d y_i / d x_j belongs to an output element i and an input element j. Each expression is a row of
-numbers, one for each entry: of the input x_j, the output y, the other inputs, and sums of them along axes.
+An entry d y_i / d x_j belongs to an output element i and an input element j. An expression has a number for
+each entry, computed from the input x_j, the output y, another input, or a sum of one of these along axes.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 
 from .evidence import Derivative, Evidence, subsets
 
-ROUNDING = 1e-5  # relative, of entries by finite differences
-EPS = 2e-4  # relative: what an eps of 1e-5 beside a variance changes
+ROUNDING = 1e-5  # the relative error of entries by finite differences
+EPS = 2e-4  # the relative difference that an eps of 1e-5, added to a variance, makes
 ERF = np.vectorize(math.erf, otypes=[float])
 MOST_POINTS = 60  # the most points that a search for products uses
 
 
 class Quantity(NamedTuple):
-    """A quantity at each entry, and how it is called: alone, and as a part of a formula."""
+    """A quantity at each entry, with its name."""
 
     name: str
     values: np.ndarray
-    inner: bool = False  # the element at the output's index, if the value couples elements
-    whole: bool = False  # a sum along axes, or made of one
+    inner: bool = False  # whether it is taken at the output's index, in a function that couples elements
+    whole: bool = False  # whether it is a sum along axes, or computed from one
     tolerance: float = ROUNDING
 
     @property
@@ -42,7 +42,7 @@ def bare(name: str) -> str:
 
 
 class Expression(NamedTuple):
-    """A formula of quantities, and its values at each entry."""
+    """A formula of a quantity, and its value at each entry."""
 
     form: str  # with {n} for the quantity's name, and {} for it as a factor, such as "{} (1 - {n})"
     quantity: Quantity
@@ -54,14 +54,14 @@ class Expression(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A target that is k times a product of expressions."""
+    """A match of a target: k times a product of expressions."""
 
     k: float
     factors: tuple[Expression, ...]
 
     @property
     def text(self) -> str:
-        """The product without k, such as "x (1 - y)"; divisors come last."""
+        """The product without k, such as "x (1 - y)", with divisors last."""
         texts = [e.text for e in self.factors]
         tops = [t for t in texts if not t.startswith("1 / ")]
         return " / ".join([" ".join(tops) or "1", *(t[4:] for t in texts if t.startswith("1 / "))])
@@ -78,7 +78,7 @@ class Match(NamedTuple):
 
 
 def coefficient(k: float) -> str:
-    """`2 `, `-`, `1/2 ` or nothing."""
+    """Format k as a coefficient before a factor: "2 ", "1/2 ", "-" for -1, or "" for 1."""
     if abs(k) == 1:
         return "" if k == 1 else "-"
     plain = Fraction(k).limit_denominator(1000)
@@ -86,7 +86,7 @@ def coefficient(k: float) -> str:
 
 
 def legend(*texts: str) -> str:
-    """Explain the names in formulas: `, where x is this input and y is the output`."""
+    """Explain the names x and y in formulas: ", where x is this input and y is the output"."""
     names = {"x": "x is this input", "y": "y is the output"}
     said = [what for name, what in names.items() if any(re.search(rf"\b{name}\b", text) for text in texts)]
     return f", where {' and '.join(said)}" if said else ""
@@ -96,7 +96,7 @@ def legend(*texts: str) -> str:
 
 Form = tuple[str, Callable[[np.ndarray], np.ndarray]]
 
-# the order makes the first match the simplest
+# in this order, the first match is the simplest
 POLYNOMIALS: list[Form] = [
     ("{}", lambda v: v),
     ("{}^2", lambda v: v * v),
@@ -135,7 +135,7 @@ NORMALIZERS: list[Form] = POLYNOMIALS[:4]
 
 
 def expressions(quantities: Sequence[Quantity]) -> list[Expression]:
-    """Evaluate every form for every quantity; those that are not finite are left out."""
+    """Evaluate every form for every quantity. Expressions that are not finite are left out."""
     found = []
     with np.errstate(all="ignore"):
         for forms in (POLYNOMIALS, FUNCTIONS):
@@ -155,7 +155,10 @@ def expressions(quantities: Sequence[Quantity]) -> list[Expression]:
 
 
 def quantities_of(d: Derivative, evidence: Evidence, rows: np.ndarray, columns: np.ndarray) -> list[Quantity]:
-    """Return what the entries may depend on: (row, column) are flat indices of output and input elements."""
+    """Return the quantities that the entries may depend on.
+
+    `rows` and `columns` are the flat indices of the entries' output and input elements.
+    """
     coupled = d.x.shape == d.y.shape and (rows != columns).any()
     found = [Quantity("x", d.x.ravel()[columns])]
     arrays = [("y", d.y), *evidence.others]
@@ -166,7 +169,7 @@ def quantities_of(d: Derivative, evidence: Evidence, rows: np.ndarray, columns: 
             if _fits(array.shape, shape) and (name != "y" or array.shape == shape):
                 found.append(Quantity(name, np.broadcast_to(array, shape).ravel()[index], inner))
                 if not coupled:
-                    break  # at an entry, the output's index and the input's are the same
+                    break  # at each entry, output and input have the same index
     if coupled:
         found.append(Quantity("x", d.x.ravel()[rows], inner=True))
     found += _sums("x", d.x, d.x.shape, columns)
@@ -182,7 +185,7 @@ def _fits(shape: tuple[int, ...], into: tuple[int, ...]) -> bool:
 
 
 def _sums(name: str, v: np.ndarray, shape: tuple[int, ...], index: np.ndarray) -> Iterator[Quantity]:
-    """Iterate over sums, norms and deviations along axes, and over what they normalize."""
+    """Yield sums, norms and deviations along axes, and arrays that are normalized by them."""
     for what, values, tolerance in _sums_along(name, v):
         if _fits(values.shape, shape):
             spread = np.broadcast_to(values, shape).ravel()[index]
@@ -190,7 +193,7 @@ def _sums(name: str, v: np.ndarray, shape: tuple[int, ...], index: np.ndarray) -
 
 
 def _sums_along(name: str, v: np.ndarray) -> Iterator[tuple[str, np.ndarray, float]]:
-    """Iterate over (name, values with axes kept, tolerance), for each choice of axes."""
+    """Yield (name, values with axes kept, tolerance) for each choice of axes."""
     with np.errstate(all="ignore"):
         exponentials = np.exp(v)
         for axes in subsets(v.ndim) if v.ndim < 4 else ():
@@ -209,7 +212,7 @@ def _sums_along(name: str, v: np.ndarray) -> Iterator[tuple[str, np.ndarray, flo
                 ("sum_of_squares", total(v * v), ROUNDING),
                 ("max", v.max(axes, keepdims=True), ROUNDING),
                 ("softmax", exponentials / total(exponentials), ROUNDING),
-                # it is left out for two elements, where each would be 1 or -1
+                # left out for two elements, each of which would be 1 or -1
                 ("normalize", centered / sd if size > 2 else np.full_like(v, np.nan), EPS),
                 ("center", centered, ROUNDING),
             ):
@@ -225,7 +228,7 @@ def _join(axes: Sequence[int]) -> str:
 
 
 def simple_number(k: float, lengths: Sequence[int] = ()) -> float:
-    """Return k as a simple fraction, or as one over a length, or 0."""
+    """Return k as a simple fraction, or as one over a length; 0 if it is neither."""
     plain = float(Fraction(k).limit_denominator(12))
     inverse = 1 / k if k else 0.0
     length = next((n for n in lengths if abs(abs(inverse) - n) < 1e-3 * n), 0)
@@ -236,7 +239,7 @@ def simple_number(k: float, lengths: Sequence[int] = ()) -> float:
 
 
 def fits(target: np.ndarray, expected: np.ndarray, tolerance: float = ROUNDING) -> bool:
-    """Return whether two rows agree up to the rounding of finite differences."""
+    """Return whether two arrays agree up to the rounding of finite differences."""
     least = 1e-7 * float(np.abs(target).max(initial=0.0))
     return bool((np.abs(target - expected) <= tolerance * np.abs(target) + least).all())
 
@@ -244,16 +247,16 @@ def fits(target: np.ndarray, expected: np.ndarray, tolerance: float = ROUNDING) 
 def matches(
     target: np.ndarray, base: np.ndarray, found: Sequence[Expression], lengths: Sequence[int] = ()
 ) -> Iterator[Match]:
-    """Iterate over the expressions e with target = k e base, for a simple number k."""
+    """Yield the expressions e with target = k e base, for a simple number k."""
     some = _some(target)
     rows = np.array([e.values[some] for e in found]).reshape(-1, some.size) * base[some]
     for at in proportional(target[some], rows):
         e = found[int(at)]
         distinct = _distinct(e.values)
         if distinct < 2:
-            continue  # a constant cannot be told from others
+            continue  # a constant may be any formula
         k = _factor(target, e.values * base, e.quantity.tolerance, lengths)
-        # two numbers fit many a k, unless one is zero
+        # two numbers match many formulas, unless one of them is zero
         if k and (distinct > 2 or abs(k) == 1 or (target.size > 5 and not e.values.all())):
             yield Match(k, (e,))
 
@@ -261,7 +264,7 @@ def matches(
 def products(
     target: np.ndarray, base: np.ndarray, found: Sequence[Expression], lengths: Sequence[int] = ()
 ) -> Iterator[Match]:
-    """Iterate over the pairs of expressions with target = k e f base, for a simple number k."""
+    """Yield the pairs of expressions e, f with target = k e f base, for a simple number k."""
     some = _some(target)
     found = [e for e in found if not e.quantity.whole and _distinct(e.values) > 2]
     if len(found) < 2 or _distinct(target) < 5:
@@ -277,12 +280,12 @@ def products(
 
 
 def _some(target: np.ndarray) -> np.ndarray:
-    """Return the indices of a part of the entries, for a first look."""
+    """Return the indices of at most MOST_POINTS entries, for a first search."""
     return np.unique(np.linspace(0, target.size - 1, MOST_POINTS).astype(int))
 
 
 def proportional(target: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the indices of the rows that are the target times a number, roughly."""
+    """Return the indices of the rows that are roughly proportional to the target."""
     with np.errstate(all="ignore"):
         k = (rows @ target) / (rows * rows).sum(1)
         off = np.abs(target - k[:, None] * rows)
@@ -290,7 +293,7 @@ def proportional(target: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _factor(target: np.ndarray, expected: np.ndarray, tolerance: float, lengths: Sequence[int]) -> float:
-    """Return k, a simple number, if target = k expected, else 0."""
+    """Return k if target = k expected for a simple number k, otherwise 0."""
     square = float(expected @ expected)
     if not square or not np.isfinite(square):
         return 0.0
@@ -299,6 +302,6 @@ def _factor(target: np.ndarray, expected: np.ndarray, tolerance: float, lengths:
 
 
 def _distinct(values: np.ndarray) -> int:
-    """Count the numbers that differ by more than rounding."""
+    """Count the different numbers, where numbers that differ only by rounding count as equal."""
     ordered = np.sort(values)
     return 1 + int((np.diff(ordered) > 1e-3 * np.abs(ordered).max(initial=0.0)).sum())

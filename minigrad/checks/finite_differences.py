@@ -1,7 +1,7 @@
 """Slopes by finite differences, for `gradcheck` and for the gradient checks of a traced graph.
 
 An element x is moved by a step h to either side. The slopes (f(x+h) - f(x)) / h and (f(x) - f(x-h)) / h
-differ by h f'' if f is smooth, and by the same amount for every h at a kink. Their mean, the central
+differ by h f'' if f is smooth, and by an amount that does not depend on h at a kink. Their mean, the central
 difference, has an error of h^2 f''' / 6, plus the rounding error of f divided by h.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from ..core.errors import OptionError
 
-LEAST_JUMP = 1e-4  # the value's change within a step above which a jump on both sides is suspected
-CLOSER = 16  # the factor between the two steps that tell a kink from a curve
+LEAST_JUMP = 1e-4  # if the value changes by more than this within a step, it may jump on both sides
+CLOSER = 16  # the factor between the two steps that distinguish a kink from a curve
 
 
 class Slopes(NamedTuple):
@@ -88,7 +88,7 @@ class FiniteDifferences:
             )
 
     def slopes(self, array: np.ndarray, eps: float, atol: float, rtol: float) -> SlopeArrays:
-        """Return the slopes at every element; a smaller step tells a curve from a kink."""
+        """Return the slopes at every element. A smaller step distinguishes a kink from a curve."""
         found = SlopeArrays(*(np.zeros(array.shape, kind) for kind in (float, float, float, bool, bool)))
         for index in np.ndindex(array.shape):
             slopes = self.slopes_at(array, index, eps)
@@ -116,10 +116,10 @@ class FiniteDifferences:
     def slopes_together(
         self, array: np.ndarray, s: SlopeArrays, eps: float, atol: float, rtol: float
     ) -> Slopes | None:
-        """Return the slopes with all elements at kinks moved together, or None if that has a kink too.
+        """Return the slopes with all elements at kinks moved together; None if there is a kink, too.
 
-        Elements that tie for a maximum each have a kink, but moved together they have a slope. With fewer
-        than two kinks, or with a jump, the result is None.
+        Each of several elements that tie for a maximum is at a kink, but moved together they have a slope.
+        With fewer than two kinks, or with a jump, the result is None.
         """
         if s.kink.sum() < 2 or s.jump.any():
             return None

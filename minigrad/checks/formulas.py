@@ -1,8 +1,9 @@
-"""Verdicts from formulas: which simple expression, put in or exchanged, makes a wrong derivative right.
+"""Verdicts from formulas: which simple expression must be added or exchanged to correct a derivative.
 
 The entries of a Jacobian, d y_i / d x_j, are compared with simple expressions of the input x, the output y
 and the other inputs (`expressions`). "g (1 - x^2) for g (1 - y^2)" and "a factor 2 x is missing" are found by
-the same search: one expression turns the analytic entries into the numeric ones, up to a simple number.
+the same search for an expression that turns the analytic entries into the numeric ones, up to a simple
+number.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ INNER = "Multiply by the derivative of the inner function: f(u(x)) has the deriv
 
 
 class Entries(NamedTuple):
-    """The wrong entries of a derivative, and what they may depend on."""
+    """The wrong entries of a derivative, and the expressions that they may depend on."""
 
     analytic: np.ndarray
     numeric: np.ndarray
@@ -48,7 +49,7 @@ class Entries(NamedTuple):
     lengths: list[int]
 
     def at(self, some: np.ndarray) -> Entries:
-        """Return a part of the entries."""
+        """Return the entries selected by a mask."""
         cut = lambda e: e._replace(
             values=e.values[some], quantity=e.quantity._replace(values=e.quantity.values[some])
         )
@@ -75,7 +76,7 @@ def verdict_of(d: Derivative, evidence: Evidence, where: str = "") -> Verdict | 
 
 
 def exchange_in(d: Derivative, evidence: Evidence) -> Verdict | None:
-    """Return the verdict on a derivative with one quantity where another belongs, else None."""
+    """Return the verdict on a derivative that uses one quantity where another belongs, otherwise None."""
     entries = entries_of(d, evidence, ~d.same(d.analytic, d.numeric))
     return find_exchange(entries) if entries else None
 
@@ -94,7 +95,7 @@ def _search(entries: Entries | None, finders: Sequence[Finder] | None) -> Verdic
 
 
 def entries_of(d: Derivative, evidence: Evidence, chosen: np.ndarray) -> Entries | None:
-    """Return the chosen entries, or None if they are too few, or all zero in one of the derivatives."""
+    """Return the chosen entries; None if they are too few, or all zero in one of the two derivatives."""
     shape = (d.y.size, d.x.size)
     rows, columns = (_thinned(places) for places in np.nonzero(chosen.reshape(shape)))
     a, n = (m.reshape(shape)[rows, columns] for m in (d.analytic, d.numeric))
@@ -105,7 +106,7 @@ def entries_of(d: Derivative, evidence: Evidence, chosen: np.ndarray) -> Entries
 
 
 def verdict_of_gradient(c: Comparison, evidence: Evidence) -> Verdict | None:
-    """Return the verdict on the gradient of an array too large for a Jacobian, element by element."""
+    """Return the verdict on the gradient of an array that is too large for a Jacobian; or None."""
     aligned = evidence.weights is not None
     y, g = (evidence.outputs[0], evidence.weights) if aligned else (c.x, np.ones(c.x.shape))
     d = Derivative(c.x, y, c.numeric, c.analytic, c.atol, c.rtol)
@@ -120,7 +121,7 @@ def verdict_of_gradient(c: Comparison, evidence: Evidence) -> Verdict | None:
 
 
 def _thinned(places: np.ndarray) -> np.ndarray:
-    """Return some of the entries if there are many."""
+    """Return at most MOST_ENTRIES of the indices, evenly spaced."""
     return (
         places[np.unique(np.linspace(0, places.size - 1, MOST_ENTRIES).astype(int))]
         if places.size
@@ -140,11 +141,11 @@ def _entries(
     return Entries(a, n, x, y, same_shape and not coupled.any(), coupled, found, lengths)
 
 
-# ---------------------------------------------------------------- one quantity where another belongs
+# ---------------------------------------------------------------- exchanged quantities
 
 
 def find_exchange(entries: Entries) -> Verdict | None:
-    """Recognize f(u) where f(v) is right, for two quantities u and v."""
+    """Recognize a derivative f(u) where f(v) is right, for two quantities u and v."""
     right = _by_form(entries.numeric, entries)
     if not right:
         return None
@@ -166,7 +167,7 @@ def _by_form(target: np.ndarray, entries: Entries) -> dict[str, list[Match]]:
 
 
 def find_exchanged_roles(entries: Entries) -> Verdict | None:
-    """Recognize e(u) f(v) where e(v) f(u) is right."""
+    """Recognize a derivative e(u) f(v) where e(v) f(u) is right, for two quantities u and v."""
     ones = np.ones_like(entries.numeric)
     if any(next(matches(t, ones, entries.expressions), None) for t in (entries.numeric, entries.analytic)):
         return None
@@ -200,7 +201,7 @@ def find_exchanged_factor(entries: Entries) -> Verdict | None:
                 continue
             if not fits(entries.numeric * e.values, entries.analytic * f.values):
                 continue
-            # the rest must be a formula too: a quotient alone may come from elsewhere
+            # the rest must be a formula too, since a quotient alone may have another origin
             if f.values.all() and _is_formula(entries, entries.numeric / f.values, u.name):
                 inside = " in the sum" if u.inner else ""
                 return _exchanged(u, v, f"{inside}: a factor {e.text} for {f.text}", e.text, f.text)
@@ -254,7 +255,7 @@ def find_product_term(entries: Entries) -> Verdict | None:
         if fits(entries.analytic, expected):
             factor = next(matches(entries.numeric, entries.analytic, entries.expressions), None)
             if factor and not factor.uses() <= {"x", "y"}:
-                return None  # x^z has the derivative z y / x: it lacks z
+                return None  # a factor is missing, such as z in the derivative z y / x of x^z
             return Verdict(
                 f"{text}, and g (f(x) + x f'(x)) is right for the value x f(x), where x is this input",
                 "The product rule has two terms: x f(x) has the derivative f(x) + x f'(x).",
@@ -263,7 +264,7 @@ def find_product_term(entries: Entries) -> Verdict | None:
 
 
 def explain_factor(c: Comparison, evidence: Evidence) -> str:
-    """Return where a constant factor may come from: a product x x or a chain, for an elementwise function."""
+    """Describe where a constant factor in an elementwise function may come from: x x, or a chain; or ""."""
     if evidence.weights is None or evidence.order > 1:
         return ""
     entries = Entries(
@@ -282,10 +283,10 @@ def explain_factor(c: Comparison, evidence: Evidence) -> str:
 
 
 class Outer(NamedTuple):
-    """An outer function F of a chain F(u): how F'(u) follows from y = F(u), and F' at x."""
+    """An outer function F of a chain y = F(u), with F'(u) computed from y, and F' at x."""
 
     name: str
-    derivative: str  # at {}
+    derivative: str  # the formula of F' at {}
     power: int  # F'(u) to this power is `of_value`
     of_value: Callable[[np.ndarray], np.ndarray]
     at: Callable[[np.ndarray], np.ndarray]
@@ -318,7 +319,7 @@ def _is_derivative_of(outer: Outer, values: np.ndarray, y: np.ndarray) -> bool:
 
 
 def outer_of(entries: Entries) -> str:
-    """Return the names of the functions F with analytic = F'(u) for y = F(u); empty if there is none."""
+    """Return the names of the functions F with analytic = F'(u) for y = F(u); "" if there is none."""
     if not entries.aligned or entries.x.size < 3:
         return ""
     found = [o for o in OUTER if _is_derivative_of(o, entries.analytic, entries.y)]
@@ -326,13 +327,13 @@ def outer_of(entries: Entries) -> str:
 
 
 def find_chain(entries: Entries) -> Verdict | None:
-    """Recognize the derivative of an outer function that lacks the inner one, a formula of the inputs."""
+    """Recognize the derivative of an outer function without the inner derivative, a formula of the inputs."""
     outer = outer_of(entries)
     factor = next(matches(entries.numeric, entries.analytic, entries.expressions), None) if outer else None
     if factor is None or "y" in factor.uses() or factor.factors[0].quantity.whole:
         return None
     if factor.text.startswith("1 / x") and outer in ("exp(u)", "1 / u"):
-        return None  # a power of x: each is a chain exp(k log(x)), which says nothing
+        return None  # any power of x is a chain exp(k log(x)), so this says nothing
     return Verdict(
         f"the inner derivative of a chain is missing: {_times(factor)}; "
         f"the gradient is that of {outer} with respect to u",
@@ -370,7 +371,7 @@ def find_factor(entries: Entries) -> Verdict | None:
     found = [*matches(entries.numeric, entries.analytic, entries.expressions, entries.lengths)]
     if not found:
         return None
-    # a norm or a sum of exponentials of the input is better known than 1 / y or exp(-y) of the output
+    # prefer a norm or a sum of exponentials of the input to 1 / y or exp(-y) of the output
     of_output = found[0].uses() == {"y"} and not entries.aligned and not entries.coupled.any()
     return _missing_factor(entries, next(filter(_is_normalizer, found), found[0]) if of_output else found[0])
 
@@ -424,7 +425,7 @@ def find_term(entries: Entries) -> Verdict | None:
 
 
 def _is_masked(entries: Entries) -> bool:
-    """Return whether there is a gradient where the slope is zero: a matter of masks, not of terms."""
+    """Return whether there is a gradient where the slope is zero, due to a mask rather than a term."""
     least = 1e-7 * float(np.abs(entries.numeric).max(initial=0.0))
     return bool(((np.abs(entries.numeric) <= least) & (np.abs(entries.analytic) > 1e-5)).any())
 
@@ -476,7 +477,7 @@ def _formula(entries: Entries, target: np.ndarray, products_too: bool) -> Match 
 
 
 def _both(entries: Entries) -> str:
-    """Return `; g x for g / x` if both derivatives are simple formulas."""
+    """Return "; g x for g / x" if both derivatives are simple formulas, otherwise ""."""
     right = _formula(entries, entries.numeric, False)
     wrong = right and _formula(entries, entries.analytic, False)
     if not right or not wrong:
@@ -489,7 +490,7 @@ def _times(match: Match) -> str:
 
 
 def _signed(match: Match) -> str:
-    """`-2 x`, `3 / x`."""
+    """Format a match with its coefficient: "-2 x" or "3 / x"."""
     text = match.text
     if text.startswith("1 / ") and abs(match.k) != 1:
         return f"{coefficient(match.k)}{text[2:]}"
@@ -500,7 +501,7 @@ def _signed(match: Match) -> str:
 
 
 def find_coupled_exchange(entries: Entries) -> Verdict | None:
-    """Recognize a u u^T where v v^T is right, or in the sum alone u where v is right."""
+    """Recognize u u^T where v v^T is right, or u in the sum where v is right."""
     off = entries.at(entries.coupled)
     if off.numeric.size < 6:
         return None
@@ -519,7 +520,7 @@ def find_coupled_exchange(entries: Entries) -> Verdict | None:
 
 
 def find_factor_in_sum(entries: Entries) -> Verdict | None:
-    """Recognize a factor that the entries between different elements lack: one within a sum."""
+    """Recognize a factor that entries between different elements lack, and that belongs into a sum."""
     off = entries.at(entries.coupled)
     if off.numeric.size < 6 or not off.analytic.all():
         return None

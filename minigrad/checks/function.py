@@ -1,4 +1,4 @@
-"""A function with several inputs and outputs as a single number, and its analytic gradient."""
+"""A function with several inputs and outputs, reduced to a single number, and its analytic gradient."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Analytic = np.ndarray | GradientShapeError | None  # a gradient, the error raise
 
 
 class GradientFailure(Exception):
-    """A gradient function raised `error`."""
+    """Raised if a gradient function raises `error`."""
 
     def __init__(self, error: MinigradError) -> None:
         super().__init__(str(error))
@@ -26,19 +26,19 @@ class GradientFailure(Exception):
 
 
 class Passes(NamedTuple):
-    """The gradients of two backward passes over one graph, and the side effects of the first."""
+    """The gradients of two backward passes over the same graph, and their side effects."""
 
     first: list[Analytic]
     second: list[Analytic]
     shared: list[bool]  # whether both passes returned the same memory for an input
-    changed: str  # what the first changed: "output 0", "the upstream gradient g", or ""
+    changed: str  # what the first pass changed: "output 0", "the upstream gradient g", or ""
 
 
 class Function:
     """A function of Arguments, reduced to one number: sum(weights * outputs), with fixed random weights.
 
-    The weights tell the output elements apart. At order 2, the outputs are the gradient of that number, which
-    is differentiated again.
+    Random weights distinguish the output elements. At order 2, the outputs are the gradient of that number,
+    which is differentiated again.
     """
 
     def __init__(self, fn: Callable, arguments: Arguments, order: int) -> None:
@@ -47,7 +47,7 @@ class Function:
         self.order = order
 
     def tensors(self) -> list[Tensor]:
-        """Return the floating-point outputs, of order 1 or 2."""
+        """Return the floating-point outputs; at order 2, the gradients of the checked inputs."""
         outs = self.outputs()
         if self.order == 1:
             return outs
@@ -73,11 +73,11 @@ class Function:
         return np.concatenate([on_cpu(w.array).ravel() for w in _weights(self.tensors())])
 
     def gradients(self, scale: float = 1.0) -> list[Analytic]:
-        """Return the analytic gradient of each checked input, times `scale`; or an error, or None."""
+        """Return the analytic gradient of each checked input, or its error or None, for g times `scale`."""
         return self.passes(scale).first
 
     def passes(self, scale: float = 1.0) -> Passes:
-        """Compute the gradients twice."""
+        """Compute the gradients by two backward passes over the same graph."""
         every = self.tensors()
         leaves = self.arguments.leaves
         pairs = [(out, w) for out, w in zip(every, _weights(every), strict=True) if out.requires_grad]
@@ -109,7 +109,7 @@ class Function:
         leaves = self.arguments.leaves
         try:
             return _grad(outs, leaves, grad_outputs=upstream, retain_graph=True)
-        except GradientShapeError:  # find the inputs that have it
+        except GradientShapeError:  # find the inputs that cause it
             return [found for leaf in leaves for found in self._one_gradient(outs, leaf, upstream)]
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Find the operation of a function whose derivative is wrong: each recorded one is checked separately."""
+"""The recorded operations of a function, so that each can be checked separately."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 
 def steps_of(outs: Sequence[Tensor]) -> list[Step]:
-    """Return the operations that computed `outs`, in order; [] if there are too many, or some are not ops."""
+    """Return the operations that computed `outs`, in order; [] if they are too many, or not all ops."""
     nodes = nodes_behind([out.node for out in outs if out.node is not None])
     if len(nodes) > MOST_NODES or not all(isinstance(node.op, Op) for node in nodes):
         return []

@@ -1,4 +1,4 @@
-"""A gradient that is off by a constant factor, and where the factor may come from."""
+"""The verdict on a gradient that is off by a constant factor, and the likely origin of the factor."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CONSTANTS = {
     "sqrt(2 pi)": math.sqrt(2 * math.pi),
     "2 / sqrt(pi), the factor of erf": 2 / math.sqrt(math.pi),
 }
-PRECISION = 1e-5  # relative, of a ratio by finite differences
+PRECISION = 1e-5  # the relative precision of a ratio by finite differences
 
 
 def constant_factor(c: Comparison, evidence: Evidence, where: np.ndarray) -> Verdict | None:
-    """Return a verdict if analytic = k numeric at the elements `where`.
+    """Return a verdict if analytic = k numeric at the elements `where`, otherwise None.
 
-    A single element fits any k, so k must then be a simple number or one of known origin.
+    A single element fits any k, so k must then be a simple number or have a known origin.
     """
     a = c.analytic[where]
     n = c.numeric[where]
@@ -57,7 +57,7 @@ def simple_fraction(k: float, tolerance: float) -> float:
 
 
 def _relation_to_output(k: float, evidence: Evidence) -> str:
-    """Describe the factor as a simple number times the output or 1 / output, for a scalar output."""
+    """Describe the factor as a simple number times a scalar output, or times 1 / output; or ""."""
     if len(evidence.outputs) != 1 or evidence.outputs[0].size != 1:
         return ""
     y = float(evidence.outputs[0].reshape(()))
@@ -70,7 +70,7 @@ def _relation_to_output(k: float, evidence: Evidence) -> str:
 
 
 def _is_elementwise(evidence: Evidence) -> bool:
-    """Return whether each output depends only on the input at its index, as far as is known."""
+    """Return whether each output depends only on the input at its index, or the derivatives are unknown."""
     used = [
         d.numeric.reshape(d.y.size, d.x.size) * ~np.eye(d.y.size, d.x.size, dtype=bool)
         for d in evidence.derivatives()
@@ -82,7 +82,7 @@ def _origin_of(k: float, evidence: Evidence) -> str:
     """Describe where the factor may come from: the length of an axis, or a constant such as ln 2."""
     close = lambda value: value > 0 and abs(abs(k) / value - 1) < 10 * PRECISION
     lengths = evidence.lengths
-    if evidence.weights is not None:  # elementwise, perhaps: a length alone would be a coincidence
+    if evidence.weights is not None:  # the function may be elementwise, so a length may be a coincidence
         for what, n in lengths:
             if n > 2 and (close(math.sqrt(n / (n - 1))) or close(math.sqrt((n - 1) / n))):
                 return f"; {n} is {what}: one standard deviation divides by it, the other by {n - 1}"

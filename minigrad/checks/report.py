@@ -1,4 +1,4 @@
-"""The result of a gradient check."""
+"""The result of a gradient check, and the error that is raised for a wrong gradient."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Index = tuple[int, ...]
 
 
 class GradcheckError(MinigradError, AssertionError):
-    """Raised when finite differences contradict a gradient; `report` has the details."""
+    """Raised if finite differences contradict a gradient. `report` has the details."""
 
     def __init__(self, report: GradcheckReport) -> None:
         super().__init__(f"{report}.\n{report.advice}")
@@ -20,7 +20,7 @@ class GradcheckError(MinigradError, AssertionError):
 
 @dataclass(frozen=True, eq=False)
 class Kink:
-    """An element at which the function has no derivative: its slopes to the left and right differ."""
+    """An element at which the function has no derivative, since the left and the right slope differ."""
 
     input: int
     name: str
@@ -28,8 +28,8 @@ class Kink:
     left: float
     right: float
     analytic: float
-    jump: bool  # the function itself jumps, and the slopes are unbounded
-    passed: bool  # the analytic value lies between the slopes, as a subgradient does, or next to a jump
+    jump: bool  # whether the function jumps, so that a slope is unbounded
+    passed: bool  # whether the analytic value is a subgradient or, at a jump, the slope of the other side
 
     def __bool__(self) -> bool:
         return self.passed
@@ -69,9 +69,9 @@ class GradcheckReport:
     """The result of a gradient check: the worst element and, if it failed, a verdict. True if `passed`.
 
     `worst_error` is the largest |analytic - numeric| - rtol |numeric|, at most `atol` if `passed`;
-    `relative_error` is the largest |analytic - numeric| / max(1, |numeric|). At an element of `kinks`, the
-    numeric value is the slope between the left and the right one that is nearest to the analytic value; at a
-    jump, the slope of the side that does not jump.
+    `relative_error` is the largest |analytic - numeric| / max(1, |numeric|). At a kink, the numeric value is
+    the slope between the left and the right slope that is nearest to the analytic value; at a jump, it is the
+    slope of the side that does not jump.
     """
 
     elements: int
@@ -130,5 +130,5 @@ class GradcheckReport:
 
 
 def label(number: int, name: str, kind: str = "input ") -> str:
-    """`input 1`, or `input 1 (weight)`."""
+    """Format the name of an input: `input 1`, or `input 1 (weight)`."""
     return f"{kind}{number} ({name})" if name else f"{kind}{number}"

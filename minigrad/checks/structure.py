@@ -1,7 +1,7 @@
 """Verdicts from the whole Jacobian: d output element / d input element.
 
 A gradient is g times the Jacobian. A mistake in how elements depend on each other (a transpose, a missing
-sum, an index used twice) shows in the Jacobian element by element, while the product with g may hide it.
+sum, an index used twice) can be seen in the entries of the Jacobian, but perhaps not in the product with g.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from .evidence import Derivative, Verdict, first_index
 
-RANK = 1e-5  # singular values below this fraction of the largest are noise
+RANK = 1e-5  # singular values below this fraction of the largest count as zero
 
 
 def verdict_of(d: Derivative) -> Verdict | None:
@@ -23,7 +23,7 @@ def verdict_of(d: Derivative) -> Verdict | None:
 
 
 def _find_transpose(d: Derivative) -> Verdict | None:
-    """Recognize a derivative that should be transposed."""
+    """Recognize an analytic derivative that is a transpose of the numeric one."""
     outs = d.y.ndim
     whole = (*range(outs, outs + d.x.ndim), *range(outs))
     places = {
@@ -58,7 +58,7 @@ def _find_left_out(d: Derivative) -> Verdict | None:
     kept = used & same & losing
     for axis, length in enumerate(d.y.shape):
         indices = np.flatnonzero(kept.any(tuple(i for i in range(kept.ndim) if i != axis)))
-        # whether each index uses each input
+        # true if each index uses each of these inputs
         repeated = used.any(tuple(i for i in axes if i != axis))[:, losing].all()
         if length > 1 and len(indices) == 1 and repeated:
             return Verdict(
@@ -78,7 +78,7 @@ def _find_left_out(d: Derivative) -> Verdict | None:
 
 
 def _is_diagonal(d: Derivative, kept: np.ndarray) -> bool:
-    """Return whether the kept entries only connect an input with the output at the same index."""
+    """Return whether the kept entries only connect inputs with the outputs at the same indices."""
     if d.x.shape != d.y.shape:
         return False
     return not any(_off_diagonal(kept, axis, d.x.ndim).any() for axis in range(d.x.ndim))
@@ -108,7 +108,7 @@ def _coupled_axes(d: Derivative, m: np.ndarray) -> list[int]:
 
 
 def _find_coupling(d: Derivative) -> Verdict | None:
-    """Recognize elements that depend on each other along an axis, unlike in the gradient."""
+    """Recognize elements that depend on each other along an axis only in the value, or in the gradient."""
     if d.x.shape != d.y.shape:
         return None
     value, gradient = _coupled_axes(d, d.numeric), _coupled_axes(d, d.analytic)
@@ -161,7 +161,7 @@ def _has_right_diagonal(d: Derivative) -> bool:
 
 
 def describe(d: Derivative) -> str:
-    """Describe a derivative that fits no known mistake, or return nothing."""
+    """Describe along which axes a derivative that fits no known mistake is wrong; "" if there are none."""
     if d.x.shape != d.y.shape or d.same(d.analytic, d.numeric).all():
         return ""
     axes = _coupled_axes(d, d.analytic - d.numeric)
@@ -169,7 +169,7 @@ def describe(d: Derivative) -> str:
 
 
 def _off_diagonal_factor(d: Derivative, axes: list[int]) -> float:
-    """Return k if the analytic entries between elements along `axes` are k times the numeric ones, else 0."""
+    """Return k if the analytic entries between elements along `axes` are k times the numeric ones, or 0."""
     a, n = (
         np.concatenate([_off_diagonal(m, axis, d.x.ndim).ravel() for axis in axes])
         for m in (d.analytic, d.numeric)
@@ -182,7 +182,7 @@ def _off_diagonal_factor(d: Derivative, axes: list[int]) -> float:
 def _describe_missing_sums(
     d: Derivative, blocks: np.ndarray, axes: list[int], terms: int, missing: bool
 ) -> str:
-    """Describe the sums that the gradient lacks, by the directions, along the inputs, of the missing part."""
+    """Describe the sums that the gradient lacks, by the directions that the missing rows span; or ""."""
     inputs, outputs = (_lines(v, axes) for v in (d.x, d.y))
     centered = inputs - inputs.mean(1, keepdims=True)
     ones = np.ones_like(inputs)
@@ -235,7 +235,7 @@ def _spans(block: np.ndarray, directions: tuple[np.ndarray, ...]) -> bool:
 
 
 def _find_shift(d: Derivative) -> Verdict | None:
-    """Recognize an analytic derivative that is the numeric one, shifted along an input's axis."""
+    """Recognize an analytic derivative that is the numeric one shifted along an axis of the input."""
     for axis, length in enumerate(d.x.shape):
         a, n = (np.moveaxis(m, d.y.ndim + axis, 0) for m in (d.analytic, d.numeric))
         for by in range(1, min(3, length - 2) + 1):

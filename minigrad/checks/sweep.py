@@ -1,8 +1,8 @@
-"""The error of a derivative as a function of the step: is the step at fault, or the derivative?
+"""The error of a derivative as a function of the step, which shows which of the two is wrong.
 
 A central difference has a truncation error of eps^2 f''' / 6, plus the rounding error of f divided by eps.
 As eps shrinks, the error of a right derivative falls like eps^2 and then grows like 1 / eps. The error of a
-wrong one levels off. At a kink, the error does not depend on eps.
+wrong derivative levels off. At a kink, the error does not depend on eps.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ STEPS = tuple(float(f"{m}e{-k}") for k in range(1, 13) for m in (1.0, 0.3) if (m
 class Sweep:
     """The error |analytic - numeric| and the gap |right slope - left slope| of one element, for each step.
 
-    `kind` is the conclusion: "right", "exact" (at most quadratic, so all error is rounding), "wrong", "kink"
-    or "kink nearby"; `reading` is a sentence about it. `rounding` / eps is the largest rounding error.
-    A sweep is false if it is "wrong".
+    `kind` is the conclusion: "right", "exact" (the function is at most quadratic, so all error is rounding),
+    "wrong", "kink", "kink nearby", or "unclear"; `reading` explains it in a sentence. `rounding` / eps bounds
+    the rounding error. A sweep is false if it is "wrong".
     """
 
     input: int
@@ -71,10 +71,10 @@ def gradcheck_sweep(
     order: int = 1,
     steps: Sequence[float] = STEPS,
 ) -> Sweep:
-    """Vary the step of `gradcheck` at one element: (input number, index), by default the worst one.
+    """Vary the step of `gradcheck` at one element: (input number, index), by default the worst element.
 
-    The input number is the position among the arguments, as in a GradcheckReport. A wrong derivative raises
-    no error: see the result's `kind` and `reading`, and `.save("sweep.png")`.
+    The input number is the position among the arguments, as in a GradcheckReport. A wrong derivative does not
+    raise an error: see the result's `kind` and `reading`, or plot it with `.save("sweep.png")`.
     """
     for eps in steps:
         check_settings(order, eps=eps)
@@ -121,7 +121,7 @@ def _interpret(
     analytic: float,
     rounding: float,
 ) -> tuple[str, str]:
-    """Return the conclusion from the errors, as a word and as a sentence."""
+    """Return the `kind` and the `reading` of a Sweep."""
     noise = rounding / eps + 1e-15 * max(1.0, abs(analytic))
     tolerance = 1e-6 * max(1.0, abs(analytic))
     clear = (noise < tolerance) & np.isfinite(errors)  # steps at which rounding is negligible
@@ -160,7 +160,10 @@ def _interpret(
 
 
 def _crossing(eps: np.ndarray, gaps: np.ndarray, noise: np.ndarray) -> tuple[float, float] | None:
-    """Return the steps between which the gap closes faster than a smooth function's, which is like eps."""
+    """Return the first two steps between which the gap falls faster than eps^3; None without such steps.
+
+    The gap of a smooth function falls like eps.
+    """
     seen = gaps > 20 * noise
     for i in range(len(eps) - 1):
         falls = gaps[i + 1] < gaps[i] * (eps[i + 1] / eps[i]) ** 3

@@ -1,9 +1,9 @@
-"""Verdicts: the likely mistake in a gradient, from the analytic and the numeric values alone.
+"""Verdicts: the likely mistake in a gradient, found by comparing analytic and numeric values.
 
 Each function below recognizes one common mistake: it tests whether that mistake would turn the numeric
 gradient into the analytic one. `structure` does so for whole Jacobians, `ratios` for constant factors, and
-`formulas` searches for simple expressions of the input, the output and the other inputs. If no
-mistake fits, the verdict describes the wrong elements.
+`formulas` searches for simple expressions of the input, the output and the other inputs. If no mistake fits,
+the verdict describes the wrong elements.
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ def are_swapped(c: Comparison, other: Comparison) -> bool:
 
 
 def exchange_in(evidence: Evidence) -> str:
-    """Return which formula stands for which, if one quantity stands where another belongs, else nothing."""
+    """Describe the exchanged formulas if one quantity is used where another belongs; otherwise, ""."""
     found = (formulas.exchange_in(d, evidence) for d in evidence.derivatives())
     return next((f"; the derivative {verdict.text}" for verdict in found if verdict), "")
 
 
-# ---------------------------------------------------------------- one mistake each
+# ---------------------------------------------------------------- one function for each mistake
 
 
 def _nonfinite_verdict(c: Comparison) -> Verdict:
@@ -145,7 +145,7 @@ def _find_constant_factor(c: Comparison, evidence: Evidence) -> Verdict | None:
 
 
 def _find_constant_term(c: Comparison, evidence: Evidence) -> Verdict | None:
-    """Recognize a constant that some elements lack, such as those of a one-hot target."""
+    """Recognize a constant that some elements lack, such as that of a one-hot target."""
     if sum(y.size for y in evidence.outputs) != 1 or c.wrong.sum() < 2 or c.wrong.all():
         return None
     lacks = (c.numeric - c.analytic)[c.wrong]
@@ -191,7 +191,10 @@ def _find_extra_sum(c: Comparison, evidence: Evidence) -> Verdict | None:
 
 
 def _find_missing_mask(c: Comparison, evidence: Evidence) -> Verdict | None:
-    """Recognize a gradient where the slope is zero; elsewhere it is right, off by a factor, or zero."""
+    """Recognize a nonzero gradient where the slope is zero.
+
+    Elsewhere, the gradient may be right, off by a constant factor, or zero.
+    """
     flat = c.wrong & c.flat
     rest = c.wrong & ~c.flat
     if not flat.any():
@@ -215,7 +218,7 @@ def _find_missing_mask(c: Comparison, evidence: Evidence) -> Verdict | None:
 
 
 def _find_unused(c: Comparison, evidence: Evidence) -> Verdict | None:
-    """Recognize a gradient that does not depend on an input, unlike the derivative, or the reverse."""
+    """Recognize an input on which only one of the gradient and the derivative depends."""
     ignored, needless = evidence.used()
     if ignored:
         return Verdict(
@@ -253,7 +256,7 @@ def _find_small_error(c: Comparison) -> Verdict | None:
 
 
 def _describe_wrong(c: Comparison) -> str:
-    """Describe the wrong elements."""
+    """Describe the wrong elements by the ratio of their gradients."""
     a = c.analytic[c.wrong & ~c.flat]
     n = c.numeric[c.wrong & ~c.flat]
     if not a.size:

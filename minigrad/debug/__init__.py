@@ -1,6 +1,6 @@
-"""Debugging tools: find the origin of a NaN, a step's memory, and differences between devices.
+"""Debugging tools: find the origin of a NaN, the memory of a step, and differences between devices.
 
-Most are also available in other packages: `mg.autograd.detect_anomaly`, `mg.graph.why_nan`.
+Most are also available elsewhere, such as `mg.autograd.detect_anomaly` and `mg.graph.why_nan`.
 """
 
 from .. import autograd

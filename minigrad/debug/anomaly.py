@@ -1,4 +1,4 @@
-"""detect_anomaly: raise an error at the first operation, or gradient, that produces a NaN or an infinity."""
+"""`detect_anomaly`, which raises an error at the first operation that produces a NaN or an infinity."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from .nonfinite import (
 
 
 class detect_anomaly(Switch):
-    """Raises a NonFiniteError at the first operation that produces a NaN or infinity.
+    """Context manager that raises a NonFiniteError at the first operation that produces a NaN or infinity.
 
-    The error names the operation, the line that called it, the first bad element, and the inputs there; in
-    backward(), the operation whose gradient is not finite, the upstream gradient, and the line of the forward
-    pass. With `check_inf=False`, only NaN counts. (torch.autograd.detect_anomaly)
+    The error names the operation, the line that called it, the first bad element, and the inputs there. In
+    backward(), it names the operation whose gradient is not finite, its line in the forward pass, and the
+    upstream gradient. With `check_inf=False`, infinities are allowed. (torch.autograd.detect_anomaly)
     """
 
     def __init__(self, check_inf: bool = True, _mode: bool = True, _at_once: bool = False) -> None:
         super().__init__(modes, "observers", NonFiniteFinder(check_inf) if _mode else None, _at_once)
-        self.ignored: list[Any] = []  # one for each open `with`
+        self.ignored: list[Any] = []  # one context for each open `with`
 
     def _new_value(self, current: tuple[Any, ...]) -> tuple[Any, ...]:
         others = tuple(x for x in current if not isinstance(x, NonFiniteFinder))
@@ -68,7 +68,7 @@ class detect_anomaly(Switch):
 
 
 class set_detect_anomaly(detect_anomaly):
-    """Turns anomaly detection on or off; also as a context manager or decorator."""
+    """Turn anomaly detection on or off: at once when called, or as a context manager or decorator."""
 
     def __init__(self, mode: bool, check_inf: bool = True) -> None:
         super().__init__(check_inf, mode, _at_once=True)
@@ -134,7 +134,7 @@ def _raise_gradient_error(
 
 
 def _origin(tensor: Tensor) -> str:
-    """Describe the earliest operation behind `tensor` with a constant or leaf that is not finite."""
+    """Describe the earliest operation behind `tensor` that read a constant or leaf that is not finite."""
     stack = [] if tensor.node is None else [producer(tensor.node)]
     seen = set(stack)
     found: list[tuple[int, str]] = []
@@ -154,10 +154,10 @@ def _origin(tensor: Tensor) -> str:
 
 
 def first_nonfinite(model: Module, forward: Callable[[], Any]) -> str | None:
-    """Run `forward()` and return the path of the first module with a NaN or infinity in it.
+    """Run `forward()` and return the path of the first module that has or produces a NaN or infinity.
 
-    Parameters are checked first, then operations. Returns "" for an operation outside all modules, and None
-    if everything is finite.
+    Parameters are checked first, then operations. Return "" for an operation outside all modules, and None if
+    everything is finite.
     """
     for path, parameter in model.named_parameters():
         if not parameter.isfinite().all():

@@ -1,8 +1,7 @@
-"""The memory that a computation retains for backward, by operation and module; its peak; and the savings by
-checkpoints.
+"""The memory that a computation retains for backward, its peak, and what checkpoints would save.
 
-Leaves (parameters, inputs, constants) are counted separately: their memory is used anyway. A storage that
-several operations retain is counted once, for the first.
+Leaves (parameters, inputs, constants) are counted separately, since their memory is used anyway. A storage
+that several operations retain is counted once, for the first of them.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from ..nn import Module
 from .peaks import Simulation
 from .storages import Storages
 
-SHOWN = 12  # rows of a printed table
+SHOWN = 12  # the most rows of a printed table
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """An operation: the bytes that it retains, `holds`, and those that no earlier one retains, `counted`."""
+    """An operation: the bytes that it retains (`holds`), and those that no earlier one does (`counted`)."""
 
     vertex: int
     name: str
-    path: str  # its module's
+    path: str  # the path of the module
     source: str
     holds: int
     counted: int
@@ -43,16 +42,16 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Saving:
-    """A call of a module: the bytes that it `retains`, and what a checkpoint would save and recompute."""
+    """A call of a module: the bytes that it `retains`, and what a checkpoint would save and cost."""
 
     group: int
     path: str
     name: str
     kind: str
     retains: int  # bytes that its operations retain
-    saves: int  # bytes that only they retain, minus the checkpoint's inputs
-    flops: int
-    share: float  # fraction of the whole forward's FLOPs
+    saves: int  # bytes that only they retain, minus those of the checkpoint's inputs
+    flops: int  # floating-point operations to recompute
+    share: float  # `flops` as a fraction of the whole forward pass
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,8 +59,9 @@ class Ledger:
     """The bytes `retained` for backward, the bytes of the `leaves` that it needs, and the `peak` of a step.
 
     `rows` are the operations that retain memory, `savings` the calls of modules. The peak counts results and
-    gradients, also those of leaves; it is reached in `peak_phase` ("forward" or "backward") at vertex
-    `peak_at` of `graph`. `levels` are the most bytes at each operation, in forward and then in backward.
+    gradients, including gradients of leaves. It is reached in `peak_phase` ("forward" or "backward") at
+    vertex `peak_at` of `graph`. `levels` are the most bytes at each operation, in forward and then in
+    backward.
     """
 
     graph: Graph
@@ -118,7 +118,7 @@ class Ledger:
 
 
 def _group_by(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
-    """Group rows by key."""
+    """Return lists of the rows that have the same key, in the order of the first rows."""
     found: dict[Hashable, list[Any]] = {}
     for row in rows:
         found.setdefault(key(row), []).append(row)
@@ -134,11 +134,11 @@ def _and_more(rows: list[Any], one: str) -> str:
 
 
 def memory(output: Any, params: Module | Mapping[str, Tensor] | None = None) -> Ledger:
-    """Measure the bytes that each operation retains for backward, the peak of a step, and checkpoint savings.
+    """Return the bytes that operations retain for backward, the peak of a step, and checkpoint savings.
 
-    The arguments are those of `trace`. Like `trace`, call it before backward(), or after a step under
-    `graph.keep()`. The peak is simulated, without running backward. It counts results and gradients, but not
-    a rule's temporary arrays, nor arrays that the program keeps in variables.
+    The arguments are those of `trace`. Like `trace`, it must be called before backward(), or after a step
+    under `graph.keep()`. The peak is simulated, without running backward. It counts results and gradients,
+    but neither a rule's temporary arrays nor arrays that the program keeps in variables.
     """
     graph = trace(output, params, backward=False, check=False)
     with as_at_backward(tensors_of(output)), no_grad(), unobserved():

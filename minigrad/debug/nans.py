@@ -1,8 +1,9 @@
-"""why_nan: find the operation that produced a NaN or infinity, and the path from it to the output.
+"""`why_nan`, which finds the operation that produced a NaN or infinity, and the path from it to the output.
 
 The search starts at non-finite elements of an output, or of a leaf's gradient, and follows non-finite inputs
-back to the operation that produced them from finite numbers. An infinity that was passed in, as masks do, has
-no such operation; if a NaN comes from it, the operation that produced the NaN is named.
+back to the operation that produced them from finite numbers. No operation produced an infinity that the
+program passed in, such as that of a mask. If a NaN is computed from it, the operation that produced the NaN
+is named.
 """
 
 from __future__ import annotations
@@ -55,11 +56,12 @@ TITLES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NanReport:
-    """The result of `why_nan`: the `reason`, and `graph`, the path from its origin to the output.
+    """The result of `why_nan`: the `reason`, and `graph`, the path from the origin to the output.
 
-    `kind` is "finite", "value" or "gradient" (an operation, `vertex` of the graph, produced it), "input" (a
-    leaf contains it), or "seed" (the `gradient` argument contains it). `index` is the first bad element. True
-    if everything is finite, so that `assert why_nan(loss)` fails if there is a NaN.
+    `kind` is "finite"; "value" or "gradient", if an operation (`vertex` of the graph) produced a NaN or
+    infinity; "input", if a leaf contains one; or "seed", if the `gradient` argument does. `index` is the
+    first bad element. A report is true if everything is finite, so `assert why_nan(loss)` fails if there is a
+    NaN.
     """
 
     kind: str
@@ -80,11 +82,12 @@ class NanReport:
 
 
 def why_nan(output: Any, params: Module | Mapping[str, Tensor] | None = None, **options: Any) -> NanReport:
-    """Find the operation that produced the first NaN or infinity in `output`, or else in the gradients.
+    """Find the operation that produced the first NaN or infinity in `output` or, if finite, in gradients.
 
-    The arguments are those of `trace`. Like `trace`, call it before backward(), or after a step under
-    `graph.keep()`. Printing the report shows the reason; its `.graph` is the path from the operation, with
-    its inputs, to the output. If everything is finite, the report says so, and `.graph` is the whole trace.
+    The arguments are those of `trace`, except `check`. Like `trace`, it must be called before backward(), or
+    after a step under `graph.keep()`. The report prints the reason; its `.graph` is the path from the
+    operation, with its inputs, to the output. If everything is finite, the report says so, and `.graph` is
+    the whole trace.
     """
     if "check" in options:
         raise OptionError(
@@ -110,7 +113,7 @@ class _Search:
     # ------------------------------------------------------------ values
 
     def values(self) -> NanReport | None:
-        """Report a NaN or infinity in an output, if there is one."""
+        """Report a NaN or infinity in an output; None if there is none."""
         bad = {producer(x.node or x): x for x in self.tensors if not np.isfinite(x.numpy()).all()}
         if not bad:
             return None
@@ -136,7 +139,7 @@ class _Search:
         return self._report_value(begin, way, became)
 
     def _sources(self, ends: Iterable[int], bad: Any) -> tuple[set[int], set[int]]:
-        """Follow `bad` inputs back from `ends`; return the vertices without any, and all visited."""
+        """Follow `bad` inputs back from `ends`. Return the vertices without bad inputs, and all visited."""
         way = set(ends)
         first = set()
         stack = list(ends)
@@ -153,7 +156,7 @@ class _Search:
         return self.graph.vertices[i].kind == "op"
 
     def _got_nonfinite_number(self, i: int) -> bool:
-        """Return whether an op got a NaN or infinity as a number or setting, as in masked_fill."""
+        """Return whether an op got a NaN or infinity as a number or setting, as masked_fill may."""
         node = self.things[i]
         numbers = [x for x in node.edges if isinstance(x, float)]
         return any(contains(nonfinite, x) for x in (*numbers, *values_in(node.settings)))
@@ -193,7 +196,7 @@ class _Search:
         return self._report("value", reason, keep, vertex.index, index)
 
     def _infinity_sources(self, vertex: Vertex) -> str:
-        """Describe the origin of the infinities that a NaN was computed from."""
+        """Describe the origin of the infinities from which a NaN was computed; "" if there are none."""
         sources = [
             e.source for e in vertex.inputs if _has_any(self.graph.vertices[e.source].values[e.result])
         ]
@@ -206,7 +209,7 @@ class _Search:
     # ------------------------------------------------------------ gradients
 
     def gradients(self) -> NanReport | None:
-        """Report a NaN or infinity in a leaf's gradient, if there is one."""
+        """Report a NaN or infinity in a leaf's gradient; None if there is none."""
         vertices = self.graph.vertices
         walked = any(e.pulled is not None for v in vertices for e in v.inputs)
         bad = [v.index for v in vertices if v.kind != "op" and _any_bad(v.gradients)]
@@ -270,7 +273,10 @@ class _Search:
         return [*map(on_cpu, upstream)], on_cpu(sent)
 
     def _report_other(self, reached: set[int]) -> NanReport:
-        """Report a gradient that no derivative made not finite: the initial one, a hook's, or a sum."""
+        """Report a gradient that is not finite although no derivative produced it.
+
+        It comes from the initial gradient, a hook, or a sum that overflows.
+        """
         keep = self._between(max(reached), set(range(len(self.graph.vertices))))
         if not all(np.isfinite(on_cpu(g)).all() for _, g in seeds_of(self.tensors, self.gradient, [])):
             reason = (
@@ -326,7 +332,7 @@ class _Search:
         return leading
 
     def _arrays_of(self, wanted: set[int]) -> dict[Any, tuple[np.ndarray, ...]]:
-        """Recompute the arrays of some vertices."""
+        """Recompute the arrays of some vertices. Return them by leaf or node."""
         number = {thing: i for i, thing in enumerate(self.things)}
         last = max(wanted)
         found = {}
@@ -339,7 +345,7 @@ class _Search:
         return found
 
     def _advice(self, vertex: Vertex, nan: bool) -> str:
-        """Return the advice of the op, or of the op whose readable definition it is part of."""
+        """Return the advice of an op or, if it has none, of the composite op that it is part of."""
         if vertex.value.dtype == "float16" and not nan:
             return "float16 overflows above 65504: scale, or compute this in float32."
         op = self.things[vertex.index].op

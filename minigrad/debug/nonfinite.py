@@ -1,8 +1,8 @@
-"""Shared by `detect_anomaly` and `why_nan`: find and describe elements that are not finite.
+"""Functions that find and describe elements that are not finite, for `detect_anomaly` and `why_nan`.
 
-An operation *produces* a NaN if none of its inputs has one, and an infinity if all of its inputs (arrays,
-numbers and settings) are finite. A mask filled with -inf on purpose does not count, nor do values that an
-operation only passes on.
+An operation *produces* a NaN if its result has one and none of its inputs does. It produces an infinity if
+its result has one and all inputs (arrays, numbers and settings) are finite. So neither filling a mask with
+-inf nor passing on a NaN counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def nonfinite(x: Any) -> Any:
 
 
 def contains(test: Callable[[Any], Any], x: Any) -> bool:
-    """Return whether `x` is a float, or a floating-point array, with a number that passes the test."""
+    """Return whether `x`, a float or a floating-point array, has a number that passes the test."""
     if isinstance(x, float):
         return bool(test(np.float64(x)))
     return hasattr(x, "dtype") and is_floating(x.dtype) and bool(test(on_cpu(array_of(x))).any())
@@ -87,7 +87,7 @@ def first_bad(array: np.ndarray) -> Index:
     return first_index(nan if nan.any() else nonfinite(array))
 
 
-# ---------------------------------------------------------------- in words
+# ---------------------------------------------------------------- descriptions
 
 
 def describe_element(array: Any, index: Index) -> str:
@@ -111,7 +111,7 @@ def describe_result(array: Any, index: Index, number: int | None) -> str:
 
 
 def describe_inputs(op: Any, inputs: Iterable[Any], index: Index, result: Any) -> list[str]:
-    """Describe the inputs of an op at an element of its result, or of an input's gradient."""
+    """Describe the inputs of an op at an element of its result, or of the gradient of an input."""
     inputs = list(inputs)
     return [
         describe_input(op, name, x, index, result)
@@ -121,9 +121,9 @@ def describe_inputs(op: Any, inputs: Iterable[Any], index: Index, result: Any) -
 
 
 def describe_input(op: Any, name: str, x: Any, index: Index, result: Any) -> str:
-    """Describe the element of `x` that was broadcast to an element of the result, or else the array.
+    """Describe the element of `x` that was broadcast to an element of the result.
 
-    In a matrix product no element of an operand corresponds to an element of the result.
+    If there is no such element, as in a matrix product, describe the array.
     """
     x = np.asarray(on_cpu(array_of(x)))
     with contextlib.suppress(ValueError):

@@ -1,5 +1,7 @@
-"""The peak memory of forward and backward, by simulation: backward runs on copies of the nodes, whose
-gradient functions hold blocks instead of arrays and return uninitialized arrays.
+"""The peak memory of forward and backward, by simulation.
+
+Backward is run on copies of the nodes. Their gradient functions hold blocks, which only count bytes, instead
+of arrays, and return uninitialized arrays.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from .storages import Storages, arrays_held_by, place_of
 
 
 class Meter:
-    """The bytes in use, and the most at each place, which is a phase and a node."""
+    """Counts the bytes in use, and the most at each place. A place is a phase and a node."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -75,7 +77,7 @@ class Simulation:
         self.copies: dict[Any, Any] = {}
 
     def run(self) -> tuple[list[int], str, Node | None]:
-        """Run forward and backward; return the most bytes at each place, and the peak's phase and node."""
+        """Run forward and backward. Return the most bytes at each place, and the peak's phase and node."""
         kept = self._forward()
         seeds = [(self._copy(edge), self._new(edge.shape, self._dtype(edge))) for edge in self.tape.outputs]
         self.copies.clear()
@@ -83,7 +85,7 @@ class Simulation:
             sums = propagate(seeds)
         copies = [
             self._new(g.shape, g.dtype) for leaf, g in sums.of_leaves() if leaf not in sums.owned
-        ]  # for .grad
+        ]  # copies for .grad
         del kept, copies
         highest = self.meter.highest
         phase, node = max(highest, key=highest.__getitem__, default=None) or ("forward", None)
@@ -93,7 +95,10 @@ class Simulation:
         return list(highest.values()), phase, node
 
     def _forward(self) -> list[_Block | None]:
-        """Run forward: results are freed after their last use, or kept for backward; outputs remain."""
+        """Run forward, and return the blocks of the outputs.
+
+        Results are freed after their last use, unless backward needs them.
+        """
         everything = (*(e for node in self.tape.nodes for e in node.edges), *self.tape.outputs)
         uses = Counter(self.storages.of_edge(e) for e in everything if type(producer(e)) is Node)
         living: dict[Hashable, _Block | None] = {}
@@ -113,7 +118,7 @@ class Simulation:
                 living.pop(token, None)
 
     def _block(self, token: Hashable) -> _Block | None:
-        """Return the block of a storage, shared by all its holders; leaves have none."""
+        """Return the block of a storage, which all its holders share; None for a leaf."""
         if token in self.storages.leaves:
             return None
         block = self.blocks.get(token)
@@ -122,7 +127,7 @@ class Simulation:
         return block
 
     def _note(self, phase: str, node: Node) -> None:
-        """Set the current place; everything in a checkpoint counts as its backward."""
+        """Set the current place. Everything inside a checkpoint counts as the checkpoint's backward."""
         self.meter.place = (phase, node) if self.checkpoint is None else ("backward", self.checkpoint)
 
     def _new(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
@@ -148,7 +153,7 @@ class Simulation:
             return self.copies[place]
         if isinstance(edge, Tensor) and edge not in self.copies:
             self.copies[edge] = self._copy_of(edge)
-        if type(edge) is Node and edge not in self.copies:  # from before a checkpoint
+        if type(edge) is Node and edge not in self.copies:  # a node before a checkpoint
             self.copies[edge] = self._copy_of(edge)
         return self.copies[edge] if isinstance(edge, Node | Tensor) else edge
 
@@ -197,7 +202,7 @@ class Simulation:
         return pull
 
     def _result(self, g: Any, r: Any, shape: Any, dtype: Any) -> Any:
-        """Return `r` if it is a view of g or a broadcast, else a new array."""
+        """Return `r` if it is a view of g or was broadcast; otherwise, a new array."""
         upstream = [part for part in (g if type(g) is list else [g]) if part is not None]
         if isinstance(r, np.ndarray):
             memory = root(r)
@@ -206,7 +211,7 @@ class Simulation:
         return self._new(r.shape if isinstance(r, np.ndarray) else shape, dtype)
 
     def _recompute(self, node: Node, g: Any) -> list[Any]:
-        """Simulate the operations inside a checkpoint."""
+        """Simulate forward and backward of the operations inside a checkpoint; return its gradients."""
         self._note("backward", node)
         outs = node.op.segment().recompute()
         inner = Tape([x.node for x in outs], ends=node.edges)
@@ -249,5 +254,5 @@ def _try_call(function: Callable, *arguments: Any) -> Any:
 
 
 def _keeps_nothing(gradients: Any) -> bool:
-    """Return whether gradient functions hold no arrays: then they only move and scale g, which is cheap."""
+    """Return whether gradient functions hold no arrays, so that they only move and scale g."""
     return all(array.ndim == 0 for array in arrays_in(gradients))

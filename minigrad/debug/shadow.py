@@ -1,7 +1,7 @@
-"""shadow: run a training step on two devices, and report the first difference.
+"""`shadow`, which runs a training step on two devices, and reports the first difference.
 
-Each operation, gradient and update runs on both devices with its inputs from the step. So rounding errors do
-not accumulate: a difference is due to the op itself.
+Each operation, gradient and update runs on both devices with the same inputs, those of the step. So rounding
+errors do not accumulate, and a difference is due to the op itself.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ TOLERANCES = {
     "float32": 1e-4,
     "float16": 4e-3,
     "bfloat16": 3e-2,
-}  # relative to the largest
+}  # relative to the largest number of an array
 
 
 @dataclass
 class Shadow:
     """The result of `shadow`: the number of comparisons, and the `first` difference, or "".
 
-    True if there is no difference.
+    It is true if there is no difference.
     """
 
     operations: int = 0
@@ -58,10 +58,10 @@ class Shadow:
 def shadow(step_fn: Callable[[], Any], other: str | None = None, rtol: float | None = None) -> Shadow:
     """Run `step_fn()`, a training step, once, and compare each of its computations with another device.
 
-    By default, the `other` device is the CPU for computations on a GPU, and a GPU for those on the CPU.
-    Numbers differ if they are further apart than `rtol` times the largest number in their array, by default
-    1e-9 in float64 and 1e-4 in float32, and further than the rounding error of sums that cancel. A step that
-    runs only on `other` raises an OptionError.
+    By default, the `other` device is the CPU for computations on a GPU, and a GPU for computations on the
+    CPU. Two numbers differ if they are further apart than `rtol` times the largest number in their array,
+    plus the rounding error of sums that cancel. The default `rtol` is 1e-9 in float64 and 1e-4 in float32. A
+    step that runs only on `other` raises an OptionError.
 
         def step():
             optimizer.zero_grad()
@@ -82,14 +82,14 @@ def shadow(step_fn: Callable[[], Any], other: str | None = None, rtol: float | N
 
 
 class _DeviceComparison(Observer):
-    """An observer that repeats each computation on the other device, and compares."""
+    """An observer that repeats each computation on the other device, and compares the results."""
 
     def __init__(self, other: str | None, rtol: float | None) -> None:
         self.other = other
         self.rtol = rtol
         self.report = Shadow()
-        self.counterparts: dict[int, tuple[Any, Callable]] = {}  # by id of the first: gradient functions
-        self.skipped = 0  # computations on `other` itself
+        self.counterparts: dict[int, tuple[Any, Callable]] = {}  # id(f) -> gradient functions f, other f
+        self.skipped = 0  # how many computations ran on `other` itself
 
     def on_result(
         self, op: Any, arrays: Sequence[Any], settings: dict[str, Any], value: Any, gradients: Any
@@ -127,7 +127,7 @@ class _DeviceComparison(Observer):
 
     @contextlib.contextmanager
     def optimizers(self) -> Iterator[None]:
-        """Compute every parameter update on both devices."""
+        """Context manager in which every parameter update is computed on both devices."""
         updates = {kind: vars(kind)["update"] for kind in _kinds(Optimizer) if "update" in vars(kind)}
         try:
             for kind, update in updates.items():
@@ -153,10 +153,10 @@ class _DeviceComparison(Observer):
 
         return both
 
-    # ------------------------------------------------------------ both
+    # ------------------------------------------------------------ both devices
 
     def _to_other(self, thing: Any, copy: bool = False) -> Any:
-        """Move arrays, also in lists, tuples and dicts, to the other device; `copy` forces new ones."""
+        """Move arrays, also those in lists, tuples and dicts, to the other device; `copy` always copies."""
         if is_array(thing):
             there = on_device(thing, self._other(thing))
             return there.copy() if copy and there is thing else there
@@ -165,7 +165,7 @@ class _DeviceComparison(Observer):
         return {k: self._to_other(x, copy) for k, x in thing.items()} if type(thing) is dict else thing
 
     def _is_on_other(self, arrays: Sequence[Any]) -> bool:
-        """Return whether the arrays are already on the other device."""
+        """Return whether the arrays are already on the other device; count these cases."""
         found = {device_of(x) for x in arrays if is_array(x)} == {self.other}
         self.skipped += found
         return found
@@ -196,7 +196,7 @@ class _DeviceComparison(Observer):
 def _rounding_of_sum(g: Any) -> float:
     """Return the possible rounding error of the sum of all numbers of a gradient.
 
-    The gradient of a bias before softmax is such a sum, which is 0 except for rounding.
+    Some gradients are sums that are 0 except for rounding, such as that of a bias before softmax.
     """
     arrays = [np.asarray(on_cpu(x)) for x in (g if type(g) in (list, tuple) else [g]) if is_array(x)]
     sums = [np.abs(x.astype(np.float64)).sum() * finfo(x.dtype).eps for x in arrays if is_floating(x.dtype)]
@@ -223,7 +223,7 @@ def _as_tuple(value: Any) -> Sequence[Any]:
 
 
 def _kinds(kind: type[Any]) -> Iterator[type[Any]]:
-    """Iterate over a class and all its subclasses."""
+    """Yield a class and all its subclasses."""
     yield kind
     for sub in kind.__subclasses__():
         yield from _kinds(sub)

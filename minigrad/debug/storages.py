@@ -1,7 +1,7 @@
 """The storage of each result of a tape, and the operations that hold it for backward.
 
-Gradient functions hold arrays, and these may be an operation's result, a view of an operand, or neither. That
-is found by recomputing the results and comparing.
+Gradient functions hold arrays. Whether such an array is an operation's result, a view of an operand, or
+neither, is found by recomputing the results and comparing them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..core.devices import array_module, is_array
 from ..core.dtypes import is_floating
 from ..graph.tape import Tape
 
-Place = tuple[Any, int]  # result number i of a node; (leaf, 0)
+Place = tuple[Any, int]  # (node, number of its result) or (leaf, 0)
 
 
 class Storages:
     """The storage `of` each result, the storages that each node `keeps`, and their `size` in bytes.
 
-    A storage is identified by a token. Those of `leaves` always exist.
+    A storage is identified by a token. The storages of `leaves` always exist.
     """
 
     def __init__(self, tape: Tape) -> None:
@@ -67,7 +67,7 @@ class Storages:
     def _storage(
         self, thing: Any, i: int, result: np.ndarray, near: list, roots: dict[Place, Any]
     ) -> Hashable:
-        """Return the storage of a result; the elements of a recomputed one are compared."""
+        """Return the storage of a result. A recomputed result is compared with the arrays in `near`."""
         memory = root(result)
         is_leaf = type(thing) is not Node or thing in self.tape.ends
         if is_leaf:
@@ -117,7 +117,7 @@ def _nearby_users(thing: Any, users: dict[Any, list[Node]]) -> list[Node]:
 
 
 def _equal(held: np.ndarray, result: np.ndarray) -> bool:
-    """Return whether a held array equals a result, perhaps in another shape; a corner is compared first."""
+    """Return whether a held array has the elements of a result, perhaps in another shape."""
     if held.size != result.size or held.dtype != result.dtype or held.size < 2:
         return False
     same_shape = held.shape == result.shape

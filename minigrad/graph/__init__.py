@@ -1,4 +1,4 @@
-"""Trace, fold and draw computation graphs. `minigrad.debug` analyzes them."""
+"""Functions that trace, fold and draw computation graphs. `minigrad.debug` analyzes them."""
 
 from importlib import import_module
 from typing import Any

@@ -1,11 +1,11 @@
-"""Layered drawing of each group (Sugiyama, Tagawa and Toda 1981): rows of cells, top to bottom.
+"""Layered drawing of each group (Sugiyama, Tagawa and Toda 1981): rows of cells, from top to bottom.
 
 A cell is an item of the group or a *lane*: the path of a tensor through a row in which it is not used. A
-tensor from outside the group enters through a lane in the first row; one that is used outside leaves through
-a lane in the last. So each group can be drawn on its own, whatever is open inside it.
+tensor from outside the group enters through a lane in the first row; a tensor that is used outside leaves
+through a lane in the last row. So each group can be arranged separately, whichever groups in it are open.
 
-Two stacks of modules of which one reads the other's result, as a decoder reads its encoder's, stand side by
-side in one row, if each has an input of its own.
+If one stack of modules reads another one's result, such as a decoder that of an encoder, both are placed side
+by side in one row, provided that each has a separate input.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Cell = tuple[str, int, int]  # ("vertex", i, 0), ("group", i, 0) or ("lane", ver
 
 _Piece = tuple[Cell, Cell, Tensor, int]  # (cell, cell in the next row, tensor, input)
 
-SWEEPS = 8
+SWEEPS = 8  # how often the rows are reordered
 
 
 @dataclass(frozen=True)
 class Link:
-    """A piece of a tensor's path, from cell `above` of a row to cell `below` of the next.
+    """A piece of a tensor's path, from cell `above` of a row to cell `below` of the next row.
 
     `place` is the op's input where it arrives, -1 at a group or a lane.
     """
@@ -40,7 +40,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Side:
-    """A tensor's path from a group to one at its right: cells `left` and `right` of a row."""
+    """A tensor's path from a group to another group at its right: cells `left` and `right` of `row`."""
 
     row: int
     left: int
@@ -50,7 +50,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """`links[r]` lead from row r to row r + 1; `inlets` are the tensors that enter, in order of use."""
+    """The cells and links of a group.
+
+    `links[r]` lead from row r to row r + 1; `inlets` are the tensors that enter, in the order of use.
+    """
 
     rows: tuple[tuple[Cell, ...], ...]
     links: tuple[tuple[Link, ...], ...]
@@ -60,7 +63,7 @@ class Arrangement:
 
 @dataclass
 class _Paths:
-    """The paths of tensors in a group: from an item or from outside, to items and possibly outside."""
+    """The paths of tensors in a group. Each leads from an item or from outside to items or to the outside."""
 
     items: list[Box]
     source: dict[Tensor, Box | None] = field(default_factory=dict)  # None: from outside
@@ -77,7 +80,7 @@ class _Paths:
 
 
 class Arrangements:
-    """The arrangement of each group, by the group's number; computed when first needed."""
+    """The arrangements of all groups, indexed by the group's number, and computed when first needed."""
 
     def __init__(self, graph: Computation) -> None:
         self.paths = _paths(graph)
@@ -157,8 +160,11 @@ def _arrange(paths: _Paths, nested: set[int]) -> Arrangement:
 
 
 def _sideways(paths: _Paths, nested: set[int]) -> list[tuple[Tensor, Box]]:
-    """Return the (tensor, target) of paths that may stay in a row: between groups of groups, where the target
-    has an input that is computed independently of the source."""
+    """Return the (tensor, target) pairs whose source and target may be placed side by side in a row.
+
+    Both are groups that contain groups, and the target has an input that is computed independently of the
+    source.
+    """
     pairs = [
         (tensor, target)
         for tensor, arrivals in paths.targets.items()
@@ -192,8 +198,10 @@ def _sideways(paths: _Paths, nested: set[int]) -> list[tuple[Tensor, Box]]:
 
 
 def _ranks(paths: _Paths, sideways: list[tuple[Tensor, Box]], first: int) -> dict[Box, int]:
-    """Return the row of each item: below its inputs (sideways: in their row, or below), or, without inputs,
-    just above its first use."""
+    """Return the row of each item: below its inputs, or in the same row as those in `sideways`.
+
+    An item without inputs is placed just above its first use.
+    """
     level = {(paths.source[tensor], target) for tensor, target in sideways}
     after: dict[Box, set[Box]] = {item: set() for item in paths.items}
     for tensor, arrivals in paths.targets.items():
@@ -228,7 +236,7 @@ def _ranks(paths: _Paths, sideways: list[tuple[Tensor, Box]], first: int) -> dic
 def _links(
     paths: _Paths, rank: dict[Box, int], cells: list[list[Cell]], beside: set[tuple[Tensor, Box]]
 ) -> list[list[_Piece]]:
-    """Return the pieces of all paths between each row and the next, without those `beside` their source."""
+    """Return the pieces of all paths between each row and the next, except paths to a target in `beside`."""
     links: list[list[_Piece]] = [[] for _ in cells[1:]]
     present = [set(row) for row in cells]
     for tensor, source in paths.source.items():
@@ -290,7 +298,7 @@ def _in_order(row: list[Cell], pairs: list[tuple[Any, Any]]) -> list[Cell]:
 
 
 def _sort_row(rows: list[list[Cell]], between: list[_Piece], upper: int, moving: int) -> None:
-    """Order row `moving` by the mean place of its neighbours in the other row of the two."""
+    """Order row `moving` (`upper` or the next) by the mean place of its neighbours in the other row."""
     fixed = {cell: i for i, cell in enumerate(rows[upper + 1 if moving == upper else upper])}
     means: dict[Cell, list[float]] = {}
     for above, below, _, place in between:
@@ -304,7 +312,7 @@ def _sort_row(rows: list[list[Cell]], between: list[_Piece], upper: int, moving:
 
 
 def _crossings(rows: list[list[Cell]], links: list[list[_Piece]]) -> int:
-    """Count the crossings between pieces, row by row."""
+    """Count how often pieces between the same two rows cross."""
     total = 0
     for r, between in enumerate(links):
         above = {cell: i for i, cell in enumerate(rows[r])}

@@ -1,4 +1,4 @@
-"""The colours of boxes. Each has a mark too, so that a drawing is readable without colours.
+"""The colours of boxes. Each colour also has a mark, so that a drawing is readable without colours.
 
 Fills are light and text is dark, for projectors and paper.
 """
@@ -53,8 +53,8 @@ FAMILIES = {
 }
 NONE = Paint("#ffffff", "#6b7683", "", "none")
 BROKEN = Paint("#fbd5d2", "#8f1710", "NaN/∞", "not finite (hatched)")
-LEVELS = 4  # a heat map has so many shades of a colour; the largest magnitude has the darkest
-MASKED = 5  # the level of True
+LEVELS = 4  # the number of shades of a heat map's colour; the largest magnitude has the darkest
+MASKED = 5  # the level of True in a heat map
 MASK = "#5b6875"
 GRADIENT = (  # (limit of the root mean square, the paint below it)
     (1e-9, Paint("#9db8ea", "#1e3f8f", "▼▼▼", "below 1e-9: vanished")),
@@ -65,7 +65,7 @@ GRADIENT = (  # (limit of the root mean square, the paint below it)
     (1e3, Paint("#f9c99a", "#7c3a00", "▲▲", "10 to 1000: exploding")),
     (math.inf, Paint("#ee9a73", "#6e1f00", "▲▲▲", "1000 and more: exploded")),
 )
-POWERS = (-10.5, -7.5, -5, -2.5, 0, 2, 4)  # gradients of 10 to these powers have exactly the fill of a step
+POWERS = (-10.5, -7.5, -5, -2.5, 0, 2, 4)  # the powers of ten that have exactly the fills in GRADIENT
 _STEPS = ("#f4f5f6", "#e6e4f4", "#d3cdec", "#bcb1e1", "#a594d6", "#9c89d2")
 _OUTLINES = ("#4d5966", "#51487f", "#463a7c", "#3d2f78", "#332473", "#1d0f57")
 BYTES = (2**10, 2**14, 2**18, 2**22, 2**26)
@@ -73,7 +73,7 @@ FLOPS = (10**3, 10**5, 10**7, 10**9, 10**11)
 
 
 def paint(graph: Computation, box: Box, mode: str) -> Paint:
-    """Return the paint of a closed box in a mode."""
+    """Return the paint of a closed box in a colour mode. Raise an OptionError for an unknown mode."""
     if not isinstance(mode, str) or mode not in MODES:
         raise OptionError(f"color must be one of {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
     members = graph.members(box)
@@ -96,7 +96,7 @@ def legend(graph: Computation, boxes: Iterable[Box], mode: str) -> list[Paint]:
 
 
 def scale(mode: str) -> list[Paint]:
-    """Return all paints of a mode, in order."""
+    """Return all paints of a colour mode, in the order of its legend."""
     paints = {
         "family": list(FAMILIES.values()),
         "gradient": [p for _, p in GRADIENT],
@@ -107,7 +107,7 @@ def scale(mode: str) -> list[Paint]:
 
 
 def family(vertex: Vertex) -> str:
-    """Return the key in FAMILIES of a vertex."""
+    """Return a vertex's key in FAMILIES: the family of its op, or the kind of a leaf."""
     if vertex.kind != "op":
         return vertex.kind
     return vertex.family if vertex.family in FAMILIES else "other"
@@ -124,9 +124,9 @@ def is_broken(graph: Computation, vertex: Vertex, mode: str = "family") -> bool:
 
 
 def heat_levels(sample: np.ndarray) -> np.ndarray:
-    """Return the colours of a heat map: -LEVELS (negative) to LEVELS; 0 is 0, 9 is not finite.
+    """Return the level of each number in a heat map, from -LEVELS (the most negative) to LEVELS.
 
-    Of booleans, MASKED is True.
+    Zero has level 0, and a NaN or infinity has level 9. Booleans have the levels 0 and MASKED.
     """
     if sample.dtype == bool:
         return np.where(sample, MASKED, 0)
@@ -138,7 +138,7 @@ def heat_levels(sample: np.ndarray) -> np.ndarray:
 
 
 def heat_fill(level: int) -> str:
-    """Return the fill of a level: its colour, mixed with white."""
+    """Return the fill of a heat map's level: the colour of its sign, mixed with white."""
     if level > LEVELS:
         return MASK if level == MASKED else BROKEN.stroke
     parts = rgb(POSITIVE if level > 0 else NEGATIVE)
@@ -146,7 +146,7 @@ def heat_fill(level: int) -> str:
 
 
 def gradient_size(vertex: Vertex) -> float | None:
-    """Return the root mean square of the gradient, or None."""
+    """Return the root mean square of a vertex's gradient; None without a gradient, or for a NaN."""
     g = vertex.gradient
     if g is None or g.statistics is None or math.isnan(g.statistics.norm):
         return None
@@ -154,7 +154,10 @@ def gradient_size(vertex: Vertex) -> float | None:
 
 
 def _gradient_paint(rms: float) -> Paint:
-    """Return the paint of a size; its fill changes continuously, in quarters of a power of ten."""
+    """Return the paint of a gradient of this root mean square.
+
+    The fill is interpolated between the steps of GRADIENT, in quarters of a power of ten.
+    """
     step = next(p for limit, p in GRADIENT if rms < limit)
     power = round(4 * math.log10(max(rms, 1e-30))) / 4
     parts = zip(*(rgb(p.fill) for _, p in GRADIENT), strict=True)

@@ -1,9 +1,9 @@
 """A traced computation as plain, immutable data that holds no tensors.
 
-A `Computation` has *vertices* (an op, or a leaf: a parameter, an input, a constant) in the order in
-which they were computed, and a tree of *groups* (calls of modules) that contain the vertices. A
-vertex's inputs are *Edges* from earlier vertices. Arrays are Snapshots: statistics, and the elements of
-small ones.
+A `Computation` has *vertices* in the order in which they were computed: ops, and leaves, which are
+parameters, inputs or constants. A tree of *groups* (calls of modules) contains the vertices. A vertex's
+inputs are *Edges* from earlier vertices. Arrays are represented by Snapshots: their statistics, and the
+elements of small arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RUN = "run"  # the kind of a group without a name: operations in sequence
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Statistics of an array's finite elements; `nan` and `inf` count the others, `norm` is the 2-norm."""
+    """Statistics of an array's finite elements. `norm` is the 2-norm; `nan` and `inf` count the others."""
 
     min: float
     mean: float
@@ -38,10 +38,10 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """A snapshot of an array: its statistics, and its `numbers`: all if `whole`, else a corner.
+    """The statistics of an array (None if it is empty), and some of its elements.
 
-    The corner is the first few rows and columns of the first matrix. `statistics` is None for an empty array.
-    `sample` is a small matrix of evenly spaced elements, for a heat map.
+    `numbers` are all elements if `whole`; otherwise a corner, the first few rows and columns of the first
+    matrix. `sample` is a small matrix of evenly spaced elements, for a heat map.
     """
 
     shape: Shape
@@ -65,10 +65,10 @@ class Snapshot:
 class Edge:
     """One input of an op: result number `result` of vertex `source`, as the rule's argument `operand`.
 
-    `pulled` is the result of the rule's gradient function. `summed` lists its axes over which the input was
-    broadcast in forward, and which are summed in backward. `gradient` is `pulled` after that sum: what this
-    edge adds to the gradient of its source. If both are small, `jacobian` is d result / d input, (elements of
-    the result, elements of the operand after broadcasting).
+    `pulled` is the result of the rule's gradient function. `summed` lists the axes of `pulled` that backward
+    sums, since forward broadcast the input over them. `gradient` is this sum: what the edge adds to the
+    gradient of its source. `jacobian` is d result / d input, (elements of the result, elements of the operand
+    after broadcasting), if both are small.
     """
 
     source: int
@@ -85,11 +85,11 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """Memory that an op's gradient functions hold. `owner` is a leaf, or the first op that holds it."""
+    """A buffer that an op's gradient functions hold. `owner` is a leaf, or the first op that holds it."""
 
     nbytes: int
     memory: int  # the buffer's number, the same in all ops that share it
-    owner: int | None  # None in part of a graph, without the owner
+    owner: int | None  # None in a pruned graph without the owner
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,8 +97,8 @@ class Check:
     """The analytic and the numeric derivative with respect to one element of a leaf.
 
     `verdict` is "agree" or "differ"; "kink" if the slopes to the left and right differ and the analytic one
-    lies between them; "jump" if one side has a jump; "none" if something is not finite; "unsure" if
-    `error`, the possible effect of rounding on `numeric`, is as large as both. A check is false if its
+    is between them; "jump" if one side has a jump; "none" if a slope is not finite; "unsure" if `error`, the
+    possible rounding error of `numeric`, is larger than half of both derivatives. A check is false if its
     verdict is "differ" or "none".
     """
 
@@ -123,27 +123,27 @@ class Vertex:
 
     index: int
     kind: str
-    name: str  # the op's, or the leaf's path ("" if it has no name)
+    name: str  # an op's name; a leaf's path, or "" if it has none
     group: int
     values: tuple[Snapshot, ...]
     gradients: tuple[Snapshot | None, ...] = ()
     inputs: tuple[Edge, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
-    family: str = ""  # an op's: elementwise, reduction, attention, ...
-    parts: tuple[str, ...] = ()  # a fused op's: the ops of its definition
+    family: str = ""  # an op's family: elementwise, reduction, attention, ...
+    parts: tuple[str, ...] = ()  # the ops in the definition of a fused op
     formulas: tuple[tuple[str, str], ...] = ()  # (operand, its gradient in LaTeX)
-    flops: int | None = None  # forward
+    flops: int | None = None  # floating-point operations in forward
     retained: tuple[Retained, ...] = ()
     source: str = ""  # file:line
     code: str = ""  # the text of the source line
     checks: tuple[Check, ...] = ()
     label: str = ""  # the user's name for an op's result
     is_output: bool = False
-    seeds: tuple[Snapshot | None, ...] = ()  # an output's: the gradients that backward started with
-    sign: str = ""  # an op's: ×
+    seeds: tuple[Snapshot | None, ...] = ()  # the gradients of an output that backward started with
+    sign: str = ""  # an op's sign, such as ×
     public_name: str = ""  # the name of the public function of an op
-    defaults: tuple[tuple[str, str], ...] = ()  # an op's settings that have a default
-    words: str = ""  # integers, such as token ids, as text: the words that they stand for, or the first few
+    defaults: tuple[tuple[str, str], ...] = ()  # the defaults of an op's settings
+    words: str = ""  # the first few of several integers, such as token ids, as words or numbers
 
     @property
     def value(self) -> Snapshot:
@@ -156,16 +156,16 @@ class Vertex:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """A part of the program, such as one call of a module: its direct vertices and groups, in order.
+    """A part of the program, such as one call of a module, with its direct vertices and groups, in order.
 
-    The groups of a stack are `times` equal parts in sequence. It is drawn as one of them, "x6".
+    A stack is a group of `times` equal groups in sequence. It is drawn as one of them, with a label "x6".
     """
 
     index: int
     parent: int | None
-    name: str  # within its parent: "layers.0"
-    path: str  # from the outermost module: "encoder.layers.0"
-    kind: str  # "EncoderLayer"
+    name: str  # the path from the parent: "layers.0"
+    path: str  # the path from the outermost module: "encoder.layers.0"
+    kind: str  # the class: "EncoderLayer"
     vertices: tuple[int, ...] = ()
     groups: tuple[int, ...] = ()
     times: int = 1
@@ -223,9 +223,10 @@ class Computation:
         return [self.vertices[v] for v in ([box[1]] if box[0] == "vertex" else self.contents[box[1]])]
 
     def heat_maps(self, box: Box) -> tuple[Snapshot | None, Snapshot | None]:
-        """Return the arrays whose heat maps a closed box has: a value, at the left, and its gradient.
+        """Return the arrays that a closed box shows as heat maps: a value, at the left, and its gradient.
 
-        A group shows the arrays of its last op. Integers are shown as text (`Vertex.words`).
+        A group shows the arrays of its last op. Each is None if the box shows no heat map of it: for a single
+        number, and for integers that are shown as text (`Vertex.words`).
         """
         members = self.members(box)
         vertex = next((v for v in reversed(members) if v.kind == "op"), members[-1])

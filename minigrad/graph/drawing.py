@@ -1,4 +1,4 @@
-"""Draw a graph with Graphviz: open groups are clusters, closed groups and ops are boxes with heat maps.
+"""Drawings of graphs by Graphviz. Open groups are clusters; closed groups and ops are boxes with heat maps.
 
 Graphviz is the program `dot`, or the package graphviz-pure. Without either, svg.py draws.
 """
@@ -24,13 +24,13 @@ from .labels import TEXT, TITLE, kind_of_group, lines, printable, title_of, tool
 if TYPE_CHECKING:
     import graphviz
 
-ACROSS = 4  # entries of the legend in a row
-MAPS = 60  # boxes of the largest drawing with heat maps
-MAP = 26, 26  # a heat map's width and height
+ACROSS = 4  # the number of legend entries in a row
+MAPS = 60  # a drawing of more boxes has no heat maps
+MAP = 26, 26  # the width and height of a heat map
 
 
 def to_graphviz(folding: Folding, color: str = "family", across: bool = False) -> graphviz.Digraph:
-    """Return the drawing of a folded graph, from top to bottom, or `across`, from left to right."""
+    """Return the drawing of a folded graph, from top to bottom or, with `across`, from left to right."""
     import graphviz
 
     find_engine()
@@ -58,7 +58,7 @@ def to_graphviz(folding: Folding, color: str = "family", across: bool = False) -
 
 
 def find_engine() -> str | None:
-    """Return the program that draws: `dot`, or graphviz-pure's, which the package graphviz then runs too."""
+    """Find `dot` or graphviz-pure, and make the package graphviz run it. Return its path, or None."""
     import graphviz
 
     pure = "graphviz-pure"
@@ -71,7 +71,10 @@ def find_engine() -> str | None:
 
 
 def render(folding: Folding, color: str, across: bool, suffix: str) -> bytes:
-    """Return the drawing as a `png` (two pixels a unit) or `pdf` file."""
+    """Return the drawing as the content of a "png" (two pixels per unit) or "pdf" file.
+
+    Raise an OptionError if Graphviz is not installed.
+    """
     engine = find_engine()
     if engine is None or (suffix == "pdf" and Path(engine).stem != "dot"):
         install = "apt install graphviz, or brew install graphviz"
@@ -162,7 +165,7 @@ def _label(folding: Folding, box: Box, color: str) -> str:
 
 
 def _heat_map(sample: np.ndarray) -> str:
-    """Return a table with a cell for each number; neighbours of one colour are one cell."""
+    """Return a table with a cell for each number; neighbours of the same colour share a cell."""
     levels = heat_levels(sample)
     wide, high = (max(2, size // n) for size, n in zip(MAP, levels.shape[::-1], strict=True))
     rows = []
@@ -176,7 +179,7 @@ def _heat_map(sample: np.ndarray) -> str:
 
 
 def _table(rows: list[str], **attributes: str | int) -> str:
-    """Return a table whose rows hold these cells; without other attributes, no lines and no space."""
+    """Return a table whose rows have these cells, by default without lines and space between cells."""
     defaults = {"BORDER": 0, "CELLBORDER": 0, "CELLSPACING": 0, "CELLPADDING": 0} | attributes
     written = " ".join(f'{name}="{value}"' for name, value in defaults.items())
     return f"<TABLE {written}>{''.join(f'<TR>{row}</TR>' for row in rows)}</TABLE>"
@@ -188,7 +191,7 @@ def _text(text: str, size: float) -> str:
 
 
 def _tooltip(text: str) -> str:
-    """Return a string of DOT: characters are themselves, neither escapes nor entities nor HTML."""
+    """Return a text as a string of DOT in which no characters are read as escapes, entities or HTML."""
     import graphviz
 
     return graphviz.escape(printable(text).replace("&", "&amp;"))
@@ -202,7 +205,7 @@ def _name(box: Box) -> str:
 
 
 def _groups_beside(folding: Folding) -> set[tuple[Box, int]]:
-    """Return (box, group) pairs: a line from the box leads to the group at the right, not below."""
+    """Return the (box, group) pairs whose group is at the right of the box, rather than below it."""
     found = set()
     for group in folding.fold.opened:
         ways = folding.arrangements[folding.inner(group)]

@@ -1,4 +1,4 @@
-"""The fold in which a graph opens: as much as can be read on a screen.
+"""The default fold of a graph: as many groups are open as can be read on a screen.
 
 (assets/folding.js does the same for the window of a page.)
 """
@@ -9,13 +9,13 @@ from .data import RUN, Computation, Group
 from .folding import Fold, Folding
 from .placing import lay_out
 
-WINDOW = 900.0, 740.0  # the drawing's part of a screen of 1440 x 900
-READABLE = 0.58  # the least scale
-MOST = 60  # boxes
+WINDOW = 900.0, 740.0  # the drawing's part of a screen of 1440 x 900 pixels
+READABLE = 0.58  # the smallest scale at which text can be read
+MOST = 60  # the largest number of boxes
 
 
 def fit(graph: Computation) -> Fold:
-    """Open groups, larger ones first, as long as everything can be read in the window."""
+    """Return the fold with as many open groups, larger ones first, as can be read in the window."""
     order = openings(graph)
     opened = {0}
     for batch in order:
@@ -27,7 +27,10 @@ def fit(graph: Computation) -> Fold:
 
 
 def openings(graph: Computation) -> tuple[tuple[int, ...], ...]:
-    """Return the groups in the order in which they open: modules of one class at one depth together."""
+    """Return batches of groups that open together, in the order in which they open, larger ones first.
+
+    Modules of the same class at the same depth are a batch.
+    """
     sizes = list(map(len, graph.contents))
     found: list[tuple[int, int, tuple[int, ...]]] = []
     level = [g for g in graph.groups[0].groups if not _is_filler(graph, graph.groups[g])]

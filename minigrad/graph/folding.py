@@ -1,4 +1,4 @@
-"""Folding: which groups are drawn open. A closed group is one box; an open stack shows one member, "x6"."""
+"""Folding: which groups are drawn open. A closed group is one box; an open stack shows one of its members."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core.errors import OptionError
 from .arrangement import Arrangements
 from .data import Box, Computation
 
-MOST = 40  # members of a stack that are shown at once
+MOST = 40  # the largest number of members of a stack that are shown at once
 ALL = -1  # stands for all members of a stack, where a member's number is expected
 
 
@@ -18,7 +18,7 @@ ALL = -1  # stands for all members of a stack, where a member's number is expect
 class Fold:
     """The open groups, and the member that each open stack shows (by default the first).
 
-    If the fold was not chosen by the user, `openings` are groups that a larger window may open, in order.
+    If the user did not choose the fold, `openings` are the batches of groups that a larger window may open.
     """
 
     opened: frozenset[int]
@@ -30,7 +30,7 @@ class Fold:
 
 
 class Folding:
-    """The visible part of a graph under a fold."""
+    """A graph with a fold, which determines its visible boxes and edges."""
 
     def __init__(self, graph: Computation, fold: Fold) -> None:
         self.graph = graph
@@ -52,7 +52,7 @@ class Folding:
         return [*(("vertex", v) for v in found.vertices), *(("group", g) for g in found.groups)]
 
     def boxes(self, group: int = 0) -> Iterator[Box]:
-        """Iterate over all visible boxes below a group, including the frames of open groups."""
+        """Yield all visible boxes in a group, including open groups."""
         stack = [("group", group)] if group else self.items(0)[::-1]
         while stack:
             box = stack.pop()
@@ -61,7 +61,11 @@ class Folding:
                 stack.extend(reversed(self.items(box[1])))
 
     def visible(self, vertex: int) -> tuple[Box, int]:
-        """Return the box that shows a vertex (its own, or a closed group), and the vertex or counterpart."""
+        """Return the box that shows a vertex, and the vertex.
+
+        The box is the vertex itself or a closed group. In a member of a stack that is not shown, both are
+        those of the counterpart in the shown member.
+        """
         graph = self.graph
         depth = 0
         while True:
@@ -80,9 +84,10 @@ class Folding:
                 return ("vertex", vertex), vertex
 
     def edges(self) -> list[tuple[Box, Box, int, tuple[int, int]]]:
-        """Return (from box, to box, input of the op or -1, (vertex, result) of the tensor) for each edge.
+        """Return the edges between visible boxes: (from, to, input, tensor).
 
-        There is one for each input of a visible op, and one for each tensor that enters a closed group. Edges
+        `input` is the number of the op's input, or -1 at a closed group; `tensor` is (vertex, result). There
+        is an edge for each input of a visible op, and one for each tensor that enters a closed group. Edges
         from one member of a stack to the next are left out if only one member is shown.
         """
         found: dict[tuple[Box, Box, int, tuple[int, int]], None] = {}
@@ -117,7 +122,7 @@ class Folding:
 
 
 def to_depth(graph: Computation, depth: int) -> Fold:
-    """Open groups down to `depth` (0: only the root); a stack shows one of its members."""
+    """Return the fold in which groups are open down to `depth` (0: only the root). Stacks show one member."""
     if not isinstance(depth, int) or depth < 0:
         raise OptionError(
             f"depth must be a non-negative integer, got {depth!r}.\nUse expand() to open everything."
@@ -133,13 +138,16 @@ def to_depth(graph: Computation, depth: int) -> Fold:
 
 
 def open_all(graph: Computation) -> Fold:
-    """Open all groups, and show all members of stacks with at most `MOST`."""
+    """Return the fold in which all groups are open, and stacks of at most `MOST` members show them all."""
     shown = {g.index: ALL for g in graph.groups if g.is_stack and g.times <= MOST}
     return Fold(frozenset(range(len(graph.groups))), shown)
 
 
 def open_path(graph: Computation, fold: Fold, path: str) -> Fold:
-    """Open the groups at `path`, and those around them, in addition to `fold`."""
+    """Return `fold` with the groups at `path`, and the groups around them, opened as well.
+
+    Raise an OptionError if there is no such path.
+    """
     found = [g for g in graph.groups if g.path == path and not g.is_stack]
     if not found:
         paths = sorted({g.path for g in graph.groups if g.path and not g.is_stack})

@@ -1,4 +1,4 @@
-"""Check the gradients of a trace's leaves by finite differences, in float64.
+"""Checks of the gradients of a trace's leaves by finite differences, in float64.
 
 The first step size suits most functions. If its slope is not the gradient, smaller and larger steps tell a
 wrong gradient from a kink and from the rounding error of f, which is divided by the step.
@@ -24,13 +24,12 @@ from .data import Check
 from .tape import Arrays, Tape, apply, look_up
 
 STEP = 1e-6
-LARGER = (1e2, 1e3, 1e4, 1e5)  # factors of STEP, for f large compared with its slope
-# tolerances between gradients and slopes; 2e-3 for other dtypes
-ABSOLUTE = 1e-6
-RELATIVE = {"float16": 2e-2}
-CHEAP = 20_000  # most operations to recompute, unless check=True
-CHEAP_FLOPS = 2e8
-EACH = 64  # all elements of a leaf with at most this many are checked
+LARGER = (1e2, 1e3, 1e4, 1e5)  # factors of STEP, for an f that is large compared with its slope
+ABSOLUTE = 1e-6  # the absolute tolerance between a gradient and a slope
+RELATIVE = {"float16": 2e-2}  # the relative tolerance; 2e-3 for other dtypes
+CHEAP = 20_000  # the most operations to recompute, unless check=True
+CHEAP_FLOPS = 2e8  # the most floating-point operations, unless check=True
+EACH = 64  # leaves of at most this many elements are checked at all of them
 
 
 def run(
@@ -40,10 +39,10 @@ def run(
     flops: int,
     check: bool | None,
 ) -> dict[Tensor, tuple[Check, ...]]:
-    """Check the elements of each leaf with a gradient; of a large leaf, only the one of largest gradient.
+    """Check the elements of each leaf with a gradient; in a large leaf, only the one of largest gradient.
 
-    `check` is True for all leaves at any cost, None only if it is cheap, False for none. Leaves that a
-    checkpoint uses are left out: it runs the user's function on other tensors.
+    `check` is True to check at any cost, None to check if it is cheap, False not to check. Leaves that a
+    checkpoint uses are left out, since a checkpoint runs the user's function on other tensors.
     """
     if check is False or not gradients:
         return {}
@@ -73,7 +72,7 @@ def _how_many(g: np.ndarray, most: int) -> int:
 
 
 def _elements(g: np.ndarray, most: int) -> list[tuple[int, ...]]:
-    """Return the elements to check: the one of largest gradient, then the others if there are few."""
+    """Return the indices to check: that of the largest gradient, then all others if there are few."""
     magnitude = np.abs(np.nan_to_num(g)).reshape(-1)
     largest = int(magnitude.argmax())
     others = [i for i in range(g.size) if i != largest] if g.size <= most else []
@@ -83,7 +82,7 @@ def _elements(g: np.ndarray, most: int) -> list[tuple[int, ...]]:
 def _differences(
     nodes: list[Node], base: dict[Any, Arrays], seeds: list[tuple[Any, np.ndarray]]
 ) -> FiniteDifferences:
-    """Return the finite differences of outputs times seeds; `nodes` are those that depend on the leaf."""
+    """Return the finite differences of outputs times seeds. `nodes` are the nodes that depend on the leaf."""
 
     def values() -> np.ndarray:
         arrays = ChainMap({}, base)
@@ -109,7 +108,7 @@ def _slopes(differences: FiniteDifferences, x: np.ndarray, index: tuple[int, ...
 def _check(
     gradient: np.ndarray, differences: FiniteDifferences, x: np.ndarray, index: tuple[int, ...]
 ) -> Check:
-    """Compare one element's gradient with finite differences."""
+    """Compare the gradient of one element with finite differences of several step sizes."""
     analytic, value = float(gradient[index]), float(x[index])
     slopes = partial(_slopes, differences, x, index)
     relative = RELATIVE.get(str(gradient.dtype), 2e-3)
@@ -151,7 +150,7 @@ def _check(
 
 
 def _check_at_kink(result: Callable[..., Check], close: Callable[..., bool], s: Slopes, jumps: bool) -> Check:
-    """Accept any slope between both sides at a kink (a subgradient), and the smaller one at a jump."""
+    """Accept any slope between those of both sides at a kink (a subgradient), the smaller one at a jump."""
     if jumps:
         gentler = min(s.left, s.right, key=abs)
         return result("jump" if close(gentler, s.error) else "differ", s, gentler)
@@ -161,7 +160,7 @@ def _check_at_kink(result: Callable[..., Check], close: Callable[..., bool], s: 
 
 
 def _steadiest_slopes(found: list[Slopes]) -> Slopes:
-    """Return the slopes that change least from step to step; the change is added to their error."""
+    """Return the slopes that change least between step sizes. The change is added to their error."""
     best = found[2]._replace(error=math.inf)
     for before, s, after in zip(found, found[1:], found[2:], strict=False):
         spread = max(abs(s.central - before.central), abs(s.central - after.central))

@@ -1,4 +1,4 @@
-"""Graph: a traced computation, its folding, and its pictures."""
+"""The class Graph: a traced computation, with methods to fold and draw it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,21 @@ class Graph(Computation):
     fold() and expand() return new graphs with the same data and other groups open.
     """
 
-    folded: Fold | None = None  # None: as many groups open as fit on a screen
+    folded: Fold | None = None  # None: as many groups are open as fit on a screen
 
     def __repr__(self) -> str:
         title = f' "{self.title}"' if self.title else ""
         return f"<Graph{title}: {summary(self)}>"
 
     def fold(self, depth: int) -> Graph:
-        """Return the graph with modules open down to `depth`; 0 shows the outermost ones closed."""
+        """Return the graph with modules open down to `depth`. With 0, the outermost modules are closed."""
         return replace(self, folded=to_depth(self, depth))
 
     def expand(self, path: str | None = None) -> Graph:
-        """Return the graph with the module at `path` ("encoder.layers.0") open too, or with all open."""
+        """Return the graph with the module at `path`, such as "encoder.layers.0", opened as well.
+
+        Without a `path`, all modules are opened. Raise an OptionError for an unknown path.
+        """
         if path is None:
             return replace(self, folded=open_all(self))
         return replace(self, folded=open_path(self, self.folding.fold, path))
@@ -46,7 +49,7 @@ class Graph(Computation):
     # the drawing code is imported when first needed
 
     def to_graphviz(self, color: str = "family", across: bool = False) -> graphviz.Digraph:
-        """Return the package graphviz's drawing, which a notebook shows.
+        """Return a drawing of the package graphviz, which a notebook displays.
 
         `color` is "family" (of the op), "gradient", "bytes" or "flops"; `across` draws from left to right.
         """
@@ -55,7 +58,10 @@ class Graph(Computation):
         return to_graphviz(self.folding, color, across)
 
     def to_svg(self, color: str = "family", across: bool = False) -> str:
-        """Return an SVG document, drawn by Graphviz if it is installed, else from top to bottom by svg.py."""
+        """Return an SVG document, drawn by Graphviz if it is installed.
+
+        Without Graphviz, it is always drawn from top to bottom.
+        """
         from .saving import to_svg
 
         return to_svg(self.folding, color, across)
@@ -65,13 +71,13 @@ class Graph(Computation):
         return self.to_graphviz(color, across).source
 
     def to_html(self, color: str = "family") -> str:
-        """Return a self-contained page: fold and unfold, inspect every number, step through backward."""
+        """Return a self-contained page to fold groups, inspect numbers, and step through backward."""
         from .page import to_html
 
         return to_html(self.folding, color)
 
     def save(self, path: str | Path, color: str = "family", across: bool = False) -> None:
-        """Save the picture as .svg, .png (two pixels a unit), .pdf, .html (the page) or .dot."""
+        """Save a picture as .svg, .png (two pixels per unit), .pdf or .dot, or the page as .html."""
         from .saving import save
 
         save(self.folding, path, color, across)

@@ -1,8 +1,7 @@
-"""The tree of groups by which a graph folds: calls of modules by path, stacks of equal blocks, and runs of
-operations.
+"""The tree of groups in which a graph folds: calls of modules, stacks of equal blocks, runs of operations.
 
-The boxes of each group must not form a cycle. A module with operations before and after another one (a
-residual connection around a sub-layer) would form one. So it is dissolved: its parts move to its parent,
+The boxes of each group must not form a cycle. A module with operations before and after another module (a
+residual connection around a sub-layer) would form one, so it is dissolved: its parts move to its parent,
 under longer names.
 """
 
@@ -18,9 +17,9 @@ from ..core.backward import Node, producer
 from ..core.modes import BACKWARD, Scope
 from .data import RUN, Group, Vertex
 
-MOST = 40  # items of a group; more are put into runs
-LENGTH = 24  # items in a run
-TIME = re.compile(r"\bt = \d+$")  # the end of a name of a step of time
+MOST = 40  # the most items of a group; more are put into runs
+LENGTH = 24  # the number of items in a run
+TIME = re.compile(r"\bt = \d+$")  # the end of the name of a time step
 
 
 def arrange(
@@ -31,8 +30,8 @@ def arrange(
 ) -> tuple[tuple[Group, ...], list[int]]:
     """Return the groups, the root first, and the group of each vertex.
 
-    `scopes` are the scopes in which vertices were recorded. Leaves have none: they are put where they are
-    used, or at the top if they are inputs (`is_input`). `paths` are the modules' paths, by id.
+    `scopes` has the scope in which each vertex was recorded. Leaves have none; they are put where they are
+    used, or at the top if they are inputs (`is_input`). `paths` has the path of each module, by its id().
     """
     tree = _Tree(paths)
     homes = [tree.of(scope) for scope in scopes]
@@ -47,7 +46,7 @@ def arrange(
 
 
 def _drop_empty(root: _Part) -> None:
-    """Remove empty calls, whose submodules are elsewhere in the tree."""
+    """Remove calls that are empty, since their submodules are elsewhere in the tree."""
     for part in reversed(list(root.walk())):
         part.parts = [child for child in part.parts if child.vertices or child.parts]
 
@@ -68,9 +67,9 @@ def _links(vertices: Sequence[Vertex]) -> list[tuple[int, int]]:
 
 
 def rearrange(groups: Sequence[Group], vertices: Sequence[Vertex]) -> tuple[tuple[Group, ...], list[int]]:
-    """Return the groups of some vertices of a graph, and the group of each vertex.
+    """Return new groups for some vertices of a graph, and the group of each vertex.
 
-    Stacks and runs are formed again: equal parts may now differ, and fewer items need no runs.
+    Stacks and runs are formed anew: parts that were equal may now differ, and fewer items may need no runs.
     """
     parts: dict[int | None, _Part] = {}
     for group in groups:
@@ -125,7 +124,7 @@ class _Part:
             parent.parts.append(self)
 
     def walk(self) -> Iterable[_Part]:
-        """Iterate over this part and its descendants, parents first."""
+        """Yield this part and its descendants, parents first."""
         stack = [self]
         while stack:
             part = stack.pop()
@@ -151,7 +150,7 @@ class _Part:
 
 
 class _Tree:
-    """The parts of scopes: a module's call is in the nearest call around it whose path is a prefix."""
+    """The parts of scopes. A module's call is put into the nearest call around it whose path is a prefix."""
 
     def __init__(self, paths: dict[int, str]) -> None:
         self.paths = paths
@@ -190,7 +189,7 @@ class _Tree:
         return part
 
     def _child(self, parent: _Part, name: str, path: str, kind: str) -> _Part:
-        """Add a part; the second call of a module is named `name (call 2)`."""
+        """Add a part to `parent`. The second call of a module is named `name (call 2)`."""
         number = self.calls[parent, name] = self.calls.get((parent, name), 0) + 1
         again = "" if number == 1 else f" (call {number})"
         return _Part(name + again, path, kind, parent)
@@ -250,7 +249,7 @@ def _item_graph(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any
 
 
 def _order_items(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], list[Any]]:
-    """Return a part's items in topological order, and the items in or after cycles."""
+    """Return a part's items in topological order, and the items that are in cycles or after one."""
     items, after = _item_graph(part, links)
     return _topological_order(
         after, {i: i if isinstance(i, int) else min(i.all_vertices(), default=0) for i in items}
@@ -258,7 +257,7 @@ def _order_items(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[An
 
 
 def _parts_with_cycles(root: _Part, homes: Sequence[_Part], links: Sequence[tuple[int, int]]) -> list[_Part]:
-    """Return the parts whose items form cycles, in one pass over the links."""
+    """Return the parts whose items form cycles, found in one pass over the links."""
     chains = {part: part.chain() for part in root.walk()}
     after: dict[_Part, dict[Any, set[Any]]] = {}
     for source, target in links:
@@ -275,7 +274,10 @@ def _all(after: dict[Any, set[Any]]) -> set[Any]:
 
 
 def _topological_order(after: dict[Any, set[Any]], first: dict[Any, int]) -> tuple[list[Any], list[Any]]:
-    """Return items in topological order, ties by `first`, and the items in or after cycles."""
+    """Return items in topological order, and the items that are in cycles or after one.
+
+    Of several items that may come next, the one with the smallest `first` does.
+    """
     items = list(dict.fromkeys([*after, *_all(after)]))
     waiting = dict.fromkeys(items, 0)
     for targets in after.values():
@@ -298,7 +300,7 @@ def _topological_order(after: dict[Any, set[Any]], first: dict[Any, int]) -> tup
 
 
 def _dissolve_cycles(part: _Part, links: Sequence[tuple[int, int]]) -> None:
-    """Dissolve children, those that span most operations first, until a part's items form no cycle."""
+    """Dissolve children, those that span the most operations first, until the items form no cycle."""
     ops = {target for _, target in links}
     while (widest := _largest_in_cycle(part, links, lambda child: _span(child, ops))) is not None:
         for child in widest.parts:
@@ -315,9 +317,9 @@ def _span(part: _Part, ops: set[int]) -> int:
 def _largest_in_cycle(
     part: _Part, links: Sequence[tuple[int, int]], size: Callable[[_Part], int], least_times: int = 1
 ) -> _Part | None:
-    """Return the largest child that is in a cycle."""
+    """Return the child of largest `size` that is in a cycle, or None."""
     items, after = _item_graph(part, links)
-    waiting = _topological_order(after, dict.fromkeys(items, 0))[1]  # they are in cycles, or follow one
+    waiting = _topological_order(after, dict.fromkeys(items, 0))[1]  # items in a cycle or after one
     candidates = [i for i in waiting if isinstance(i, _Part) and i.times >= least_times]
     for child in sorted(candidates, key=size, reverse=True):
         if child in _reachable(after, child):
@@ -353,7 +355,7 @@ def _dissolve(part: _Part) -> None:
 
 
 def _count_times(part: _Part, links: Sequence[tuple[int, int]]) -> None:
-    """Name the calls of a module that uses its own results after the time: `cell, t = 2`."""
+    """Rename the calls of a module that reads its own previous result as time steps: `cell, t = 2`."""
     calls: dict[str, list[_Part]] = {}
     for child in sorted(part.parts, key=lambda child: child.all_vertices()[:1]):
         if child.is_call:
@@ -367,8 +369,8 @@ def _count_times(part: _Part, links: Sequence[tuple[int, int]]) -> None:
 def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, int]]) -> None:
     """Combine equal consecutive children, with the same name except for a number, into stacks.
 
-    They stay apart if another item is computed from one and used by a later one, and if they are steps of
-    time, each of which has its own values to show.
+    Children are not combined if another item depends on one of them and is used by a later one. Nor are time
+    steps, each of which has values to show.
     """
     if part.times > 1:
         return
@@ -386,7 +388,7 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
             for one in (last, child):
                 if one not in signatures:
                     signatures[one] = _signature(one, vertices)
-            again = last.path == child.path  # calls of one scope: a loop if each uses the one before
+            again = last.path == child.path  # calls of one module: a loop if each uses the previous one
             if signatures[last] == signatures[child] and (not again or _is_used_in(last, child, links)):
                 runs[-1].append(child)
                 continue
@@ -410,7 +412,7 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
 
 
 def _equalize(run: Sequence[_Part], around: _Part, vertices: Sequence[Vertex]) -> bool:
-    """Move data that only some members contain out of them; return whether all members then match."""
+    """Move unnamed data that only some members of `run` contain out of them. Return whether all now match."""
     own = [_data(member, vertices) for member in run]
     slots = [_outside_inputs(member, vertices, data) for member, data in zip(run, own, strict=True)]
     for tensors in zip(*slots, strict=True):
@@ -430,7 +432,7 @@ def _data(part: _Part, vertices: Sequence[Vertex]) -> set[int]:
 
 
 def _outside_inputs(part: _Part, vertices: Sequence[Vertex], data: set[int]) -> list[tuple[int, int]]:
-    """Return the tensors that a part uses from outside, and its own data, in the order of use."""
+    """Return the tensors that a part reads from outside or from its unnamed data, in the order of use."""
     inside = [v for v in part.all_vertices() if v not in data]
     made = set(inside)
     used = [(e.source, e.result) for v in inside for e in vertices[v].inputs if e.source not in made]
@@ -438,13 +440,13 @@ def _outside_inputs(part: _Part, vertices: Sequence[Vertex], data: set[int]) -> 
 
 
 def _is_used_in(one: _Part, other: _Part, links: Sequence[tuple[int, int]]) -> bool:
-    """Return whether a value from one part is used in the other."""
+    """Return whether the part `other` uses a value from the part `one`."""
     above, below = set(one.all_vertices()), set(other.all_vertices())
     return any(source in above and target in below for source, target in links)
 
 
 def strip_numbers(name: str) -> str:
-    """Return a name with each number replaced by #, without the number of the call."""
+    """Return a name without the number of the call, and with each other number replaced by #."""
     return re.sub(r"\d+", "#", strip_call(name))
 
 

@@ -1,7 +1,7 @@
-"""A page in a notebook: an interactive frame over a static picture.
+"""A page in a notebook, shown as an interactive frame over a static picture.
 
-The frame is sandboxed: its script cannot access the notebook's page. GitHub, and untrusted notebooks, remove
-frames and show the picture.
+The frame is sandboxed, so its script cannot access the notebook's page. GitHub and untrusted notebooks remove
+frames, and show the picture.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import html
 
 
 class InlinePage:
-    """Shows `page`, an HTML document, as a notebook's output, or else `picture`, an SVG document.
+    """A notebook output that shows `page`, an HTML document, or, where that is removed, `picture`, an SVG.
 
     `title` is for screen readers; `height` is in pixels.
     """

@@ -11,11 +11,11 @@ import numpy as np
 from ..core.backward import Node
 from ..core.devices import on_cpu, to_device_of
 
-ELEMENTS = 64  # most elements of a result
-NUMBERS = 1024  # most numbers in a Jacobian
-TOTAL_NUMBERS = 200_000  # the limit for all Jacobians of a trace together
+ELEMENTS = 64  # the most elements of a result
+NUMBERS = 1024  # the most numbers in a Jacobian
+TOTAL_NUMBERS = 200_000  # the most numbers in all Jacobians of a trace
 
-# modules of ops whose results depend on their inputs element by element
+# the modules of ops whose result elements each depend on the same elements of the inputs only
 ELEMENTWISE = (
     "more.activations", "more.elementary", "more.specials", "core.arithmetic", "ops.arithmetic",
     "ops.comparisons",
@@ -24,7 +24,7 @@ ELEMENTWISE = (
 
 
 class Budget:
-    """The number of further entries that the Jacobians of a trace may have."""
+    """How many more numbers the Jacobians of a trace may have."""
 
     def __init__(self) -> None:
         self.left = TOTAL_NUMBERS
@@ -37,9 +37,10 @@ class Budget:
 
 
 def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndarray]:
-    """Return d result / d input, (elements, elements of the input), for each input of a small result.
+    """Return d result / d input for each input whose Jacobian is small, by the input's number.
 
-    Row i is the gradient function's result for the i-th unit vector. `like` has the result's shape and dtype.
+    A Jacobian is (elements of the result, elements of the input). Row i is the result of the gradient
+    function for the i-th unit vector. `like` has the shape and dtype of the result.
     """
     if type(node.shape) is list or not 0 < like.size <= ELEMENTS or not hasattr(node.op, "rule"):
         return {}
@@ -50,7 +51,7 @@ def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndar
     try:
         units = to_device_of(np.eye(like.size, dtype=like.dtype), like)
         rows = [_pull(node, unit.reshape(like.shape), small) for unit in units]
-    except Exception:  # an error in a user's rule, which backward reports
+    except Exception:  # an error in a user's rule, which backward will report
         return found
     for place in range(len(node.edges)):
         parts = [row[place] for row in rows]
@@ -65,7 +66,7 @@ def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndar
 
 
 def _pull(node: Node, g: np.ndarray, wanted: Sequence[bool]) -> list[Any]:
-    """Return the gradients of the wanted inputs for an upstream gradient."""
+    """Return the gradients of the wanted inputs for an upstream gradient g; None for other inputs."""
     with np.errstate(all="ignore"):
         if type(node.gradients) is tuple:
             return [f(g) if f and want else None for f, want in zip(node.gradients, wanted, strict=True)]
@@ -74,7 +75,7 @@ def _pull(node: Node, g: np.ndarray, wanted: Sequence[bool]) -> list[Any]:
 
 
 def _is_elementwise(node: Node) -> bool:
-    """Return whether an op's result depends on its inputs element by element."""
+    """Return whether each element of an op's result depends only on the same elements of its inputs."""
     module = getattr(getattr(node.op, "source", None), "__module__", "")
     return module.removeprefix("minigrad.") in ELEMENTWISE
 

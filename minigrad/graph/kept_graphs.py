@@ -1,8 +1,7 @@
-"""keep: retain graphs after backward(), with the parameters' values at that time.
+"""`keep`, which retains graphs after backward(), with the values that the parameters had.
 
-backward() frees each node after its gradients are computed. Under `keep`, what it freed is restored. The
-parameters are copied, since an optimizer changes them in place; `trace`, `why_nan` and `memory` see the
-copies.
+backward() frees each node after computing its gradients. Under `keep`, the node is restored. The parameters
+are copied, since an optimizer changes them in place; `trace`, `why_nan` and `memory` read the copies.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ..core.versions import version_of
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """A leaf at the start of backward(): its memory, a copy of it, and the time of its last change."""
+    """A leaf at the start of backward(): its array, a copy of its values, and when they last changed."""
 
     leaf: weakref.ref[Tensor]
     memory: weakref.ref[Any]
@@ -62,10 +61,10 @@ class _Keeper(Observer):
 
 
 class keep(observe):
-    """Retain the graph after backward(), as with retain_graph=True, for `trace`, `why_nan` and `memory`.
+    """Context manager that retains the graph after backward(), for `trace`, `why_nan` and `memory`.
 
-    They can be called even after the optimizer's step: they see the parameters as they were at backward().
-    `keep` copies these at each backward(); the copies and the graph exist as long as the loss does.
+    These can be called even after the optimizer's step, and use the parameters as they were at backward().
+    Each backward() copies the parameters; the copies and the graph exist as long as the loss does.
     """
 
     def __init__(self) -> None:
@@ -85,7 +84,7 @@ class keep(observe):
 
 @contextmanager
 def as_at_backward(tensors: Iterable[Tensor]) -> Iterator[None]:
-    """Restore the parameters behind kept outputs to their values at the start of backward()."""
+    """Context manager in which the parameters behind kept outputs have their values from backward()."""
     for keeper in _active:
         keeper.put_back()
     outputs = [producer(x.node) for x in tensors]

@@ -1,4 +1,4 @@
-"""The text on a box: names, signs, shapes and numbers."""
+"""The text on boxes: names, signs, shapes and numbers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _UNPRINTABLE = (  # compiled when first needed
 
 
 def op_title(vertex: Vertex) -> str:
-    """Return an op's name, sign and plain number, `multiply ×`, `power x²`; for a leaf its path or kind."""
+    """Return an op's name and sign, `multiply ×` or `power x²`; for a leaf, its path or its kind."""
     if vertex.kind != "op":
         return vertex.name or ("data" if vertex.kind == "constant" else vertex.kind)
     return f"{public_name(vertex)} {_sign(vertex)}".rstrip()
 
 
 def _sign(vertex: Vertex) -> str:
-    """Return an op's sign with the operand that is a plain number: `− 1`, `1 −`, `x²`."""
+    """Return an op's sign, with an operand that is a Python number: `− 1`, `1 −`, `x²`."""
     plain = {name: number(float(value)) for name, value in vertex.settings if name in ("x", "y")}
     if not plain or not vertex.sign:
         return vertex.sign
@@ -40,7 +40,7 @@ def public_name(vertex: Vertex) -> str:
 
 
 def kind_of(array: Snapshot | np.ndarray) -> str:
-    """Return dtype and shape, `float32[2, 3]`."""
+    """Format the dtype and shape of an array: `float32[2, 3]`."""
     return f"{array.dtype}[{', '.join(map(str, array.shape))}]" if array.shape else str(array.dtype)
 
 
@@ -50,7 +50,7 @@ def number(x: float, digits: int = 3) -> str:
 
 
 def quantity(n: float, unit: str = "") -> str:
-    """Format a quantity with three digits and a prefix, `1.5 M`; bytes in powers of 1024."""
+    """Format a quantity with three digits and a prefix, `1.5 M`; for bytes ("B"), in powers of 1024."""
     step, prefixes = (
         (1024, ("", "Ki", "Mi", "Gi", "Ti")) if unit == "B" else (1000, ("", "k", "M", "G", "T", "P"))
     )
@@ -80,18 +80,17 @@ def printable(text: str) -> str:
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
-# font sizes: of a box's first line, of the others, of a frame's name
-TITLE = 15.0
-TEXT = 12.5
-NAME = 13.5
+TITLE = 15.0  # the font size of a box's first line
+TEXT = 12.5  # the font size of a box's other lines
+NAME = 13.5  # the font size of a frame's name
 
 LINE = 15.0  # the height of a line
 MAP = 36.0  # the width of a box's heat map, with the space beside it
 TAB = 11.0  # half the height of the tab with a frame's name, and its distance from the frame's left side
 KNOB = 24.0  # the width of the knob beside it
 
-# Letters by width, and the width of each class as a fraction of the font size, regular and bold; then other
-# letters and other scripts. The widths are DejaVu Sans's; the usual fonts are narrower.
+# Classes of letters by width, and the width of each class, regular and bold, as a fraction of the font size.
+# The last two widths are for other letters and other scripts. The font is DejaVu Sans, a wide one.
 LETTERS = (" '/IJ\\ijl|,-.:;", '!()[]f"*_`rt', "#&+<=>DGHNOQU^~", "%@MWmw…")
 WIDTHS = ((0.35, 0.41), (0.47, 0.52), (0.8, 0.86), (0.97, 1.07), (0.64, 0.71), (1.0, 1.05))
 _KINDS = {letter: kind for kind, letters in enumerate(LETTERS) for letter in letters}
@@ -133,7 +132,7 @@ def vertex_lines(graph: Computation, vertex: Vertex) -> list[str]:
 
 
 def _kinds_of(values: tuple[Snapshot, ...]) -> str:
-    """Return `float32[2] × 3`, or `float32[2], float32[2, 2]` for results that differ."""
+    """Format the dtypes and shapes of several results: `float32[2] × 3`, or `float32[2], float32[2, 2]`."""
     kinds = [kind_of(value) for value in values]
     return f"{kinds[0]} × {len(kinds)}" if len(set(kinds)) == 1 else short(", ".join(kinds))
 
@@ -144,7 +143,7 @@ def short(text: str, most: int = 48) -> str:
 
 
 def _sum_of_uses(graph: Computation, vertex: Vertex) -> str:
-    """Return a gradient, as `6 = 2 + 4` if the value is used more than once."""
+    """Format a gradient, as the sum `6 = 2 + 4` if the value is used more than once."""
     assert vertex.gradient is not None
     total = number(vertex.gradient.numbers.item())
     parts = [graph.vertices[v].inputs[place].gradient for v, place in graph.consumers[vertex.index]]
@@ -169,7 +168,7 @@ def group_lines(graph: Computation, index: int) -> list[str]:
 
 
 def title_of(group: Group) -> str:
-    """Return a group's name; of a stack its class, and how many there are."""
+    """Return a group's name; for a stack, its class and number of members, `EncoderLayer ×6`."""
     return f"{group.kind or group.name} ×{group.times}" if group.is_stack else group.name or group.kind
 
 
@@ -179,7 +178,7 @@ def kind_of_group(group: Group) -> str:
 
 
 def title_width(group: Group) -> float:
-    """Return the least width of an open group, for its tab and the knob beside it."""
+    """Return the least width of an open group, which has a tab with its name and a knob beside it."""
     return tab_width(group) + KNOB + 2 * TAB
 
 
@@ -195,7 +194,7 @@ def _relative_path(graph: Computation, vertex: Vertex) -> str:
     path = graph.groups[vertex.group].path
     if path and vertex.name.startswith(f"{path}."):
         return vertex.name[len(path) + 1 :]
-    if not vertex.name:  # then the operand's name at its first use
+    if not vertex.name:  # the name of the operand where it is first used
         users = graph.consumers[vertex.index]
         operand = graph.vertices[users[0][0]].inputs[users[0][1]].operand if users else ""
         if len(operand) > 1 and operand.isidentifier():
@@ -204,7 +203,7 @@ def _relative_path(graph: Computation, vertex: Vertex) -> str:
 
 
 def tooltip(graph: Computation, box: Box) -> str:
-    """Return the tooltip of a box: of an op its line, of arrays their statistics."""
+    """Return the tooltip of a box: a vertex's name, source line and statistics, or a group's path."""
     if box[0] == "group":
         return " · ".join([graph.groups[box[1]].path, *group_lines(graph, box[1])[1:]])
     vertex = graph.vertices[box[1]]
@@ -222,7 +221,7 @@ def tooltip(graph: Computation, box: Box) -> str:
 
 
 def color_line(graph: Computation, box: Box, mode: str) -> str:
-    """Return the number that a box's colour shows, as text."""
+    """Format the quantity that a box's colour shows in this mode; "" in mode "family"."""
     inside = graph.members(box)
     if mode == "bytes":
         return quantity(sum(s.nbytes for v in inside for s in v.values), "B")
@@ -237,7 +236,7 @@ def color_line(graph: Computation, box: Box, mode: str) -> str:
 
 
 def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: int = 2) -> str:
-    """Format rows as aligned columns, the first `right` of them right-aligned."""
+    """Format rows below their heads as aligned columns; the first `right` columns are right-aligned."""
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     lines = []
     for row in [heads, *rows]:

@@ -1,4 +1,4 @@
-"""The LaTeX of an op's gradients, typeset as mathematics usually is."""
+"""Functions that typeset the LaTeX of an op's gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def upright(formula: str, names: list[str]) -> str:
 
 
 def bar(name: str) -> str:
-    """Return the symbol of an argument's gradient."""
+    """Return the symbol of an argument's gradient: its name below a bar."""
     return (
         f"\\bar{{{name}}}"
         if len(name) == 1

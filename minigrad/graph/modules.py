@@ -1,4 +1,4 @@
-"""ES modules as one script: a page is one file, and its Content-Security-Policy allows one script."""
+"""A function that joins ES modules to one script, since a page is one file whose policy allows one script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ IMPORTS = re.compile(r'^import \{[^}]*\} from "(.+?)";\n+', re.MULTILINE)
 
 
 def join_modules(main: Path) -> str:
-    """Return the module `main`, after all that it imports: without imports, exports and comments.
+    """Join the modules that `main` imports, and `main`, to one script without imports, exports and comments.
 
     All modules share one scope, so each name at the top level of a module must be unique.
     """
@@ -19,7 +19,7 @@ def join_modules(main: Path) -> str:
     def add(path: Path) -> None:
         if path in found:
             return
-        found[path] = ""  # a module in a circle of imports comes after the others of the circle
+        found[path] = ""  # in an import cycle, the module comes after the others of the cycle
         text = path.read_text(encoding="utf-8")
         for name in IMPORTS.findall(text):
             add((path.parent / name).resolve())

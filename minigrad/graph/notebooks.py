@@ -19,20 +19,20 @@ from ..nn import Module
 from ..palette import NEGATIVE, POSITIVE, rgb
 from .labels import kind_of, quantity
 
-MOST = 10  # rows and columns to show in full; of more, the first and last few
-ENDS = 4
-MATRICES = 3  # most matrices to show of a tensor with more than two axes
+MOST = 10  # the most rows and columns to show in full
+ENDS = 4  # how many of the first and last rows and columns to show if there are more
+MATRICES = 3  # the most matrices to show of a tensor with more than two axes
 CELL = "padding: 1px 7px; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap"
 QUIET = "opacity: 0.7"
 
 
 def show(x: Tensor | Module) -> str:
-    """Return how a notebook shows a tensor or module."""
+    """Return the HTML with which a notebook displays a tensor or a module."""
     return module_html(x) if isinstance(x, Module) else tensor_html(x)
 
 
 def tensor_html(tensor: Tensor) -> str:
-    """Return the dtype and shape of a tensor, and its numbers in tables, coloured by sign and size."""
+    """Return HTML with a tensor's dtype and shape, and tables of its numbers, coloured by sign and size."""
     array = on_cpu(tensor.array, "showing a tensor")
     facts = [kind_of(array)]
     facts += [] if tensor.device == "cpu" else [str(tensor.device)]
@@ -87,7 +87,7 @@ def _cell(x: Any, write: Any, largest: float) -> str:
 
 
 def _shown_indices(n: int) -> list[int | None]:
-    """Return the indices to show; None stands for the ones left out."""
+    """Return the indices of n rows or columns to show; None stands for those left out."""
     return [*range(n)] if n <= MOST else [*range(ENDS), None, *range(n - ENDS, n)]
 
 
@@ -96,7 +96,7 @@ def _label(i: int | None) -> str:
 
 
 def _corners(array: np.ndarray) -> np.ndarray:
-    """Return at least the elements to show, which determine the number format."""
+    """Return the elements at the ends of all axes, which determine the number format."""
     for axis, n in enumerate(array.shape):
         if n > MOST:
             array = array.take([*range(ENDS), *range(n - ENDS, n)], axis=axis)
@@ -107,7 +107,7 @@ def _corners(array: np.ndarray) -> np.ndarray:
 
 
 def module_html(module: Module) -> str:
-    """Return the expandable tree of modules, each with its parameters and their share."""
+    """Return HTML with the expandable tree of modules, each with its number and share of parameters."""
     parameters = list(module.parameters())
     total = sum(p.numel() for p in parameters)
     nbytes = sum(p.array.nbytes for p in parameters)

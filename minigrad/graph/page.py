@@ -1,8 +1,8 @@
-"""A graph as one HTML file: the drawing, details of each box, and backward step by step.
+"""A graph as one HTML file, which shows the drawing, details of each box, and backward step by step.
 
-The file needs no network and has a strict Content-Security-Policy: its script and style sheet are allowed by
-their hashes, and the trace is data, which a browser never runs. The sources are in `assets/`: Python writes
-the data, and JavaScript, as modules that modules.py joins, displays it.
+The file needs no network. Its Content-Security-Policy allows its script and style sheet, by their hashes; the
+trace is data, which a browser does not run. Python writes the data. The JavaScript modules in `assets/`,
+which modules.py joins, display it.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from .modules import join_modules
 from .svg import to_svg
 
 ASSETS = Path(__file__).with_name("assets")
-LIMIT = 1_000_000  # bytes of a page
+LIMIT = 1_000_000  # the most bytes of a page
 MATHML = "{http://www.w3.org/1998/Math/MathML}"
-BARS = ("\u00af", "\u2015")  # over a letter, over a word
+BARS = ("\u00af", "\u2015")  # the bar over a letter, and the bar over a word
 
 
 def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
-    """Return the page's HTML; boxes are initially coloured by `color`.
+    """Return the HTML of a graph's page. Boxes are initially coloured by `color`.
 
-    It contains the numbers of as many arrays, smallest first, as fit in `limit` bytes.
+    It has the numbers of as many arrays, the smallest first, as fit in `limit` bytes.
     """
     graph = folding.graph
     script = join_modules(ASSETS / "main.js")
@@ -65,7 +65,10 @@ def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
 
 
 def picture(folding: Folding, color: str = "family", limit: int = LIMIT // 4) -> str:
-    """Return the drawing without scripts; folded, or "", if it needs more than `limit` bytes."""
+    """Return a static drawing, an SVG of at most `limit` bytes.
+
+    A drawing that is too large is folded; if it still does not fit, "" is returned.
+    """
     graph = folding.graph
     pictures = (to_svg(seen, color) for seen in (folding, Folding(graph, to_depth(graph, 0))))
     return next((text for text in pictures if len(text.encode()) <= limit), "")
@@ -76,7 +79,7 @@ def _asset(name: str) -> str:
 
 
 def content_policy(script: str, style: str) -> str:
-    """Return a policy that allows only this script and style sheet: no requests, forms or frames."""
+    """Return a Content-Security-Policy that allows only this script and style sheet."""
     hashed = [base64.b64encode(hashlib.sha256(x.encode()).digest()).decode() for x in (script, style)]
     return (
         f"default-src 'none'; script-src 'sha256-{hashed[0]}'; style-src 'sha256-{hashed[1]}'; "
@@ -89,7 +92,7 @@ def content_policy(script: str, style: str) -> str:
 
 @cache
 def mathml(latex: str) -> str:
-    """Return a formula as MathML; one that cannot be converted, as text."""
+    """Convert a formula to MathML. If that is not possible, the result shows its LaTeX as text."""
     from latex2mathml.converter import convert
 
     try:
@@ -109,7 +112,7 @@ def mathml(latex: str) -> str:
 
 
 def _draw_bar(mover: ElementTree.Element) -> None:
-    """Draw a bar as wide as its base: without a mathematics font, browsers do not stretch the sign."""
+    """Replace the sign over a base by a CSS bar, since browsers may not stretch the sign to its width."""
     mover.tag = f"{MATHML}mrow"
     mover.set("class", "bar")
     mover.remove(mover[1])
@@ -124,7 +127,7 @@ def _join(row: ElementTree.Element) -> None:
 
 
 def _equation(operand: str, latex: str, names: Sequence[str]) -> str:
-    """`x̄ = g y`."""
+    """Return the equation of an operand's gradient as MathML: `x̄ = g y`."""
     name = re.sub(r"\W", "", operand) or "x"
     return mathml(f"{bar(name)} = {upright(latex, [n for n in names if len(n) > 1])}")
 
@@ -139,7 +142,7 @@ SPELT = {"eps": "epsilon", "lambd": "lambda"}  # settings whose letter has anoth
 
 
 def letters(vertex: Vertex, latex: str) -> str:
-    """Return the meanings of a formula's letters that are not operands: `α = 1`."""
+    """Explain the letters of a formula that are not operands: `α = 1, y is the result`."""
     plain = re.sub(r"\\operatorname\{\w+\}", "", latex)
     found = [f"{_letter(name)} = {value}" for name, value in _settings(vertex).items() if _names(plain, name)]
     operands = [edge.operand for edge in vertex.inputs] + [name for name, _ in vertex.settings]
@@ -153,7 +156,7 @@ def letters(vertex: Vertex, latex: str) -> str:
 
 
 def _names(latex: str, name: str) -> bool:
-    """Return whether a letter or a word is in a formula."""
+    """Return whether a formula contains a letter or a word."""
     word = SPELT.get(name, name).replace("_", r"\\?_")
     return bool(re.search(rf"(?<![A-Za-z]){word}(?![A-Za-z])", latex))
 
@@ -177,7 +180,7 @@ def _averaged(vertex: Vertex) -> str:
 
 
 class _Table:
-    """Rows that are stored once and referred to by number."""
+    """A table of unique rows, which are referred to by number."""
 
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}
@@ -201,8 +204,8 @@ class _Data:
         self.formulas = _Table()
         self.paints = _Table()
         self.snapshots = _Table()
-        self.scale = [self._paint(p) for mode in MODES for p in scale(mode)]  # the order of legends
-        self.arrays: list[np.ndarray] = []  # some may be left out; referred to by number
+        self.scale = [self._paint(p) for mode in MODES for p in scale(mode)]  # in the order of legends
+        self.arrays: list[np.ndarray] = []  # rows refer to these by number; some may be left out
         self.memories = _Table()
         self.content = {
             "title": graph.title,
@@ -224,7 +227,7 @@ class _Data:
         }
 
     def text(self, limit: int) -> str:
-        """Return JSON that is safe in a page, with as many arrays as fit, the smallest first."""
+        """Return JSON of about `limit` bytes that is safe in a page, with the smallest arrays that fit."""
         content = self.content | {
             "columns": self.columns,
             "strings": self.strings.rows,
@@ -349,7 +352,7 @@ class _Data:
         return self.snapshots.add(row, key)
 
     def _arrangement(self, ways: Arrangement) -> list[Any]:
-        """Return the rows of cells, and the rows of links between them as flat lists of numbers."""
+        """Return the rows of cells, the links between rows (flat lists of numbers), sides and inlets."""
         rows = [[_cell(cell) for cell in row] for row in ways.rows]
         links = [[n for link in row for n in self._link(link)] for row in ways.links]
         sides = [[side.row, side.left, side.right, *side.tensor] for side in ways.sides]
@@ -373,7 +376,7 @@ def _cell(cell: Cell) -> int | tuple[int, int]:
 
 
 def _closed_form(g: Group) -> list[str]:
-    """Return the gradients of a composite op, if a group is the operations of its definition."""
+    """Return the equations of a composite op's gradients, if the group is the op's definition."""
     op = registry.get(strip_call(g.name)) if not g.kind else None
     if op is None or getattr(op, "definition", None) is None:
         return []
@@ -382,12 +385,15 @@ def _closed_form(g: Group) -> list[str]:
 
 
 def _heat(sample: np.ndarray) -> str:
-    """Encode a heat map: a digit a cell, 4 for 0, 9 for True, x if not finite, and a / between rows."""
+    """Encode a heat map as one character per cell, with "/" between rows.
+
+    A cell's level is encoded as a digit: 4 is zero, 9 is True. "x" is a NaN or infinity.
+    """
     return "/".join("".join("0123456789xxxx"[level + LEVELS] for level in row) for row in heat_levels(sample))
 
 
 def _number(x: float, digits: int = 17) -> float | str:
-    """Return a number for JSON; NaN and infinities as strings."""
+    """Round a number to `digits` for JSON. NaN and infinities become strings."""
     if not math.isfinite(x):
         return "NaN" if math.isnan(x) else "Infinity" if x > 0 else "-Infinity"
     shown = float(f"{x:.{digits}g}")
@@ -395,7 +401,7 @@ def _number(x: float, digits: int = 17) -> float | str:
 
 
 def _numbers(array: np.ndarray) -> list[Any]:
-    """Return an array's elements in order; float32 with the fewest digits that identify each."""
+    """Return an array's elements for JSON. A float32 gets the fewest digits that identify it."""
     flat = array.reshape(-1)
     if flat.dtype == np.float32:
         return [_number(float(str(x))) for x in flat]

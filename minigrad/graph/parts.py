@@ -1,7 +1,7 @@
-"""The parts of a fused op: the ops that its readable definition calls, and those that its formula names.
+"""The parts of a fused op: the ops that its readable definition calls, or that its formula names.
 
-They are read from the definition's code and docstring, without running it. So a search for softmax finds
-attention, although softmax has no box.
+They are read from the definition's code and docstring, without running it. With them, a search for softmax
+finds attention, although softmax has no box.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from ..core.registry import registry
 
 NAMED = ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD")  # instructions that load a function or method
-OPERATORS = {"@": "matmul"}  # others may not take tensors
+OPERATORS = {"@": "matmul"}  # other operators may have no tensors as operands
 
 
 @cache

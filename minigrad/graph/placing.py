@@ -1,7 +1,7 @@
-"""The layout: sizes from the inside out, then coordinates within each open group.
+"""The layout of a drawing: the sizes of groups, from the inside out, and coordinates in each open group.
 
 Rows are stacked vertically. Within a row, cells keep their order and are as close as possible to the cells
-that they are linked with: a least-squares fit that keeps the gaps. (assets/placing.js does the same.)
+that they are linked with, by a least-squares fit that keeps the gaps. (assets/placing.js does the same.)
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .folding import Folding
 from .labels import TAB, lines, size, title_width
 
 ROW_GAP = 28.0
-BARE_GAP = 10.0  # next to a row that has only lanes
+BARE_GAP = 10.0  # the gap next to a row that has only lanes
 COLUMN_GAP = 20.0
 LANE_GAP = 12.0
-SIDE_GAP = 44.0  # leaves room for a line between neighbouring parts
-ARROW = 9.0  # the straight end of a line
-PADDING, HEADER = 14.0, 10.0  # inside a frame
-ROUNDS = 6
+SIDE_GAP = 44.0  # the gap between groups side by side, with room for a line
+ARROW = 9.0  # the length of the straight end of a line with an arrow
+PADDING, HEADER = 14.0, 10.0  # the space inside a frame: on all sides, and in addition at the top
+ROUNDS = 6  # how often the rows are fitted, alternately downward and upward
 CLEAR = 7.0  # the least distance between a tab and a line
 STRAIGHT = 6.0  # the weight of a lane in the fit, where an item's is 1
 
@@ -31,11 +31,11 @@ Size = tuple[float, float]
 
 @dataclass(frozen=True)
 class Line:
-    """A piece of a tensor's path: down from (x1, y1), across between two rows, down to (x2, y2).
+    """A piece of a tensor's path: down from (x1, y1), across between two rows, and down to (x2, y2).
 
-    `bend` holds the heights between which it crosses, None if it is straight. If `side` is not None, it goes
-    below its row, up at x = `side`, and over into the part at its right. It ends at input `place` of vertex
-    `target`; -1 if it continues, or ends at a part (`has_arrow`).
+    It crosses between the two heights in `bend`, or is straight if `bend` is None. If `side` is not None, the
+    path leads to a group at the right: below the row, up at x = `side`, and into the group from above. The
+    path ends at input `place` of vertex `target`; `target` is -1 if it continues, or ends at a closed group.
     """
 
     tensor: Tensor
@@ -52,9 +52,10 @@ class Line:
 
 @dataclass
 class Frame:
-    """An open group: its size, (left, top, width, height) of each cell within it, lines, and inner frames.
+    """The layout of an open group: its size, the places of its cells, its lines, and its inner frames.
 
-    Its name is on a tab on the upper border, `tab` from the left, where no line enters.
+    A place is (left, top, width, height) within the frame. The group's name is on a tab on the upper border,
+    at x = `tab`, where no line enters.
     """
 
     group: int
@@ -71,7 +72,7 @@ class Frame:
         return cell[0] == "group" and cell[1] in self.frames
 
     def lane(self, row: int, tensor: Tensor | None) -> float | None:
-        """Return where a tensor crosses the first (0) or last (-1) row."""
+        """Return the x at which a tensor crosses the first (0) or last (-1) row, or None."""
         for cell, (x, _, width, _) in zip(self.rows[row], self.places[row], strict=True) if self.rows else ():
             if tensor is not None and cell == ("lane", *tensor):
                 return x + width / 2
@@ -141,7 +142,7 @@ class Placing:
         level = {side.row for side in self.arrangements[frame.inner].sides}
         for r, row in enumerate(rows):
             tallest = max((h for _, h in sizes[r]), default=0.0)
-            part = 0.0 if r in level else 0.5  # parts side by side begin at one height
+            part = 0.0 if r in level else 0.5  # align groups side by side at the top
             frame.places.append(
                 [(left[r][i] + shift, y + part * (tallest - h), w, h) for i, (w, h) in enumerate(sizes[r])]
             )
@@ -162,7 +163,7 @@ class Placing:
         return found
 
     def _place_tab(self, frame: Frame) -> None:
-        """Put the tab where no line enters, if need be at the right of all."""
+        """Put the tab where no line enters; if there is no such gap, at the right of all lines."""
         wide = self.titles.get(frame.group, 0.0) - 2 * TAB
         inlets = self.arrangements[frame.inner].inlets
         cells = zip(frame.rows[0], frame.places[0], strict=True) if frame.rows else ()
@@ -240,7 +241,7 @@ class Placing:
         return width / 2
 
     def _inlet(self, frame: Frame, cell: Cell, tensor: Tensor, place: int) -> float:
-        """Return where a tensor enters a cell, from its left side."""
+        """Return the x offset, from the cell's left edge, at which the tensor's line enters it."""
         width = self._size(frame, cell)[0]
         if cell[0] == "vertex":
             return width * (place + 1) / (len(self.graph.vertices[cell[1]].inputs) + 1)
@@ -274,7 +275,7 @@ class Placing:
 
 
 def _pack(widths: Sequence[float], gaps: Sequence[float]) -> list[float]:
-    """Return the left sides of cells side by side, centered at 0."""
+    """Return the left sides of cells that are placed side by side, centered at 0."""
     x = 0.0
     found = []
     for width, gap in zip(widths, gaps, strict=True):
@@ -290,7 +291,11 @@ def _fit(
     now: Sequence[float],
     targets: Sequence[Sequence[float]],
 ) -> list[float]:
-    """Return the left sides nearest to the mean targets, in order, with gaps (pool adjacent violators)."""
+    """Return left sides near the mean of each cell's targets, without targets near `now`.
+
+    The cells keep their order and the gaps. This weighted least-squares fit is computed by the
+    pool-adjacent-violators algorithm.
+    """
     shift = 0.0
     shifts = []
     for width, gap in zip(widths, gaps, strict=True):

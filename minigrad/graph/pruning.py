@@ -1,4 +1,4 @@
-"""A subgraph: some vertices of a graph, renumbered, in the remaining groups."""
+"""A function that returns a subgraph of a graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .grouping import rearrange
 
 
 def prune(graph: Graph, keep: Collection[int], title: str | None = None) -> Graph:
-    """Return the graph of the vertices `keep` and the edges between them."""
+    """Return the subgraph of the vertices `keep` and the edges between them, renumbered and regrouped."""
     number = {old: new for new, old in enumerate(sorted(keep))}
     vertices = [_renumber(graph.vertices[old], number) for old in number]
     groups, homes = rearrange(graph.groups, vertices)

@@ -1,4 +1,4 @@
-"""Saving pictures to files; the suffix determines the format."""
+"""Functions that save pictures to files. The suffix determines the format."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SUFFIXES = (".svg", ".html", ".dot", ".gv", ".png", ".pdf")
 
 
 def to_svg(folding: Folding, color: str = "family", across: bool = False) -> str:
-    """Return the drawing as an SVG document, by Graphviz if it is installed."""
+    """Return the drawing as an SVG document, drawn by Graphviz if it is installed, otherwise by svg.py."""
     if drawing.find_engine() is None:
         return svg.to_svg(folding, color)
     return drawing.to_graphviz(folding, color, across).pipe(format="svg", encoding="utf-8", quiet=True)
 
 
 def save(folding: Folding, path: str | Path, color: str = "family", across: bool = False) -> None:
-    """Save a picture to `path`, in the format of its suffix."""
+    """Save a picture to `path`, in the format of its suffix. Raise an OptionError for an unknown suffix."""
     if not isinstance(path, str | os.PathLike) or "\0" in str(path):
         raise OptionError(f"path must be a file name, got {path!r}.\nPass, for example, graph.html.")
     path = Path(path)

@@ -1,4 +1,4 @@
-"""Snapshots of arrays: statistics in few passes, and the numbers of small ones."""
+"""Functions that take snapshots of arrays: statistics, and the elements of small arrays."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..core.devices import on_cpu
 from ..core.dtypes import is_floating
 from .data import Snapshot, Statistics
 
-WHOLE = 256  # arrays of at most this many elements keep all of them
-CORNER = 6  # rows and columns that larger arrays keep
-SAMPLED = 8, 10  # rows and columns of a sample, at most
+WHOLE = 256  # snapshots keep all elements of arrays with at most this many
+CORNER = 6  # how many rows and columns of larger arrays they keep
+SAMPLED = 8, 10  # the most rows and columns of a sample
 SQUARABLE = 1e12  # magnitudes between 1 / SQUARABLE and SQUARABLE have squares that fit into float32
-CHUNK = 1 << 16  # elements, so that a chunk's temporaries stay in the cache
+CHUNK = 1 << 16  # the number of elements in a chunk, whose temporaries stay in the cache
 
 
 def snapshot(array: np.ndarray, whole: int = WHOLE) -> Snapshot:
-    """Take a snapshot of `array`, which does not refer to it."""
+    """Return a snapshot of `array` that does not refer to its memory."""
     kept = array.size <= whole
     array = on_cpu(array)
     numbers = np.array(array if kept else corner(array))
@@ -29,14 +29,17 @@ def snapshot(array: np.ndarray, whole: int = WHOLE) -> Snapshot:
 
 
 def corner(array: np.ndarray) -> np.ndarray:
-    """Return the first rows and columns of the first matrix."""
+    """Return the first CORNER rows and columns of the first matrix."""
     while array.ndim > 2:
         array = array[0]
     return array[tuple(slice(CORNER) for _ in array.shape)]
 
 
 def sample(array: np.ndarray) -> np.ndarray:
-    """Return evenly spaced elements, as a small matrix: rows of all axes but the last, and columns."""
+    """Return evenly spaced elements of an array as a small matrix.
+
+    The rows of an array with more than two axes are indexed by all axes but the last.
+    """
     if not array.ndim or not array.size:
         return np.array(array.reshape(1, -1))
     lengths = math.prod(array.shape[:-1]), array.shape[-1]
@@ -75,7 +78,7 @@ def statistics(array: np.ndarray) -> Statistics | None:
 
 
 def _mean(flat: np.ndarray) -> float:
-    """Return the mean; chunks are summed in the array's dtype (at least float32), their sums in float64."""
+    """Return the mean. Chunks are summed in the array's dtype (at least float32), their sums in float64."""
     dtype = np.result_type(flat.dtype, np.float32)
     chunks = range(0, flat.size, CHUNK)
     return math.fsum(float(flat[i : i + CHUNK].sum(dtype=dtype)) for i in chunks) / flat.size

@@ -1,7 +1,7 @@
-"""Draw a graph as an SVG document, for READMEs, slides, print and notebooks.
+"""Drawings of graphs as SVG documents, for READMEs, slides, print and notebooks.
 
 Boxes are rectangles with names, modules are frames around their contents, lines are tensors. Each colour has
-a mark and a legend; a folded stack shows the edges of its other members.
+a mark and a legend; behind a folded stack, the edges of its other members are drawn.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _DEFINITIONS = (
 
 
 def _frame(folding: Folding, frame: Frame, text: dict[Box, list[str]], color: str) -> Iterator[str]:
-    """Draw an open group: frames first, then lines, then boxes, so that no text is hidden."""
+    """Draw the contents of an open group: frames first, then lines, then boxes, so that no text is hidden."""
     graph = folding.graph
     for row, places in zip(frame.rows, frame.places, strict=True):
         for cell, (x, y, *_) in zip(row, places, strict=True):
@@ -97,7 +97,7 @@ def _frame(folding: Folding, frame: Frame, text: dict[Box, list[str]], color: st
 
 
 def _border(folding: Folding, frame: Frame) -> Iterator[str]:
-    """Draw an open group's frame; behind a stack, also the edges of its other members."""
+    """Draw the frame of an open group and, behind a stack, the edges of its other members."""
     group = folding.graph.groups[frame.group]
     one = group.is_stack and folding.fold.member(frame.group) != ALL
     w, h = frame.width, frame.height
@@ -121,7 +121,7 @@ def _name(graph: Computation, frame: Frame) -> str:
 
 
 def _line(graph: Computation, line: Line) -> str:
-    """Draw a piece of a tensor's path: with an arrow at an op, dashed if it carries no gradient."""
+    """Draw a piece of a tensor's path, with an arrow at a box, and dashed if the tensor is a constant."""
     if line.side is not None:
         path = f"M{line.x1:g} {line.y1:g} {_around(line)}"
     elif line.bend is None:
@@ -140,7 +140,7 @@ def _line(graph: Computation, line: Line) -> str:
 
 
 def _around(line: Line) -> str:
-    """Return the rest of the path of a line to a part at the right: down, over, up, over, down."""
+    """Return the rest of the path of a line to a group at the right: down, across, up, across, down."""
     assert line.bend is not None
     assert line.side is not None
     low, high = line.bend
@@ -153,7 +153,7 @@ def _around(line: Line) -> str:
 
 
 def _heat_map(sample: np.ndarray, x: float, height: float) -> Iterator[str]:
-    """Draw the cells of each colour as one path."""
+    """Draw a heat map, with one path for all cells of a colour."""
     levels = heat_levels(sample)
     rows, columns = levels.shape
     area = f'width="{MAP - 10:g}" height="{height - 14:g}"'
@@ -250,7 +250,7 @@ def _legend_rows(entries: list[Paint], width: float) -> int:
 
 
 def _legend(entries: list[Paint], color: str, width: float) -> Iterator[str]:
-    """Draw each fill with its mark and meaning, in as many rows as needed."""
+    """Draw each paint of the legend with its mark and meaning, in as many rows as needed."""
     x = MARGIN
     y = MARGIN + 32.0
     for entry, w in zip(entries, _legend_widths(entries), strict=True):

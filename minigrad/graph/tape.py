@@ -1,7 +1,8 @@
-"""The recorded operations behind some outputs, and their recomputation.
+"""The recorded operations behind some outputs, which can be recomputed.
 
-The tape keeps no intermediate results: an op's value exists as long as something refers to it. Rules draw no
-random numbers and change nothing, so a rule that runs again on the same arrays returns the same bits.
+A graph does not keep intermediate results: an op's value exists only as long as something refers to it. Rules
+draw no random numbers and change nothing, so a rule that is run again on the same arrays returns the same
+bits.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Arrays = tuple[np.ndarray, ...]
 class Tape:
     """The `nodes` behind some edges, in the order of recording, and the `leaves` that they start from.
 
-    The tape stops at `ends`, edges whose tensors must still exist.
+    The tape does not go beyond `ends`, edges whose tensors must still exist.
     """
 
     def __init__(self, edges: Iterable[Any], ends: Iterable[Any] = ()) -> None:
@@ -47,9 +48,10 @@ class Tape:
         self.leaves: list[Tensor] = list(dict.fromkeys(e for e in edges_in_order if isinstance(e, Tensor)))
 
     def run(self, double: bool = False) -> Iterator[tuple[Any, Arrays]]:
-        """Recompute: iterate over (leaf or node, its arrays) in order; each is freed after its last use.
+        """Recompute all nodes. Yield (leaf or node, its arrays) in order.
 
-        With `double`, everything is in float64; without, tensors that still exist are not recomputed.
+        Arrays are freed after their last use. With `double`, everything is recomputed in float64; otherwise,
+        tensors that still exist are reused.
         """
         uses = self._uses()
         arrays: dict[Any, Arrays] = {}
@@ -95,7 +97,7 @@ class Tape:
 
 
 def look_up(arrays: Mapping[Any, Arrays], edge: Any) -> Any:
-    """Return the array of an edge; a number or None unchanged."""
+    """Return the array of an edge. A number or None is returned unchanged."""
     if type(edge) is ResultEdge:
         return arrays[edge.node][edge.index]
     return arrays[edge][0] if type(edge) is Node or isinstance(edge, Tensor) else edge
@@ -112,7 +114,7 @@ def apply(node: Node, arrays: Mapping[Any, Arrays], double: bool = False) -> Arr
 
 
 def operand_names(op: Any, count: int) -> list[str]:
-    """Return the names of an op's array parameters: x, y; or xs[0], xs[1], ... if it takes any number."""
+    """Return the names of an op's `count` array arguments: x, y, or xs[0], xs[1], ... for variadic ones."""
     parameters = inspect.signature(op.source).parameters.values() if hasattr(op, "source") else ()
     for p in parameters:
         if p.kind is p.VAR_POSITIONAL:
@@ -122,7 +124,7 @@ def operand_names(op: Any, count: int) -> list[str]:
 
 
 def pulled_places(node: Node, contributions: Sequence[tuple[Any, Any]]) -> Iterator[tuple[int, Any]]:
-    """Iterate over (input number, gradient) of a node's contributions; see `Observer.on_pull`."""
+    """Yield the input number and the gradient of each of a node's contributions, see `Observer.on_pull`."""
     place = -1
     for edge, g in contributions:
         place += 1
@@ -142,7 +144,7 @@ def shapes(node: Node) -> Sequence[tuple[int, ...]]:
 
 
 def _arrays_in_memory(node: Node) -> Arrays | None:
-    """Return a node's results if all still exist and are unchanged, else None."""
+    """Return a node's results if all still exist unchanged, otherwise None."""
     tensors = _tensors(node)
     if any(
         x is None or (x.version is not None and x.version.modified_at > node.recorded_at) for x in tensors
@@ -152,7 +154,7 @@ def _arrays_in_memory(node: Node) -> Arrays | None:
 
 
 def _tensors(node: Node) -> list[Any]:
-    """Return the tensors of a node's results; None for each that was freed."""
+    """Return the tensors of a node's results, with None for each that was freed."""
     references = node.result if type(node.result) is list else [node.result]
     return [reference() for reference in references]
 

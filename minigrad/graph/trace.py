@@ -1,7 +1,7 @@
 """Tracing: turn the recorded operations behind an output into a Graph, with values and gradients.
 
-A trace recomputes the forward pass (no intermediate results are kept), takes a snapshot of each value, and
-runs backward once, observing every gradient.
+A trace recomputes the forward pass, since intermediate results are not kept, takes a snapshot of each value,
+and runs backward once, observing every gradient.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .snapshots import WHOLE, snapshot
 from .tape import Tape, operand_names, pulled_places, shapes
 
 HIDDEN = ("key",)  # settings that are not shown
-LISTED = 8  # integers of an array that its box shows
+LISTED = 8  # how many integers of an array its box shows
 
 
 def trace(
@@ -54,12 +54,15 @@ def trace(
     """Trace the computation of `output` (a tensor, or lists and dicts of them) as a Graph.
 
     `params`, a Module or a dict of tensors, names the leaves; a dict may name results too. Call `trace`
-    before backward(), or run the training step under `keep()`. Unless `backward=False`, the trace runs
-    backward itself if each output is a scalar or `gradient` is given, with the outputs' shapes; no `.grad`
-    changes, but hooks run. The leaves' gradients are compared with finite differences: always if `check` is
-    True, if that is cheap for None. Arrays of at most `whole` elements keep all their numbers, larger ones
-    statistics and a corner; parameters are copied, for `diff`. `words` is a vocabulary: integers that select
-    one of as many rows or classes are shown as its words.
+    before backward(), or run the training step under `keep()`.
+
+    Unless `backward=False`, the trace runs backward itself, if each output is a scalar or `gradient` has a
+    gradient of each output's shape. It changes no `.grad`, but runs hooks. The leaves' gradients are compared
+    with finite differences if `check` is True or, for None, if that is cheap.
+
+    Arrays of at most `whole` elements keep all their numbers, larger ones statistics and a corner. Parameters
+    are copied, for `diff`. `words` is a vocabulary: integers that index an axis of its length are shown as
+    its words.
 
     Raises a GraphError if output has no graph, or one that backward() has freed.
 
@@ -118,7 +121,7 @@ def tensors_of(output: Any) -> list[Tensor]:
 
 
 def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tuple[Any, np.ndarray]]:
-    """Return (edge, gradient) pairs to start backward from; [] if outputs need a `gradient`."""
+    """Return the (edge, gradient) pairs to start backward from; [] and a note if a `gradient` is needed."""
     if gradient is None:
         if any(x.numel() != 1 for x in outputs):
             notes.append(
@@ -141,8 +144,11 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
 
 
 def _read_integers(vertices: list[Vertex], words: Sequence[str]) -> dict[int, str]:
-    """Return the first integers of each leaf that has several, as words where they select among as many."""
-    lengths: dict[int, set[int]] = {}  # how long the axes are that an op indexes with them
+    """Return the first integers of each leaf that has several, as text.
+
+    They are words if an op uses them with an array that has an axis of the vocabulary's length.
+    """
+    lengths: dict[int, set[int]] = {}  # leaf -> the lengths of axes of arrays that ops use it with
     for vertex in vertices:
         read = [vertices[edge.source].value for edge in vertex.inputs]
         for edge in vertex.inputs:
@@ -210,7 +216,7 @@ class _Names:
 
 
 class _Tracing(Observer):
-    """Collects the data of a trace; observes its backward."""
+    """Collects the data of a trace, and observes its backward."""
 
     def __init__(self, tape: Tape, names: _Names, whole: int) -> None:
         self.tape = tape
@@ -241,7 +247,7 @@ class _Tracing(Observer):
     # ------------------------------------------------------------ backward
 
     def walk_back(self, seeds: list[tuple[Any, np.ndarray]], check: bool | None) -> None:
-        """Run backward, observing each gradient; check the leaves' gradients by finite differences."""
+        """Run backward, observing each gradient, and check the leaves' gradients by finite differences."""
         if not seeds:
             return
         for edge, g in seeds:
@@ -309,7 +315,7 @@ class _Tracing(Observer):
         )  # fmt: skip
 
     def _seeds(self, thing: Any, results: int) -> tuple[Snapshot | None, ...]:
-        """Return the gradients that backward started with at each result; () if it did not start here."""
+        """Return snapshots of the gradients that backward started with at each result, or ()."""
         found = [self.seeds.get((thing, i)) for i in range(results)]
         if all(g is None for g in found):
             return ()
@@ -328,7 +334,7 @@ class _Tracing(Observer):
         )  # fmt: skip
 
     def _retained_storages(self, node: Node) -> Iterator[Retained]:
-        """Iterate over the storages that the node's gradient functions hold, each once."""
+        """Yield each storage that the node's gradient functions hold, once."""
         seen = set()
         for array in arrays_in(node.gradients):
             memory = root(array)
@@ -363,19 +369,19 @@ def expanded_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...] | None
 
 
 def _defaults(op: Any) -> tuple[tuple[str, str], ...]:
-    """Return an op's settings with a default."""
+    """Return the names and defaults of an op's settings, except those whose default is None."""
     parameters = inspect.signature(op.source).parameters.values() if hasattr(op, "source") else ()
     optional = [p for p in parameters if p.default is not p.empty and p.default is not None]
     return tuple((p.name, repr(p.default)) for p in optional)
 
 
 def _formulas(op: Any, operands: list[str]) -> tuple[tuple[str, str], ...]:
-    """Return the gradient of each operand in LaTeX; for any number of operands, of the first."""
+    """Return the gradient of each operand in LaTeX; for a variadic op, only that of the first."""
     return tuple((o, latex) for o, latex in zip(operands, op.latex, strict=False) if latex)
 
 
 def _flops(node: Node) -> int | None:
-    """Return the forward cost, or None if the op does not define it."""
+    """Return the floating-point operations of forward; None if the op does not define them."""
     flops = getattr(node.op, "flops", None)
     if flops is None:
         return None
@@ -397,7 +403,7 @@ def _short(value: Any) -> str:
 
 
 def _shorten_path(path: str) -> str:
-    """Shorten a path: relative to the current folder, or its last parts."""
+    """Return a path relative to the current folder or, if it is not in it, its last three parts."""
     file = Path(path)
     try:
         return file.relative_to(Path.cwd()).as_posix()

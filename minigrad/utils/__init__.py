@@ -1,3 +1,3 @@
-"""Utilities for training: data loading and checkpointing (torch.utils)."""
+"""Utilities for training with the names of torch.utils: data loading and checkpointing."""
 
 from . import checkpoint, data

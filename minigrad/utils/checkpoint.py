@@ -1,4 +1,4 @@
-"""torch.utils.checkpoint."""
+"""Checkpointing under the name of torch.utils.checkpoint."""
 
 from __future__ import annotations
 

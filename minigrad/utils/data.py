@@ -1,4 +1,4 @@
-"""Datasets and batches (torch.utils.data). Batches are loaded in this process."""
+"""Datasets and data loaders (torch.utils.data). Batches are loaded in this process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Dataset:
-    """Base class of datasets; subclasses define `__getitem__` and `__len__`."""
+    """Base class of datasets. Subclasses define `__getitem__` and `__len__`."""
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError(
@@ -35,14 +35,14 @@ class Dataset:
 
 
 class IterableDataset(Dataset):
-    """Base class of datasets that are iterated over; subclasses define `__iter__`."""
+    """Base class of datasets that are read in order. Subclasses define `__iter__`."""
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__.\nDefine it to yield the examples.")
 
 
 class TensorDataset(Dataset):
-    """Rows of tensors or arrays of equal length: example i is `(x[i], y[i], ...)`."""
+    """A dataset of tensors or arrays of equal length. Example i is `(x[i], y[i], ...)`."""
 
     def __init__(self, *tensors: Any) -> None:
         self.tensors = tuple(as_tensor(x) for x in tensors)
@@ -74,7 +74,7 @@ class Subset(Dataset):
 
 
 class ConcatDataset(Dataset):
-    """Several datasets, one after another."""
+    """The concatenation of several datasets."""
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
@@ -96,7 +96,7 @@ class ConcatDataset(Dataset):
 def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
     """Split a dataset randomly into parts of these lengths, or of these fractions if they sum to 1.
 
-    Fractions are rounded down; the first parts get one of the remaining examples each.
+    Lengths from fractions are rounded down; each of the first parts gets one of the remaining examples.
     """
     sizes: list[Any] = list(lengths)
     if math.isclose(sum(sizes), 1) and sum(sizes) <= 1:
@@ -114,8 +114,11 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Combine examples into a batch: stack tensors, arrays and numbers, also in tuples, lists and dicts."""
-    if isinstance(batch[0], str | bytes):  # also NumPy's
+    """Combine examples into a batch by stacking tensors, arrays and numbers, also in tuples, lists and dicts.
+
+    Strings are not changed. Raise a ShapeError if shapes or lengths differ.
+    """
+    if isinstance(batch[0], str | bytes):  # also NumPy's strings
         return batch
     batch = list(map(from_other_library, batch))
     first = batch[0]
@@ -149,11 +152,11 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 class DataLoader:
-    """Iterates over a dataset in batches, in random order with `shuffle`; the last batch may be smaller.
+    """An iterable over a dataset in batches, in random order with `shuffle`.
 
-    `sampler` yields indices, `batch_sampler` lists of them; `batch_size=None` yields single examples. Batches
-    are loaded in this process: `num_workers`, `worker_init_fn`, `persistent_workers` and `pin_memory` have no
-    effect. `generator` draws the random order.
+    The last batch may be smaller, unless `drop_last` leaves it out. `sampler` yields indices, `batch_sampler`
+    lists of indices. With `batch_size=None`, single examples are yielded. `generator` draws the random order.
+    Batches are loaded in this process, so options of worker processes and of pinned memory have no effect.
 
     >>> data = mg.utils.data.TensorDataset(mg.arange(4), mg.arange(4) ** 2)
     >>> for x, y in mg.utils.data.DataLoader(data, batch_size=2):

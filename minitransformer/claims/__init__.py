@@ -1,10 +1,11 @@
-"""Claims of the literature as experiments, each with a verdict that is computed.
+"""Claims of the literature as experiments, whose verdicts are computed.
 
-    minitransformer claims               # the claims, and what was found
-    minitransformer claims sqrt-dk       # run one
-    minitransformer claims --all         # run all; goes on where it stopped
+    minitransformer claims               # lists the claims, with their verdicts
+    minitransformer claims sqrt-dk       # tests one claim
+    minitransformer claims --all         # tests all claims, continuing where it stopped
 
-`claim` is what a claim is, `experiments` are the claims, `running` runs them, `verdict` says what was found.
+`claim` defines the class Claim, `experiments` has the claims, `running` runs them, and `verdict` computes the
+verdicts.
 """
 
 from . import experiments

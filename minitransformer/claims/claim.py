@@ -1,7 +1,7 @@
-"""A claim is one record: the question, who says so, what is measured, and the rule of its verdict.
+"""The class Claim: a question, who makes the claim, what is measured, and the rules for a verdict.
 
-All of it is written down before the first run; what a run adds are measurements, and the verdict is computed
-from them (verdict.py).
+All of this is fixed before the first run. A run adds measurements, from which the verdict is computed
+(verdict.py).
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from ..errors import UserError, did_you_mean
 
 @dataclass(frozen=True)
 class Rule:
-    """One quantity must be lower than another by at least `by`, the smallest effect that counts.
+    """A rule: one quantity must be lower than another by at least `by`, the smallest effect that counts.
 
-    A quantity is "arm: measure". With `ratio`, it must be lower by this factor: the logarithms are compared.
-    A negative `by` (or a factor below 1) says by how much it may be higher. With a `case`, it applies there.
+    A quantity is "arm: measure". With `ratio`, it must be lower by the factor `by`, and logarithms are
+    compared. If `by` is negative (or a factor below 1), the quantity may be higher by that much. A rule with
+    a `case` applies only in that case.
 
-    The rules of one `part` must all hold. Parts have verdicts of their own, as cases have.
+    The rules of one `part` must all hold. Each part has a verdict, as each case has.
     """
 
     lower: str
@@ -45,23 +46,23 @@ class Rule:
 
     @property
     def quantities(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """The arm and the measure of both."""
+        """The (arm, measure) of the lower and of the higher quantity."""
         low, high = (text.rpartition(": ")[::2] for text in (self.lower, self.higher))
         return low, high
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What one measurement is asked for: an arm in a case, with a learning rate and a seed."""
+    """The specification of one measurement: an arm in a case, with a learning rate and a seed."""
 
     arm: str
     case: str
     rate: float  # 0 if the claim has no learning rates
     seed: int
-    share: float = 1.0  # fewer steps and repetitions for a lesson, or to see quickly that it runs
+    share: float = 1.0  # the fraction of the steps and repetitions to do, for lessons and --quick
 
     def steps(self, count: int) -> int:
-        """This share of a number of steps or repetitions, at least one."""
+        """The `share` of a number of steps or repetitions, at least 1."""
         return max(1, round(count * self.share))
 
 
@@ -70,21 +71,21 @@ Measure = Callable[[Trial], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Claim:
-    """A question with its experiment."""
+    """A question about a claim of the literature, with the experiment that answers it."""
 
     name: str
     question: str
     says: Mapping[str, str]  # a text and its section -> what it says there
-    setting: str  # the model, its data and its training, in words
-    measures: Mapping[str, str]  # name -> what it is, with its unit
+    setting: str  # a description of the model, its data and its training
+    measures: Mapping[str, str]  # name -> description, with its unit
     arms: Sequence[str]
     rules: Sequence[Rule]
     measure: Measure = field(repr=False)
-    cases: Sequence[str] = ("",)  # the verdict may depend on them
-    rates: Sequence[float] = ()  # each arm gets the best of them in each case, by `tuned_by`
-    tuned_by: str = "loss"  # a measure: the lower, the better
-    unequal: str = ""  # why the arms differ in "parameters", if they do by more than 2%
-    is_timed: bool = False  # then nothing else runs beside it
+    cases: Sequence[str] = ("",)  # settings on which the verdict may depend
+    rates: Sequence[float] = ()  # the learning rates of which each arm gets the best in each case
+    tuned_by: str = "loss"  # the measure by which the best learning rate is chosen, the lowest
+    unequal: str = ""  # the reason if the numbers of parameters of arms differ by more than 2%
+    is_timed: bool = False  # whether trials must run one at a time
 
     def __post_init__(self) -> None:
         for arm, measure in (each for rule in self.rules for each in rule.quantities):
@@ -96,20 +97,20 @@ class Claim:
 
     @property
     def code(self) -> str:
-        """A checksum of the experiment's file, and of those here that it uses, without their words.
+        """A checksum of the experiment's code and of the code in this package that it uses.
 
-        Measurements made by other code do not count.
+        Measurements that were made by other code do not count.
         """
         sources = sorted(inspect.getsource(module) for module in modules_of(inspect.getmodule(self.measure)))
         return hashlib.sha256("".join(map(without_words, sources)).encode()).hexdigest()[:12]
 
 
-# arguments of `claim` and `Rule` on which no measurement depends (each trial has its own learning rate)
+# arguments of `claim` and `Rule` on which no measurement depends (a learning rate is part of each trial)
 WORDS = {"question", "says", "setting", "measures", "unequal", "rates", "part"}
 
 
 def without_words(source: str) -> str:
-    """The code of a file as a text, without comments, docstrings, and the words of a claim."""
+    """Return a dump of the code of a file, without comments, docstrings, and the arguments in WORDS."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "id", None) in ("claim", "Rule"):
@@ -125,9 +126,9 @@ def is_text(node: ast.AST) -> bool:
 
 
 def modules_of(module: Any) -> set[Any]:
-    """An experiment's module, and the modules of this package that it uses."""
+    """Return an experiment's module, and the modules of this package that it uses, except this one."""
     found = [module]
-    for each in found:  # it grows meanwhile
+    for each in found:  # the list grows in the loop
         names = {
             value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None) or ""
             for value in vars(each).values()
@@ -141,7 +142,10 @@ CLAIMS: dict[str, Claim] = {}
 
 
 def claim(**record: object) -> Callable[[Measure], Claim]:
-    """A decorator that makes a claim of the function which measures one trial; its name is the function's."""
+    """Decorator that registers a Claim, with these fields, for the function that measures one trial.
+
+    The claim has the function's name, with dashes for underscores.
+    """
 
     def make(measure: Measure) -> Claim:
         name = measure.__name__.replace("_", "-")
@@ -153,7 +157,7 @@ def claim(**record: object) -> Callable[[Measure], Claim]:
 
 
 def find(name: str) -> Claim:
-    """The claim with this name. Raises a UserError if there is none."""
+    """Return the claim with this name. Raise a UserError if there is none."""
     if name not in CLAIMS:
         raise UserError(
             f"unknown claim {name!r:.60}.{did_you_mean(name, CLAIMS)}\nList them with: minitransformer claims"

@@ -1,4 +1,4 @@
-"""The figure of a result: what each seed measured, and the effect beside the smallest that counts."""
+"""The figure of a result: the measures of each seed, and the effect beside the smallest one that counts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from ..plots.style import BLUE, GREY, LINE, ORANGE, PAGE, PALE, new_figure, plot_style
 from .result import Result, values
 
-ROW = 0.85  # inches, with a label of one line
+ROW = 0.85  # inches: the height of a row whose label has one line
 LABEL_SIZE = 6.5  # points
-LABEL_WIDTH = 84  # characters that fit left of the label of the effect
+LABEL_WIDTH = 84  # how many characters fit to the left of the effect's label
 
 
 def figure(result: Result) -> Any:
-    """A row for each rule in each case."""
+    """Draw a figure with a row for each rule in each case."""
     found = result["findings"]
     labels = [label(result, finding["rule"]) for finding in found]
     more_lines = sum(text.count("\n") for text in labels)
@@ -29,9 +29,9 @@ def figure(result: Result) -> Any:
 
 
 def label(result: Result, rule: dict[str, Any]) -> str:
-    """What the two quantities of a rule measure; if they differ, each measure after its name.
+    """Return what the two quantities of a rule measure; if they differ, with the name of each measure.
 
-    They are in the order of the claim's measures, of which one may refer to the one before.
+    Measures are in the claim's order, since the description of one may refer to the previous one.
     """
     names = {rule[side].rpartition(": ")[2] for side in ("lower", "higher")}
     texts = [
@@ -56,7 +56,7 @@ def draw_measures(axes: Any, result: Result, finding: dict[str, Any]) -> None:
 
 
 def draw_effect(axes: Any, finding: dict[str, Any]) -> None:
-    """The interval, no effect as a line, and where the effect counts as an area."""
+    """Plot the interval of the effect, a line at no effect, and the area in which an effect counts."""
     if finding["rule"]["ratio"]:
         log_scale(axes)
     mean, low, high = (finding[key] for key in ("mean", "low", "high"))
@@ -64,7 +64,7 @@ def draw_effect(axes: Any, finding: dict[str, Any]) -> None:
     if None not in (mean, low, high):
         axes.plot([low, high], [0, 0], color="black", lw=1.5)
         axes.plot([mean], [0], "D", color="black", ms=4)
-    axes.plot([nothing, threshold], [0, 0], alpha=0)  # makes both visible
+    axes.plot([nothing, threshold], [0, 0], alpha=0)  # so that the axes include both
     axes.axvline(nothing, color=GREY, lw=0.8)
     end = axes.get_xlim()[1]
     axes.axvspan(threshold, end, color=PALE, alpha=0.4, lw=0)
@@ -77,7 +77,7 @@ def draw_effect(axes: Any, finding: dict[str, Any]) -> None:
 
 
 def log_scale(axes: Any) -> None:
-    """Logarithmic, with plain numbers at the ticks."""
+    """Make the x axis logarithmic, with plain numbers at the ticks."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     axes.set_xscale("log")

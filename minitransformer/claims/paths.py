@@ -1,4 +1,4 @@
-"""The path from one word to another through a network: its operations, and the gradient that arrives."""
+"""The path from one word to another through a network: its number of operations, and its gradient."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minigrad.core.backward import Node, producer
 def dependent_operations(output: Tensor, source: Tensor) -> int:
     """The number of operations on the longest path from `source` to `output` in the graph.
 
-    They must run one after another. Moving numbers (reshape, slice) does not count.
+    These must run one after another. Operations that only move numbers (reshape, slice) do not count.
     """
     nodes = set()
     stack = [output.node]
@@ -32,14 +32,14 @@ def dependent_operations(output: Tensor, source: Tensor) -> int:
 
 
 def count_steps(network: nn.Module, n: int, d: int) -> int:
-    """The operations from word 1 to output n in a layer (B, T, D) -> (B, T, D), in readable definitions."""
+    """The `dependent_operations` from word 1 to output n in a layer (B, T, D) -> (B, T, D), unfused."""
     with mg.fused(False):
         x = mg.randn(1, n, d, requires_grad=True)
         return dependent_operations(network(x)[:, -1], x)
 
 
 def gradient_norm(network: nn.Module, n: int, d: int) -> float:
-    """The Frobenius norm of the d x d matrix d output_n / d input_1; each row of a batch computes a row."""
+    """The Frobenius norm of the d x d matrix d output_n / d input_1."""
     sequence = np.random.default_rng(n).standard_normal((1, n, d))
     total = 0.0
     for rows in np.array_split(np.arange(d), max(d // 8, 1)):

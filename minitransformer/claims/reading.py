@@ -1,4 +1,4 @@
-"""What experiments with small readers share: English sentences of the phrasebook, with labels, and a BERT."""
+"""Functions for experiments with a small BERT on labelled English sentences of the phrasebook."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SMALL = {
     "attention_probs_dropout_prob": 0.0,
 }  # fmt: skip
 
-Batch = tuple[np.ndarray, np.ndarray]  # ids (B, T), and the class of each, IGNORE where none is asked for
+Batch = tuple[np.ndarray, np.ndarray]  # ids (B, T), and the class to predict at each position, or IGNORE
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Read:
     """A sentence as ids between <START> and <END>, the type of its object, and the tag of each word."""
 
     ids: list[int]
-    object: int | None  # a number of Texts.objects; None if it has no object
-    tags: list[int]  # numbers of Texts.tags
+    object: int | None  # an index into Texts.objects; None if the sentence has no object
+    tags: list[int]  # indices into Texts.tags
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Sentences to train on, sentences that are held out, and the names of their ids."""
+    """Sentences to train on, held-out sentences, and the names of their ids, objects and tags."""
 
     train: list[Read]
     held_out: list[Read]
@@ -54,7 +54,7 @@ class Texts:
 
 @cache
 def texts(seed: int, longest: int = 10, count: int = 4000) -> Texts:
-    """Sentences of at most `longest` words and signs, drawn with a seed: `count` to train, the others not."""
+    """Split the sentences of at most `longest` words and signs randomly: `count` to train, the rest not."""
     sentences, tokenizer, objects, tags = pool(longest)
     order = np.random.default_rng(seed).permutation(len(sentences))
     drawn = [sentences[i] for i in order]
@@ -82,7 +82,7 @@ def pool(longest: int) -> tuple[list[Read], Tokenizer, list[str], list[str]]:
 
 
 def reader(data: Texts, head: str, labels: int = 2) -> BERT:
-    """A small BERT for these sentences: width 64, two layers."""
+    """Create a small BERT for these sentences, with width 64 and two layers."""
     return BERT(
         BERTConfig(
             data.tokenizer.vocab_size,
@@ -99,8 +99,10 @@ def pad(data: Texts, ids: Sequence[Sequence[int]], asked: Sequence[Sequence[int]
 
 
 def masked_words(data: Texts, rows: Sequence[Read], random: np.random.Generator) -> Batch:
-    """BERT's task: 30% of the words, at least one, are chosen and must be predicted. (BERT's 15% would be one
-    word in sentences this short.)"""
+    """Make a batch of BERT's task, in which 30% of the words, at least one, must be predicted.
+
+    (BERT's 15% would be one word in sentences this short.)
+    """
     words = (data.tokenizer.first_ordinary_id, data.tokenizer.vocab_size)
     read, asked = [], []
     for row in rows:
@@ -112,17 +114,17 @@ def masked_words(data: Texts, rows: Sequence[Read], random: np.random.Generator)
 
 
 def with_object(rows: Sequence[Read]) -> list[Read]:
-    """The sentences that have one."""
+    """Return the sentences that have an object."""
     return [row for row in rows if row.object is not None]
 
 
 def objects(data: Texts, rows: Sequence[Read], _: np.random.Generator | None = None) -> Batch:
-    """The question of a classifier: the type of each sentence's object."""
+    """Make a batch of a classifier's task, to predict the type of each sentence's object."""
     return pad_rows([row.ids for row in rows], data.tokenizer.pad_id), np.array([row.object for row in rows])
 
 
 def loss_of(logits: mg.Tensor, asked: np.ndarray) -> mg.Tensor:
-    """Nats for each class that is asked for; logits (..., C), classes (...)."""
+    """The mean cross-entropy, in nats, of logits (..., C) and classes (...) that are not IGNORE."""
     return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), asked.reshape(-1), ignore_index=IGNORE)
 
 
@@ -130,7 +132,10 @@ def train(
     model: BERT, rows: Sequence[Read], question: Callable[[Sequence[Read], np.random.Generator], Batch],
     rate: float, steps: int, seed: int, size: int = 32,
 ) -> list[float]:  # fmt: skip
-    """Train on batches of `size` sentences; `question` makes ids and classes of them. See `minimize`."""
+    """Train on batches of `size` sentences, and return the losses (see `minimize`).
+
+    `question` makes a batch of ids and classes from sentences.
+    """
     random = np.random.default_rng(seed)
 
     def loss() -> mg.Tensor:
@@ -142,7 +147,7 @@ def train(
 
 @mg.no_grad()
 def scores(model: BERT, batch: Batch) -> dict[str, float]:
-    """The loss of the labels, and the fraction of wrong ones."""
+    """The loss of a batch, and the fraction of wrong classes."""
     ids, asked = batch
     model.eval()
     logits = model(ids)

@@ -1,4 +1,4 @@
-"""The result of a claim: a JSON file with all that was measured, and what was found from it."""
+"""The result of a claim: a JSON file with all measurements, findings and the verdict."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
 
 
 def result_of(study: Study) -> Result:
-    """What was found, with all measurements it is computed from."""
+    """Return the findings and the verdict of a study, with all measurements."""
     claim, found = study.claim, study.findings()
     return {
         "claim": claim.name,
@@ -69,14 +69,14 @@ def result_of(study: Study) -> Result:
 
 
 def write_result(study: Study, folder: Path) -> Result:
-    """Write NAME.json."""
+    """Write the result of a study to NAME.json in a folder, and return it."""
     result = result_of(study)
     write_json(folder / f"{study.claim.name}.json", result)
     return result
 
 
 def read_result(claim: Claim, folder: Path) -> Result | None:
-    """The result in a folder, or None if it has none. Raises a UserError if the file is damaged."""
+    """Return the result in a folder, or None if there is none. Raise a UserError if the file is damaged."""
     path = folder / f"{claim.name}.json"
     if not path.exists():
         return None
@@ -91,21 +91,21 @@ def read_result(claim: Claim, folder: Path) -> Result | None:
 
 
 def values(result: Result, case: str, quantity: str) -> dict[str, float]:
-    """Seed -> the measure of an arm, such as "8 heads: loss"."""
+    """Return a quantity, such as "8 heads: loss", in a case, by seed."""
     arm, measure = quantity.rpartition(": ")[::2]
     seeds = next(each["seeds"] for each in result["arms"] if (each["arm"], each["case"]) == (arm, case))
     return {seed: measures[measure] for seed, measures in seeds.items()}
 
 
 def describe_effect(finding: Mapping[str, Any]) -> str:
-    """The effect with its interval, such as "0.31 [0.28, 0.34]"."""
+    """Format the effect with its interval: "0.31 [0.28, 0.34]", or with "×" for a ratio."""
     values = [finding[key] for key in ("mean", "low", "high")]
     mean, low, high = ("?" if x is None or math.isnan(x) else f"{x:.3g}" for x in values)
     return f"{'×' if finding['rule']['ratio'] else ''}{mean} [{low}, {high}]"
 
 
 def describe(result: Result) -> list[str]:
-    """The findings in words, and the verdict, one per line."""
+    """Describe the findings and the verdict, one per line."""
     return [
         *(
             f"{f['case']}: {f['says']}: {describe_effect(f)}, {f['verdict']}".removeprefix(": ")
@@ -117,5 +117,5 @@ def describe(result: Result) -> list[str]:
 
 
 def describe_places(result: Result) -> list[str]:
-    """What a verdict depends on, a line for each verdict of a part, such as "holds: d_k = 128"."""
+    """Describe what the verdict depends on, with a line for each verdict, such as "holds: d_k = 128"."""
     return [f"{verdict}: {'; '.join(places)}" for verdict, places in result["depends on"].items()]

@@ -1,7 +1,7 @@
-"""Run a claim: choose each arm's learning rate, measure it with five seeds or ten, and write what was found.
+"""Runs claims: chooses each arm's learning rate, then measures the arm with five or ten seeds.
 
-Each measurement is written to `NAME.jsonl` as soon as it is made, so a run that was stopped continues from
-there. The result is computed only from these lines.
+Each measurement is written to `NAME.jsonl` immediately, so a run that was stopped continues from there. The
+result is computed from these lines only.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .verdict import MOST_SEEDS, SEEDS, UNKNOWN, Finding, findings, verdicts
 
 TUNING_SEEDS = (1000, 1001)  # runs with these seeds choose the learning rates, and are not compared
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-MOST_RATES = 2  # tried beyond the claim's own, if the best is at an end
-QUICK = 0.005  # the share of the steps, to see that a claim runs
+MOST_RATES = 2  # how many rates beyond the claim's are tried if the best is the first or the last
+QUICK = 0.005  # the share of the steps with --quick
 
 Line = dict[str, Any]  # a trial, its measures, the seconds that it took, and the code that measured it
 
 
 def read_lines(text: str) -> Iterator[Line]:
-    """The valid lines of a journal: without damaged ones, or one cut off when a run was killed."""
+    """Yield the valid lines of a journal. Damaged lines, such as one cut off by a kill, are skipped."""
     for text_line in text.splitlines():
         with suppress(ValueError, TypeError, KeyError, AttributeError):
             line = json.loads(text_line)
@@ -43,7 +43,10 @@ def read_lines(text: str) -> Iterator[Line]:
 
 
 class Journal:
-    """The measurements of a claim so far, one line each; those made by other code are kept, but not used."""
+    """The measurements of a claim so far, one per line of a file.
+
+    Lines that were measured by other code stay in the file, but are not used.
+    """
 
     def __init__(self, path: Path, code: str) -> None:
         self.path = path
@@ -61,7 +64,7 @@ class Journal:
         self.is_cut = False
 
     def measures(self, trial: Trial) -> Mapping[str, float] | None:
-        """What was measured of a trial, infinite what was not finite; None if it has not run."""
+        """The measures of a trial, infinite where they were not finite; None if it has not run."""
         found = next((each["measures"] for each in self.lines if each["trial"] == asdict(trial)), None)
         return found and {name: math.inf if value is None else value for name, value in found.items()}
 
@@ -72,7 +75,7 @@ class Journal:
 
 
 def measure(name: str, trial: Trial) -> Line:
-    """One measurement, with the processor time that it took; runs in a process of one thread."""
+    """Run one trial, in a process with one thread. Return its measures and the processor time."""
     start = time.process_time()
     found = {name: float(value) for name, value in find(name).measure(trial).items()}
     finite = {name: value if math.isfinite(value) else None for name, value in found.items()}
@@ -80,7 +83,7 @@ def measure(name: str, trial: Trial) -> Line:
 
 
 class Study:
-    """The measurements of one claim: those already made, and those still missing."""
+    """The measurements of one claim, and the trials that are still missing."""
 
     def __init__(self, claim: Claim, folder: Path, first_seed: int = 0, is_quick: bool = False) -> None:
         self.claim = claim
@@ -89,7 +92,7 @@ class Study:
         self.journal = Journal(folder / f"{claim.name}.jsonl", claim.code)
 
     def trials(self) -> list[Trial]:
-        """What to measure next; empty if nothing is missing."""
+        """The trials to measure next; [] if nothing is missing."""
         stages = [self.quick] if self.is_quick else [self.tuning, lambda: self.compared(SEEDS), self.more]
         for stage in stages:
             missing = [trial for trial in stage() if self.journal.measures(trial) is None]
@@ -99,7 +102,7 @@ class Study:
 
     @property
     def seconds(self) -> float:
-        """The processor time of what was measured."""
+        """The processor time of all measurements."""
         return self.journal.seconds({*TUNING_SEEDS, *range(self.first_seed, self.first_seed + MOST_SEEDS)})
 
     @property
@@ -107,12 +110,12 @@ class Study:
         return [(arm, case) for case in self.claim.cases for arm in self.claim.arms]
 
     def quick(self) -> list[Trial]:
-        """Each arm in each case once, for a few steps."""
+        """One trial of a few steps for each arm in each case."""
         rate = self.claim.rates[0] if self.claim.rates else 0.0
         return [Trial(arm, case, rate, TUNING_SEEDS[0], QUICK) for arm, case in self.arms_and_cases]
 
     def tuning(self) -> list[Trial]:
-        """Each rate of each arm in each case; one more rate beyond an end that is the best so far."""
+        """The trials that choose learning rates: all `rates` of each arm in each case, with TUNING_SEEDS."""
         return [
             Trial(arm, case, rate, seed)
             for arm, case in self.arms_and_cases
@@ -121,7 +124,10 @@ class Study:
         ]
 
     def rates(self, arm: str, case: str) -> list[float]:
-        """The rates to try, as far as is known: the claim's, and some beyond an end that is the best."""
+        """The rates to try for an arm, as far as is known so far.
+
+        These are the claim's rates and, while the lowest or the highest is the best, another one beyond it.
+        """
         rates = sorted(self.claim.rates)
         for _ in range(MOST_RATES if rates else 0):
             tried = [self.tuned_loss(arm, case, rate) for rate in rates]
@@ -138,9 +144,9 @@ class Study:
         return rates
 
     def tuned_loss(self, arm: str, case: str, rate: float) -> float | None:
-        """The loss (or another measure) that a rate led to: with the seed with which it was higher.
+        """The higher of the two seeds' losses (`tuned_by`) with a rate; None if it has not been tried.
 
-        So a rate at which an arm learns only by luck is not chosen. None if it has not been tried.
+        With the higher one, a rate at which an arm learns only by luck is not chosen.
         """
         trials = [Trial(arm, case, rate, seed) for seed in TUNING_SEEDS]
         measured = [self.journal.measures(trial) for trial in trials]
@@ -148,12 +154,12 @@ class Study:
         return max(losses) if len(losses) == len(TUNING_SEEDS) else None
 
     def tuned(self, arm: str, case: str) -> dict[float, float]:
-        """The rates tried, and the loss that each led to."""
+        """The rates tried for an arm, mapped to their losses."""
         losses = {rate: self.tuned_loss(arm, case, rate) for rate in self.rates(arm, case)}
         return {rate: loss for rate, loss in losses.items() if loss is not None}
 
     def best_rate(self, arm: str, case: str) -> float:
-        """0 if the claim has no rates."""
+        """The rate of lowest loss for an arm; 0 if the claim has no rates."""
         tried = self.tuned(arm, case)
         return min(tried, key=tried.__getitem__) if tried else 0.0
 
@@ -165,13 +171,13 @@ class Study:
         ]
 
     def more(self) -> list[Trial]:
-        """Five more seeds for cases that the first five leave undecided."""
+        """The trials with all ten seeds, in cases that the first five leave undecided."""
         first = findings(self.claim, self.measured(SEEDS))
         unclear = {case for (case, _), said in verdicts(first).items() if said == UNKNOWN}
         return [trial for trial in self.compared(MOST_SEEDS) if trial.case in unclear]
 
     def measured(self, seeds: int = MOST_SEEDS) -> dict[tuple[str, str], dict[int, Mapping[str, float]]]:
-        """(arm, case) -> seed -> measures, of the seeds that are compared."""
+        """The measures of the compared trials: (arm, case) -> seed -> measures."""
         found: dict[tuple[str, str], dict[int, Mapping[str, float]]] = {}
         for trial in self.compared(seeds):
             if (measures := self.journal.measures(trial)) is not None:
@@ -182,7 +188,7 @@ class Study:
         return findings(self.claim, self.measured())
 
     def run(self, pool: Executor, tell: Callable[[Line], None]) -> None:
-        """Measure all that is missing."""
+        """Measure all missing trials. `tell` is called with each measurement."""
         while trials := self.trials():
             for line in self.measure(trials, pool):
                 self.journal.add(line)
@@ -198,7 +204,7 @@ class Study:
 
 
 def end_with_parent() -> None:
-    """End this process when the one that started it is gone, even if it was killed."""
+    """End this process when its parent has ended, even if the parent was killed."""
 
     def wait() -> None:
         parent = parent_process()
@@ -211,7 +217,7 @@ def end_with_parent() -> None:
 
 @contextmanager
 def processes(count: int) -> Iterator[Executor]:
-    """Processes with one thread each."""
+    """Context manager that gives a pool of `count` processes with one thread each."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
     pool = ProcessPoolExecutor(count, get_context("spawn"), end_with_parent)

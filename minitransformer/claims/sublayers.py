@@ -1,4 +1,4 @@
-"""What experiments with residual connections and norms share: five ways to put a sub-layer into a stack."""
+"""Five ways to put a sub-layer into a stack, for experiments with residual connections and norms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WAYS = ("bare", "norm only", "add only", "post-norm", "pre-norm")
 
 
 class Around(nn.Module):
-    """The norm and the residual connection around a sub-layer f; two kinds are `layers.Residual`'s."""
+    """The norm and the residual connection around a sub-layer f, in one of WAYS."""
 
     def __init__(self, d_model: int, way: str) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Around(nn.Module):
 
 
 def put_around(model: nn.Module, d_model: int, way: str) -> None:
-    """Change what is around all sub-layers of a model's encoder and decoder layers."""
+    """Replace the residual connections and norms of a model's encoder and decoder layers by `Around`."""
     for module in list(model.modules()):
         for name in ("residual1", "residual2", "residual3"):
             if hasattr(module, name):

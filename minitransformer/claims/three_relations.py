@@ -1,4 +1,4 @@
-"""A made task that needs three relations at once, and a model of a single attention layer for it.
+"""A synthetic task that needs three relations at once, and a model with a single attention layer for it.
 
 A sentence has six letters, each twice, and a full stop, in any order; each of its 13 tokens has one of 8
 colours. For each token the model names three colours: that of the previous token, of the same letter
@@ -23,19 +23,19 @@ IGNORED = -100  # the loss ignores tokens without an answer
 
 
 def make_batch(n: int, random: np.random.Generator) -> tuple[Int[np.ndarray, "N T"], Int[np.ndarray, "N T"]]:
-    """The letters and the colours of n sentences, each (n, 13)."""
+    """Draw n sentences. Return their letters and their colours, each (n, 13)."""
     order = random.random((n, LENGTH)).argsort(-1)  # sorting random numbers shuffles each sentence
     letters = np.array([*range(6), *range(6), STOP])[order]
     return letters, random.integers(COLOURS, size=(n, LENGTH))
 
 
 def answers(letters: Int[np.ndarray, "N T"], colours: Int[np.ndarray, "N T"]) -> Int[np.ndarray, "3 N T"]:
-    """The colours to name, by relation; IGNORED where there is no answer."""
+    """Return the colours to predict for each relation, with IGNORED where there is no answer."""
     right = np.full((3, *letters.shape), IGNORED)
     right[0, :, 1:] = colours[:, :-1]  # the colour of the previous token
     row = np.arange(len(letters))
     for letter in range(6):
-        first, second = np.nonzero(letters == letter)[1].reshape(-1, 2).T  # its places in each sentence
+        first, second = np.nonzero(letters == letter)[1].reshape(-1, 2).T  # its positions in each sentence
         right[1, row, first] = colours[row, second]
         right[1, row, second] = colours[row, first]
     right[2] = colours[letters == STOP][:, None]  # one for each sentence
@@ -44,7 +44,7 @@ def answers(letters: Int[np.ndarray, "N T"], colours: Int[np.ndarray, "N T"]) ->
 
 
 class OneLayer(nn.Module):
-    """A single attention layer between embeddings and a linear output: nothing else can move a colour."""
+    """A single attention layer between embeddings and a linear output. Nothing else can move a colour."""
 
     def __init__(self, width: int, attention: MultiHeadAttention) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class OneLayer(nn.Module):
 
 
 def train_layer(model: nn.Module, rate: float, steps: int, seed: int) -> nn.Module:
-    """Train with Adam on sentences drawn with the seed, the same for all arms; the rate falls to 0."""
+    """Train with Adam on random sentences, which depend on the seed only. The rate falls linearly to 0."""
     random = np.random.default_rng(seed)
     optimizer = optim.Adam(model.parameters(), lr=rate)
     for step in range(steps):
@@ -76,7 +76,7 @@ def train_layer(model: nn.Module, rate: float, steps: int, seed: int) -> nn.Modu
 
 
 def colour_loss(model: nn.Module, letters: Int[np.ndarray, "B T"], colours: Int[np.ndarray, "B T"]) -> Tensor:
-    """Nats per colour, mean over the three relations."""
+    """The mean cross-entropy over all colours to predict, in nats."""
     target = answers(letters, colours)
     return F.cross_entropy(
         model(letters, colours).reshape(-1, COLOURS), target.reshape(-1), ignore_index=IGNORED
@@ -84,13 +84,13 @@ def colour_loss(model: nn.Module, letters: Int[np.ndarray, "B T"], colours: Int[
 
 
 def held_out(seed: int, n: int = 300) -> tuple[Int[np.ndarray, "N T"], Int[np.ndarray, "N T"]]:
-    """Sentences drawn from a different stream of random numbers than the training data."""
+    """Draw sentences with other random numbers than those of the training data."""
     return make_batch(n, np.random.default_rng([seed, 1]))
 
 
 @mg.no_grad()
 def layer_scores(model: nn.Module, seed: int) -> dict[str, float]:
-    """The loss and the fraction of wrong colours, on sentences that are held out."""
+    """The loss and the fraction of wrong colours, on held-out sentences."""
     sentences = held_out(seed)
     return {
         "loss": colour_loss(model, *sentences).item(),

@@ -1,4 +1,4 @@
-"""How long a call takes, for experiments whose question is about time."""
+"""A function that measures how long a call takes, for experiments about time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 def processor_seconds(call: Callable[[], Any], repeats: int, calls: int = 1) -> float:
-    """Processor time of a call: the shortest of `repeats`, each the mean of `calls` in a row.
+    """The processor time of a call in seconds: the shortest of `repeats` means of `calls` calls.
 
-    Processor time stands still while other programs run, and the shortest is the least disturbed. A first
-    call is not counted: it may compile a kernel.
+    Processor time does not advance while other programs run, and the shortest time is the least disturbed. A
+    first call is not timed, since it may compile a kernel.
     """
     call()
     times = []

@@ -1,4 +1,4 @@
-"""What experiments with small translators share: sentences of the phrasebook, a training loop, and scores."""
+"""Training and scoring of small translators on sentences of the phrasebook, for experiments."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ SMALL = {
 
 @dataclass(frozen=True)
 class Sentences:
-    """Pairs as ids, and the tokenizer that made them."""
+    """Sentence pairs as token ids, and their tokenizer."""
 
     train: Ids
     held_out: Ids
-    longer: Ids  # they have at least two English words more than any in `train`
+    longer: Ids  # pairs with at least two English words more than any in `train`
     tokenizer: Tokenizer
 
 
 @cache
 def sentences(seed: int, longest: int = 8, count: int = 4000) -> Sentences:
-    """Pairs of at most `longest` English words, drawn with a seed: `count` to train, 300 others, 300 longer.
+    """Draw pairs of at most `longest` English words: `count` to train, 300 held out; and 300 longer pairs.
 
-    So the sentences on which a learning rate is chosen are not those on which arms are compared.
+    They depend on the seed, so learning rates are not chosen on the sentences on which arms are compared.
     """
     short, long, tokenizer = pool(longest)
     random = np.random.default_rng(seed)
@@ -54,7 +54,7 @@ def sentences(seed: int, longest: int = 8, count: int = 4000) -> Sentences:
 
 @cache
 def pool(longest: int) -> tuple[Ids, Ids, Tokenizer]:
-    """All pairs of at most `longest` English words, longer ones of the same words, and their tokenizer."""
+    """Return all pairs of at most `longest` English words, longer pairs of known words, and the tokenizer."""
     pairs = phrasebook().train
     short = [pair for pair in pairs if len(pair[0].split()) <= longest]
     tokenizer = Tokenizer.train_word([text for pair in short for text in pair])
@@ -69,7 +69,7 @@ def pool(longest: int) -> tuple[Ids, Ids, Tokenizer]:
 
 
 def translator(data: Sentences, **changes: Any) -> Transformer:
-    """A small Transformer for these sentences: width 64, two layers per side, except for the changes."""
+    """Create a small Transformer for these sentences: SMALL, with other settings in `changes`."""
     return Transformer(TransformerConfig(data.tokenizer.vocab_size, **(SMALL | changes)))
 
 
@@ -77,7 +77,7 @@ def train(
     model: nn.Module, data: Sentences, rate: float, steps: int, seed: int, rows: int = 32,
     smoothing: float = 0.0, warmup: int | None = None,
 ) -> list[float]:  # fmt: skip
-    """Train on batches that are drawn with the seed, the same for all arms; see `minimize`."""
+    """Train on random batches, which depend on the seed only. Return the losses (see `minimize`)."""
     random = np.random.default_rng(seed)
 
     def loss() -> mg.Tensor:
@@ -87,16 +87,16 @@ def train(
 
 
 def draw(data: Sentences, random: np.random.Generator, rows: int = 32) -> Batch:
-    """A batch of the sentences to train on."""
+    """Draw a batch of the sentences to train on."""
     return collate([data.train[i] for i in random.integers(len(data.train), size=rows)], data.tokenizer)
 
 
 def minimize(
     loss: Callable[[], mg.Tensor], model: nn.Module, rate: float, steps: int, warmup: int | None = None
 ) -> list[float]:
-    """Train with Adam. Return the loss of each step, up to one that is not finite.
+    """Train with Adam. Return the loss of each step; stop at a loss that is not finite.
 
-    `loss` draws the batch of a step, and returns its loss. The rate rises over the first tenth of the steps
+    `loss` draws the batch of a step and returns its loss. The rate rises over the first tenth of the steps
     (or `warmup` steps), and falls linearly to 0.
     """
     warmup = max(1, steps // 10) if warmup is None else warmup
@@ -123,7 +123,7 @@ def token_loss(model: Any, batch: Batch, smoothing: float = 0.0) -> mg.Tensor:
 
 @mg.no_grad()
 def held_out_loss(model: nn.Module, data: Sentences) -> float:
-    """Nats per token on held-out sentences; log V, as of a guess, if the model diverged."""
+    """The loss on held-out sentences in nats per token, at most log V, that of a uniform guess."""
     model.eval()
     loss = token_loss(model, collate(data.held_out, data.tokenizer)).item()
     model.train()
@@ -133,7 +133,7 @@ def held_out_loss(model: nn.Module, data: Sentences) -> float:
 
 @mg.no_grad()
 def probabilities(model: Any, pairs: Ids, data: Sentences) -> tuple[np.ndarray, np.ndarray]:
-    """The distribution (N, V) of each next word, given the right words before it, and the right word (N,)."""
+    """Return each next word's distribution (N, V), given the right previous words; and right words (N,)."""
     batch = collate(pairs, data.tokenizer)
     model.eval()
     p = F.softmax(model(batch["source"], batch["target_in"]), -1).numpy()
@@ -143,13 +143,13 @@ def probabilities(model: Any, pairs: Ids, data: Sentences) -> tuple[np.ndarray, 
 
 
 def token_error(model: Any, pairs: Ids, data: Sentences) -> float:
-    """The fraction of next words that are wrong, given the right words before them."""
+    """The fraction of next words that are wrong, given the right previous words."""
     p, right = probabilities(model, pairs, data)
     return float((p.argmax(-1) != right).mean())
 
 
 def translations(model: nn.Module, pairs: Ids, data: Sentences) -> Any:
-    """What greedy decoding writes for each pair, as ids."""
+    """The translation of each pair's source by greedy decoding, as ids."""
     model.eval()
     sources = [[*source, data.tokenizer.end_id] for source, _ in pairs]
     written = generate(model, sources, max_new_tokens=24)
@@ -164,7 +164,7 @@ def sentence_error(model: nn.Module, pairs: Ids, data: Sentences) -> float:
 
 
 def size(model: nn.Module) -> int:
-    """The number of parameters."""
+    """The number of parameters of a model."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -1,7 +1,7 @@
-"""A made task that needs depth: each token names a position, and the answer is two looks away.
+"""A synthetic task that needs depth: each token names a position, which must be looked up twice.
 
-Token i is a number x[i]. One layer of attention can fetch x[x[i]], the token at the position that it names.
-The answer is x[x[x[i]]]: one more look, which starts from what the first found.
+Token i is a number x[i]. One layer of attention can look up x[x[i]], the token at the position x[i]. The
+answer is x[x[x[i]]], which needs a second look-up that depends on the first.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ..layers.config import LayerConfig
 from ..layers.encoder_decoder import EncoderLayer
 from .sublayers import put_around
 
-T = 6  # tokens, and values of each
-D = 32  # the width
+T = 6  # the number of tokens, and of values that a token may have
+D = 32  # the width of the model
 
 
 def examples(random: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens and answers, both (count, T)."""
+    """Draw tokens and answers, both (count, T)."""
     x = random.integers(0, T, (count, T))
     once = np.take_along_axis(x, x, axis=1)  # x[x[i]]
     return x, np.take_along_axis(x, once, axis=1)  # x[x[x[i]]]
@@ -53,7 +53,10 @@ class Looker(nn.Module):
 
 
 def new_loss(losses: Sequence[float]) -> float:
-    """The loss of the last steps on new examples, in nats per token; log T, as of a guess, if it diverged."""
+    """The mean loss of the last 20 steps in nats per token, at most log T, that of a uniform guess.
+
+    Each step has new examples, so this is a held-out loss.
+    """
     loss = float(np.mean(losses[-20:]))
     return min(loss, math.log(T)) if math.isfinite(loss) else math.log(T)
 
@@ -61,7 +64,7 @@ def new_loss(losses: Sequence[float]) -> float:
 def train(
     model: nn.Module, rate: float, steps: int, seed: int, warmup: int = 50
 ) -> tuple[list[float], list[float]]:
-    """The loss and the fraction of right answers of each step, all on new examples."""
+    """Train with AdamW on new examples in each step. Return the loss and accuracy of each step."""
     random = np.random.default_rng(seed)
     optimizer = optim.AdamW(model.parameters(), lr=rate)
     losses, right = [], []

@@ -1,13 +1,14 @@
-"""Verdicts, computed from measurements: paired differences over seeds, and their 95% intervals.
+"""Verdicts, computed from paired differences over seeds, and their 95% confidence intervals.
 
-The arms of a case share their seeds, so the differences are paired. Their interval is Student's t. A rule
+The arms of a case share their seeds, so the differences are paired. Their interval is that of Student's t. A
+rule
 
 - holds if the whole interval is at or above the smallest effect that counts,
 - does not hold if the whole interval is below it,
 - is undecided otherwise; then five more seeds are measured, once.
 
-The chance that a rule is said to hold whose true effect is smaller is 2.5% for one look at the data, and at
-most 5% for two.
+If the true effect is smaller than that, the probability that the rule is said to hold is 2.5% with one look
+at the data, and at most 5% with two.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean difference and its 95% interval."""
+    """A mean difference and its 95% confidence interval."""
 
     mean: float
     low: float
@@ -39,7 +40,7 @@ class Interval:
 
     @classmethod
     def of(cls, differences: ArrayLike) -> Interval:
-        """From two to ten differences; infinite ones make the interval infinite."""
+        """Compute the interval of two to ten differences. It is infinite if a difference is not finite."""
         values = np.asarray(differences, dtype=np.float64)
         mean = values.mean()
         if not np.isfinite(values).all():
@@ -50,7 +51,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule in a case: the effect, the higher arm's measure minus the lower one's, and what it says."""
+    """The finding on a rule in a case: the effect, `higher` minus `lower` or their ratio, and the verdict."""
 
     case: str
     rule: Rule
@@ -62,9 +63,9 @@ class Finding:
 
 
 def finding(rule: Rule, case: str, lower: Sequence[float], higher: Sequence[float]) -> Finding:
-    """What the measures of two arms say of a rule; equal indices have the same seed."""
+    """Return the finding on a rule, given the measures of both quantities, in the same order of seeds."""
     a, b = np.asarray(lower, dtype=np.float64), np.asarray(higher, dtype=np.float64)
-    with np.errstate(invalid="ignore"):  # infinite ones, of models that diverged
+    with np.errstate(invalid="ignore"):  # models that diverged have infinite measures
         effect = Interval.of(np.log(b) - np.log(a) if rule.ratio else b - a)
     threshold = math.log(rule.by) if rule.ratio else rule.by
     verdict = HOLDS if effect.low >= threshold else FAILS if effect.high < threshold else UNKNOWN
@@ -76,7 +77,7 @@ def finding(rule: Rule, case: str, lower: Sequence[float], higher: Sequence[floa
 def findings(
     claim: Claim, measured: Mapping[tuple[str, str], Mapping[int, Mapping[str, float]]]
 ) -> list[Finding]:
-    """All rules in all cases, from (arm, case) -> seed -> measures."""
+    """Return the findings on all rules in all cases, given (arm, case) -> seed -> measures."""
     found = []
     for case in claim.cases:
         for rule in claim.rules:
@@ -89,20 +90,20 @@ def findings(
 
 
 def verdicts(found: Iterable[Finding]) -> dict[tuple[str, str], str]:
-    """The verdict of each case and part: all of its rules must hold."""
+    """Return the verdict of each (case, part), in which all rules must hold."""
     of_part: dict[tuple[str, str], set[str]] = {}
     for each in found:
         of_part.setdefault((each.case, each.rule.part), set()).add(each.verdict)
-    return {key: together(rules) for key, rules in of_part.items()}
+    return {key: combine_verdicts(rules) for key, rules in of_part.items()}
 
 
-def together(rules: set[str]) -> str:
-    """The verdict of a part whose rules have these."""
+def combine_verdicts(rules: set[str]) -> str:
+    """Combine the verdicts of the rules of a part."""
     return FAILS if FAILS in rules else UNKNOWN if UNKNOWN in rules else HOLDS
 
 
 def verdict(found: Iterable[Finding]) -> str:
-    """The verdict of a claim: what all its cases and parts say, or that it depends on them."""
+    """Return the verdict of a claim: that of its cases and parts, or DEPENDS if these differ."""
     said = set(verdicts(found).values())
     if {HOLDS, FAILS} <= said:
         return DEPENDS
@@ -110,10 +111,10 @@ def verdict(found: Iterable[Finding]) -> str:
 
 
 def depends_on(found: Iterable[Finding]) -> dict[str, list[str]]:
-    """The cases in which each verdict applies, such as {"holds": ["d_k = 128"]}; empty if all agree.
+    """Return where each verdict applies, such as {"holds": ["d_k = 128"]}; {} if all verdicts agree.
 
-    Cases are named only if the verdicts of some part differ by case, and parts likewise; otherwise a case is
-    followed by its parts, if they are not all there: "d_k = 8 (loss, saturation)".
+    Cases are listed if they determine the verdict, or parts if they do. Otherwise, cases are listed with the
+    parts to which a verdict applies, unless it applies to all of them: "d_k = 8 (loss, saturation)".
     """
     said = verdicts(found)
     if len(set(said.values())) == 1:
@@ -135,7 +136,7 @@ def depends_on(found: Iterable[Finding]) -> dict[str, list[str]]:
 
 
 def place(said: Mapping[tuple[str, str], str], case: str, verdict: str) -> str:
-    """A case with its parts of this verdict; "" if there are none."""
+    """Format a case with its parts that have this verdict; "" if there are none."""
     of_case = {part: each for (other, part), each in said.items() if other == case}
     parts = [part for part, each in of_case.items() if each == verdict]
     if len(parts) == len(of_case):

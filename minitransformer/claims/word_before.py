@@ -1,6 +1,6 @@
-"""A task that needs positions and nothing else: name the word before each word of a sentence.
+"""A task that only needs positions: predict the word before each word of a sentence.
 
-Sentences are different words in random order, so what a word is says nothing about the one before it.
+A sentence has different words in random order, so a word says nothing about the previous word.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..layers.positions import Positions
 
 
 class WordBefore(nn.Module):
-    """Words and positions, encoder layers, and a linear layer that names for each word the one before it."""
+    """Word and position embeddings, encoder layers, and a linear layer that predicts each previous word."""
 
     def __init__(
         self, positions: Positions, words: int = 32, width: int = 32, d_ff: int = 64, layers: int = 1,
@@ -37,17 +37,17 @@ class WordBefore(nn.Module):
 
 
 def spare_d_ff(count: int, width: int = 32) -> int:
-    """How much wider a feed-forward network with `count` more parameters is."""
+    """The width that must be added to d_ff for a feed-forward network to have `count` more parameters."""
     return round(count / (2 * width + 1))
 
 
 def draw(random: np.random.Generator, count: int, length: int, words: int = 32) -> np.ndarray:
-    """Sentences (count, length) of different words."""
+    """Draw sentences (count, length), each of different words."""
     return random.permuted(np.tile(np.arange(words), (count, 1)), axis=1)[:, :length]
 
 
 def loss_of(model: WordBefore, ids: np.ndarray, back: int = 1) -> mg.Tensor:
-    """Cross-entropy of the words `back` places before those that have one."""
+    """The cross-entropy of the words `back` positions before each word, in nats."""
     return F.cross_entropy(model(ids)[:, back:].flatten(0, 1), ids[:, :-back].flatten())
 
 
@@ -55,9 +55,9 @@ def train(
     model: WordBefore, random: np.random.Generator, rate: float, steps: int,
     lengths: tuple[int, int] = (12, 12), back: int = 1,
 ) -> list[float]:  # fmt: skip
-    """Train with Adam, at each step on 32 new sentences of one length, drawn from the range `lengths`.
+    """Train with Adam, at each step on 32 new sentences of a random length in the range `lengths`.
 
-    The rate rises over the first tenth of the steps, and falls linearly to 0. Returns the loss of each step.
+    The rate rises over the first tenth of the steps, and falls linearly to 0. Return the loss of each step.
     """
     optimizer = optim.Adam(model.parameters(), lr=rate)
     losses = []
@@ -76,13 +76,13 @@ def train(
 def held_out_loss(
     model: WordBefore, random: np.random.Generator, lengths: tuple[int, int] = (12, 12), back: int = 1
 ) -> float:
-    """The mean of 100 sentences of each length."""
+    """The mean loss over 100 new sentences of each length."""
     each = range(lengths[0], lengths[1] + 1)
     return float(np.mean([loss_of(model, draw(random, 100, n, model.words), back).item() for n in each]))
 
 
 @mg.no_grad()
 def errors(model: WordBefore, random: np.random.Generator, length: int, back: int = 1) -> np.ndarray:
-    """How often the word before is wrong, for each position that has one."""
+    """The fraction of wrong predictions at each position that has a previous word."""
     ids = draw(random, 400, length, model.words)
     return (model(ids).numpy()[:, back:].argmax(-1) != ids[:, :-back]).mean(0)

@@ -50,7 +50,7 @@ VERBS = {**FIRST_VERBS, **EXPERT_VERBS}
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a verb, and return the exit code."""
+    """Run the verb of a command line (default: sys.argv), and return the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
     if args == sys.argv[1:]:
         COMMAND[:] = starting_command()
@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
     debug = "--debug" in args
     try:
         code = _run([a for a in args if a != "--debug"])
-        print(end="", flush=True)  # an error of the output is reported, and not at exit
+        print(end="", flush=True)  # so that an error of the output is reported here
         return code
     except BaseException as error:
         exit_code = _report_error(error, debug)
@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def starting_command() -> list[str]:
-    """What has started this process: `minitransformer`, or a program, whose models and tasks are its own."""
+    """The command that started this process: `minitransformer`, or a user's program with its own tasks."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     module = spec.name.removesuffix(".__main__") if spec else ""
     if "minitransformer" in (module, Path(sys.argv[0]).stem) or not os.path.isfile(sys.argv[0]):
@@ -96,12 +96,12 @@ def _run(args: list[str]) -> int:
 
 
 def load(verb: str) -> Any:
-    """The module of a verb."""
+    """Import the module of a verb."""
     return import_module(f".{verb}_" if keyword.iskeyword(verb) else f".{verb}", __name__)
 
 
 def check_verb(verb: str) -> None:
-    """Raise a UserError for an unknown verb, or one that cannot run here or under mpiexec."""
+    """Raise a UserError for an unknown verb, or for one that does not run under mpiexec."""
     ranks = current_ranks() if verb in ("train", "sweep") else join()
     if verb not in VERBS:
         raise UserError(
@@ -116,7 +116,7 @@ def check_verb(verb: str) -> None:
 
 
 def _report_error(error: BaseException, debug: bool) -> int | None:
-    """Print the error. Return the exit code, or None for a bug in a single process."""
+    """Print an error. Return the exit code, or None for a bug in a single process, which is not printed."""
     ranks = current_ranks()
     ranks.wait_turn(error)
     match error:
@@ -147,13 +147,13 @@ def _report_error(error: BaseException, debug: bool) -> int | None:
 
 
 def _discard_output() -> None:
-    """Discard unwritten output: at exit Python would try again to write it, and print a traceback."""
+    """Discard unwritten output. Otherwise, Python would try to write it at exit, and print a traceback."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def usage() -> str:
-    """The verbs, one per line."""
+    """List the verbs, one per line."""
     first, expert = (
         [f"  {verb:<9}  {what}" for verb, what in verbs.items()] for verbs in (FIRST_VERBS, EXPERT_VERBS)
     )

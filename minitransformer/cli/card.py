@@ -51,7 +51,7 @@ def run(argv: list[str]) -> None:
 
 
 def read_command(argv: list[str]) -> tuple[Recipe, Options]:
-    """Parse a command line: the recipe, with flags applied to its keys, and the options."""
+    """Parse a command line. Return the recipe with the settings that flags change, and the options."""
     prog = f"minitransformer card {argv[0]}"
     options, words = read_options(Options(), argv[1:], prog)
     recipe = recipes.load_recipe(argv[0])
@@ -62,7 +62,7 @@ def read_command(argv: list[str]) -> tuple[Recipe, Options]:
 
 
 def card_of(recipe: Recipe, sources: Sources, clock: Callable[[], float] = time.perf_counter) -> Card:
-    """Make the card of a recipe, with its own data or files of yours. `clock` times the steps."""
+    """Make the card of a recipe. `clock` returns the time in seconds, to time the steps."""
     splits = load_splits(recipe, sources=sources)
     kind = task_class(recipe.task)
     tokenizer = kind.train_tokenizer(recipe.data, recipe.vocab_size, splits)
@@ -74,14 +74,14 @@ def card_of(recipe: Recipe, sources: Sources, clock: Callable[[], float] = time.
 
 
 def card_values(card: Card) -> dict[str, Any]:
-    """The card as JSON values."""
+    """The card's values by name, for JSON."""
     parts = {part.name: part.parameters for part in card.parts}
     derived = {name: getattr(card, name) for name in ("parameters", "memory", "tokens_per_parameter")}
     return {**asdict(card), **derived, "parts": parts}
 
 
 def card_lines(card: Card) -> list[str]:
-    """The card as lines of text."""
+    """Format the card as lines of text."""
     width = max(len(part.name) for part in card.parts)
     table = [
         f"  {part.name:<{width}} {part.parameters:>12,} {part.parameters / card.parameters:>7.1%}"
@@ -108,7 +108,7 @@ def card_lines(card: Card) -> list[str]:
 
 
 def quantity(n: float) -> str:
-    """A number with a metric prefix: `3.42 M`."""
+    """Format a number with a metric prefix: `3.42 M`."""
     for size, unit in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if n >= size:
             return f"{n / size:.3g}{FIXED}{unit}"
@@ -116,7 +116,7 @@ def quantity(n: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in a readable unit: `90 s`, `12 minutes`, `3.5 hours`, `4.1 days`."""
+    """Format a time in a readable unit: `90 s`, `12 minutes`, `3.5 hours`, `4.1 days`."""
     for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:.2g} {unit}"

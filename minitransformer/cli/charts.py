@@ -1,4 +1,4 @@
-"""Plots curves as text."""
+"""Curves as lines of text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def chart(series: Mapping[str, Points], width: int = 64, height: int = 12) -> list[str]:
-    """Plot series of points as lines of text. The key of a series is its mark; later series are on top."""
+    """Plot series of points as lines of text. A series is drawn with its key; later series are on top."""
     points = [(x, y, mark) for mark, pairs in series.items() for x, y in pairs if np.isfinite([x, y]).all()]
     if not points:
         return []
@@ -34,7 +34,7 @@ def chart(series: Mapping[str, Points], width: int = 64, height: int = 12) -> li
 
 
 def _bins(values: np.ndarray, count: int) -> np.ndarray:
-    """The bin of each value, among `count` bins from the smallest to the largest value."""
+    """The index of each value's bin, of `count` bins from the smallest to the largest value."""
     span = np.ptp(values)
     fraction = (values - values.min()) / span if span else np.zeros_like(values)
     return np.round(fraction * (count - 1)).astype(int)

@@ -53,7 +53,7 @@ def run(argv: list[str]) -> None:
 
 
 def check_dialogues(run: Run) -> None:
-    """Raise a UserError unless the run was trained on dialogues, or on a file, which may contain some."""
+    """Raise a UserError unless the run was trained on dialogues, or on a file, which may have dialogues."""
     if not hasattr(run.task, "translate"):
         raise unsupported_error(run, "translate")
     if run.recipe.data.dataset not in ("dialogues", "file"):
@@ -65,7 +65,7 @@ def check_dialogues(run: Run) -> None:
 
 
 def latest_turns(run: Run, turns: Turns) -> Turns:
-    """As many of the last turns as fit into the model's input; a UserError if even the last does not."""
+    """Return the last turns that fit into the model's input. Raise a UserError if even the last does not."""
     while len(turns) > 1:
         try:
             run.task.read(run, [history(turns)])

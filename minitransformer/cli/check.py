@@ -46,7 +46,7 @@ def run(argv: list[str]) -> None:
 
 
 def format_outcome(outcome: Outcome) -> list[str]:
-    """A mark, the name of the check, and what it found."""
+    """Format an outcome as a mark, the name of the check, and what it found."""
     marks = {True: "✓", False: "✗", None: "-"}
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         marks = {True: "ok", False: "FAILED", None: "-"}

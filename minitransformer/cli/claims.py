@@ -1,4 +1,4 @@
-"""`minitransformer claims [NAME...]`: claims of the literature, put to the test."""
+"""`minitransformer claims [NAME...]`: test claims of the literature."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def run(argv: list[str]) -> None:
         workers: int = 2,
         first_seed: int = 0,
     ) -> None:
-        """List the claims, or put some of them to the test.
+        """List the claims of the literature, or test some of them.
 
-        A test chooses each arm's learning rate, then compares the arms with five seeds, or ten if five cannot
-        tell. It goes on where an earlier one stopped.
+        A test tunes each arm's learning rate, then compares the arms with five seeds, or with ten if five do
+        not decide. It continues where an earlier test stopped.
 
         Args:
             names: The claims to test.
-            all: Test all of them.
-            quick: Only see that each runs: some steps of each arm, and no verdict.
+            all: Test all claims.
+            quick: Train each arm for a few steps, without a verdict, to check that the code runs.
             dir: The folder of measurements and results.
-            workers: The number of processes, one thread each.
-            first_seed: The first of the five seeds; another folder keeps its results apart.
+            workers: The number of processes, with one thread each.
+            first_seed: The first of the five seeds; pass another --dir to keep the results separate.
         """
         if all and names:
             raise UserError("--all is passed with names of claims.\nPass either.")
@@ -75,7 +75,7 @@ def run(argv: list[str]) -> None:
 
 
 def listing(folder: Path) -> Table:
-    """All claims, with the verdicts of the results in a folder."""
+    """A table of all claims, with the verdicts of the results in a folder."""
     table = Table(box=None, pad_edge=False, show_edge=False)
     for name in ("claim", "question", "verdict"):
         table.add_column(name)
@@ -118,7 +118,7 @@ def print_paragraphs(texts: list[str]) -> None:
 
 
 def progress(line: dict[str, Any]) -> str:
-    """One measurement: what was measured, and how long it took."""
+    """Format a measurement: arm, case, learning rate, seed, values and seconds."""
     trial = line["trial"]
     place = ", ".join(filter(None, (trial["arm"], trial["case"])))
     rate = f", learning rate {trial['rate']:g}" if trial["rate"] else ""

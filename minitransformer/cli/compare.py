@@ -46,12 +46,12 @@ def run(argv: list[str]) -> None:
     ) -> None:
         """Compare runs with the first one, on the same test examples, by a paired bootstrap test.
 
-        A run without a saved evaluation of this kind is evaluated first. p is the probability of a difference
-        this large if the runs are equally good and other test examples were drawn; it says nothing about
-        training with another seed.
+        A run that has no saved evaluation with this checkpoint and decoding is evaluated first. p is the
+        probability of a difference this large if the runs are equally good and other test examples were
+        drawn; it says nothing about training with another seed.
 
         Args:
-            runs: Run folders, the baseline first; or folders in RUN/evaluations, of other checkpoints and
+            runs: Run folders, the baseline first; or folders in RUN/evaluations, for other checkpoints and
                 decodings.
             json: Print a JSON object for each run but the first.
         """
@@ -74,7 +74,7 @@ def run(argv: list[str]) -> None:
 
 
 def check_tasks(runs: Sequence[Path]) -> None:
-    """Raise a UserError for runs of different tasks, before any of them is evaluated."""
+    """Raise a UserError if the runs have different tasks, before any of them is evaluated."""
     found = {path: read_config(path, record_of(path)).task for path in runs if (path / "run.json").exists()}
     for path, task in found.items():
         first = next(iter(found))
@@ -95,7 +95,10 @@ def load_or_evaluate(
     data_dir: Path | None,
     file: FileOptions | None = None,
 ) -> Evaluation:
-    """The saved evaluation of a run, if it is of the current weights and this decoding; else a new one."""
+    """Load the saved evaluation of a run if it is current (see `is_current`); otherwise evaluate the run.
+
+    `path` may also be a folder in RUN/evaluations. With `data`, that file is scored, and nothing is saved.
+    """
     if not (path / "run.json").exists() and (path / STATISTICS).exists():
         saved = read(path)
         if saved is None:
@@ -120,7 +123,7 @@ def load_or_evaluate(
 
 
 def is_current(run: Run, saved: Evaluation, decoding: dict[str, Any]) -> bool:
-    """Whether a saved evaluation is of the run's current weights and data, with this decoding."""
+    """Whether a saved evaluation has the run's current weights and data, and this decoding."""
     about = saved.about
     return (
         about.weights_sha256 == weights_sha256(run.model)
@@ -131,7 +134,7 @@ def is_current(run: Run, saved: Evaluation, decoding: dict[str, Any]) -> bool:
 
 
 def check_comparable(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> None:
-    """Raise a UserError for evaluations of different tasks or examples."""
+    """Raise a UserError if two evaluations have different tasks or examples."""
     one = baseline.about
     two = other.about
     if one.task != two.task:
@@ -149,7 +152,7 @@ def check_comparable(first: Path, baseline: Evaluation, path: Path, other: Evalu
 
 
 def shared_scores(baseline: Evaluation, other: Evaluation) -> list[str]:
-    """The scores that both have; with different tokenizers, without scores per token."""
+    """The names of the scores that both have; if their tokenizers differ, without scores of tokens."""
     names = [name for name in other.example_scores if name in baseline.example_scores]
     if baseline.about.tokenizer_sha256 == other.about.tokenizer_sha256 or "token_accuracy" not in names:
         return names
@@ -158,13 +161,16 @@ def shared_scores(baseline: Evaluation, other: Evaluation) -> list[str]:
 
 
 def compare_scores(baseline: Evaluation, other: Evaluation) -> dict[str, Difference]:
-    """The differences of the scores that can be compared."""
+    """The differences of the scores in `shared_scores`, by name."""
     names = shared_scores(baseline, other)
     return differences(*({name: e.example_scores[name] for name in names} for e in (baseline, other)))
 
 
 def verdict(metric: Metric, found: Difference) -> str:
-    """`equal`, `not significant`, `better` or `worse`; `significant` if it is unknown which is better."""
+    """Say whether a run is "better" or "worse" than the baseline, "equal" or "not significant".
+
+    If it is unknown whether higher is better, a significant difference is just "significant".
+    """
     if (found.value, found.low, found.high) == (0, 0, 0):
         return "equal"
     if found.p_value >= SIGNIFICANT:
@@ -205,7 +211,7 @@ def report(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> 
 
 
 def comparison_values(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> dict[str, Any]:
-    """The comparison as JSON values."""
+    """The values of a comparison by name, for JSON."""
     scores = {
         name: {
             "baseline": baseline.example_scores[name],

@@ -1,4 +1,4 @@
-"""Decoding flags of `translate`, `generate`, `evaluate` and `compare`: see docs/generation.md."""
+"""The decoding flags of `translate`, `generate`, `evaluate` and `compare` (docs/generation.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import UserError, check_integer
 from ..generation import GenerationConfig
 from ..generation.request import MAX_BEAMS
 
-OF_MODEL = {"repetition_penalty", "no_repeat_ngram_size"}  # an imported model may have its own
+OF_MODEL = {"repetition_penalty", "no_repeat_ngram_size"}  # an imported model may have other defaults
 STOPPING: dict[str, bool | str] = {"true": True, "false": False, "never": "never"}
 
 
@@ -31,7 +31,7 @@ class Search:
     """No n-gram of this many tokens occurs twice; 0: no limit (default: 0, or the imported model's)."""
 
     def options(self) -> dict[str, Any]:
-        """The arguments of `generate` that differ from its defaults, checked."""
+        """Return the arguments of `generate` that differ from its defaults, after checking them."""
         for flag, value in self.changed_flags("length_penalty", "length_penalty_form", "early_stopping"):
             if self.num_beams == 1:
                 raise UserError(
@@ -42,7 +42,7 @@ class Search:
         return changed_options(values | {"early_stopping": STOPPING[self.early_stopping]})
 
     def changed_flags(self, *names: str) -> list[tuple[str, Any]]:
-        """The flags and values of these fields, where they differ from the defaults."""
+        """The flag and the value of each of these fields that differs from its default."""
         chosen = [(f, getattr(self, f.name)) for f in fields(self) if f.name in names]
         return [(f"--{f.name.replace('_', '-')}", value) for f, value in chosen if value != f.default]
 
@@ -67,9 +67,9 @@ class Decoding(Search):
     def options(
         self, do_sample: bool = False, temperature: float = 1.0, how: str = "pass --do-sample"
     ) -> dict[str, Any]:
-        """The arguments of `generate` that differ from its defaults, checked.
+        """Return the arguments of `generate` that differ from its defaults. Raise a UserError for conflicts.
 
-        `temperature` is the default for sampling; `how` tells in errors what to do to sample.
+        `temperature` is the default for sampling; `how` says in errors how to enable sampling.
         """
         check_integer("num_beams", self.num_beams, 1, MAX_BEAMS + 1)
         how = "leave --num-beams out" if self.num_beams > 1 and not do_sample else how
@@ -98,8 +98,10 @@ class Decoding(Search):
 
 
 def changed_options(values: dict[str, Any]) -> dict[str, Any]:
-    """The values that differ from the defaults of `generate`, or that override an imported model's; a
-    UserError if one is invalid."""
+    """Return the values that differ from the defaults of `generate`, or override an imported model's.
+
+    Raise a UserError if a value is invalid.
+    """
     values = {name: value for name, value in values.items() if value is not None}
     config = GenerationConfig(**values)
     return {

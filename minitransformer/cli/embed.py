@@ -27,14 +27,14 @@ def run(argv: list[str]) -> None:
         checkpoint: str = "best",
         device: str = "cpu",
     ) -> None:
-        """Print a unit vector for each argument, or without arguments for each line of standard input.
+        """Print a unit vector for each argument or, without arguments, for each line of standard input.
 
-        The dot product of two vectors is the cosine of their angle: the similarity of the texts. Each vector
-        is a line of numbers with spaces between them. An empty line gives zeros.
+        The dot product of two vectors is the cosine similarity of the texts. A vector is printed as one line
+        of numbers, separated by spaces. The vector of an empty line is zero.
 
         Args:
             text: The texts, each in quotes.
-            output: Write an array (texts, width) of float32 to this file instead.
+            output: Write a float32 array (texts, width) to this .npy file instead.
             json: Print a JSON list for each text.
             overwrite: Replace an existing file.
         """
@@ -62,7 +62,7 @@ def run(argv: list[str]) -> None:
 
 
 def vectors_of(run: Run, named: Inputs) -> np.ndarray:
-    """A vector for each text, zero for an empty one; warns of texts that are too long, which are cut."""
+    """Return the vectors (texts, width), 0 for an empty text. Warn of texts that are cut to `max_length`."""
     for name, text in named.items():
         if isinstance(text, UserError):
             raise UserError(f"{name} cannot be read: {text}")

@@ -42,7 +42,7 @@ class FileOptions:
     """Leave out rows of --data that cannot be used."""
 
     def apply_to(self, data: Any) -> Any:
-        """A run's [data] section with these options, to read another file."""
+        """Return a run's [data] settings with these options, to read another file."""
         known = {name: value for name, value in asdict(self).items() if value is not None}
         unknown = [name for name in known if not hasattr(data, name)]
         if unknown:
@@ -67,7 +67,7 @@ def run(argv: list[str]) -> None:
 
         Args:
             json: Print one JSON object instead of a table.
-            stride: Of a language model: read the text in windows that move by this many tokens, so that each
+            stride: For a language model: read the text in windows that move by this many tokens, so that each
                 token has a long context; by default, in blocks.
         """
         decoding = search.options()
@@ -88,14 +88,14 @@ def run(argv: list[str]) -> None:
         for line in compare_with_recipe(trained, scores, checkpoint) if own else ():
             print(one_line(line), file=sys.stderr if json else sys.stdout)
         if own:
-            with suppress(OSError):  # a read-only run can be scored
+            with suppress(OSError):  # the run folder may be read-only
                 write_readme(run, trained.record.id)
 
     parse(evaluate_run, argv, "minitransformer evaluate")
 
 
 def check_generates(run: Run, decoding: Mapping[str, Any]) -> None:
-    """Raise a UserError for decoding options if the run is scored without generating texts."""
+    """Raise a UserError if decoding options are passed for a run that does not generate texts."""
     if decoding and not hasattr(run.task, "translate"):
         flag = f"--{next(iter(decoding)).replace('_', '-')}"
         raise UserError(
@@ -106,7 +106,11 @@ def check_generates(run: Run, decoding: Mapping[str, Any]) -> None:
 def splits_of(
     run: Run, data: Path | None, data_dir: Path | None, file: FileOptions | None = None
 ) -> tuple[Mapping[str, Any], bool]:
-    """The run's splits and True; or any other file, as a test split, and False."""
+    """Return the splits to score, and whether they are the run's own.
+
+    The run's own splits are returned if `data` is None or the run's training file. Otherwise, `data` is read
+    as a test split, with a warning about examples that are in the training data.
+    """
     if data is None or _is_own(run, data):
         return run.splits(data, data_dir), True
     if file is not None and file != FileOptions():
@@ -132,7 +136,7 @@ def splits_of(
 
 
 def _is_own(run: Run, data: Path) -> bool:
-    """Whether the file is the one that the run was trained on."""
+    """Whether the file has the checksum of the one that the run was trained on."""
     return sha256(read_bytes(data)) == run.record.data.get("sha256")
 
 
@@ -142,7 +146,7 @@ def evaluate(
     """Score the test split, or the validation split if there is none. Return the content of metrics.json.
 
     With `save`, scores and predictions are written to the run folder (see runs/evaluations.py).
-    `checkpoint` is the one that the run was loaded from, `decoding` are arguments of `generate`.
+    `checkpoint` is the name that the run was loaded with; `decoding` has arguments of `generate`.
     """
     evaluation = score(run, splits, **decoding)
     if save:
@@ -184,13 +188,13 @@ def write(run: Run, folder: Path, evaluation: Evaluation) -> None:
 
 
 def compare_with_recipe(run: Run, scores: Mapping[str, Any], checkpoint: str = "best") -> list[str]:
-    """Compare scores on the run's own test split with the recipe's expected ranges; a line for each."""
+    """Compare scores on the run's own test split with the recipe's expected ranges, one line per score."""
     how = condition(run.record.init_from, checkpoint, scores.get("decoding", "greedy"))
     return compare(run.recipe.expect.get(how, {}), scores)
 
 
 def describe_decoding(decoding: Mapping[str, Any]) -> str:
-    """How texts were generated: "greedy", or "num_beams=4, length_penalty=0.6"."""
+    """Format the decoding options: "num_beams=4, length_penalty=0.6", or "greedy" without options."""
     return ", ".join(f"{name}={value}" for name, value in decoding.items()) or "greedy"
 
 

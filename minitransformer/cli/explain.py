@@ -24,9 +24,9 @@ def run(argv: list[str]) -> None:
         checkpoint: str = "best",
         preset: Literal["documents"] | None = None,
     ) -> None:
-        """Write a page that walks a sentence through a model, stage by stage, and its gradients back.
+        """Write a page that walks a sentence through a model, stage by stage, and the gradients back.
 
-        The page contains the model: type other sentences there, or switch parts off.
+        The page contains the model: you can type other sentences there, or switch parts off.
 
         Args:
             run: The run folder.
@@ -36,8 +36,8 @@ def run(argv: list[str]) -> None:
                 default, what the model predicts, or the class of the image. Language models take none.
             output: The page (.html).
             overwrite: Replace an existing file.
-            preset: Instead of a run, "documents": the example that "Transformer Network" works by hand (ten
-                words, vectors of width 4), with its printed numbers beside ours.
+            preset: "documents" shows, instead of a run, the example that "Transformer Network" computes by
+                hand (ten words, vectors of width 4), with its printed numbers beside ours.
         """
         check_name(output)
         check_can_write(output, overwrite)

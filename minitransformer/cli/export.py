@@ -22,12 +22,12 @@ def run(argv: list[str]) -> None:
     ) -> None:
         """Write the model and the tokenizer of a run to a new folder, in the format of transformers.
 
-        There, from_pretrained(FOLDER) reads both, and computes the same logits. Models without a class in
-        transformers are refused by name.
+        In transformers, from_pretrained(FOLDER) loads both and computes the same logits. A model that
+        transformers has no class for is an error.
 
         Args:
             folder: The folder to write.
-            adapter: Of a run trained with --lora-rank, write only the adapters, in the format of peft.
+            adapter: Write only the adapters of a run trained with --lora-rank, in the format of peft.
         """
         if adapter:
             trained = Run(run, checkpoint, merge=False)

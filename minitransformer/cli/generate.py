@@ -29,13 +29,13 @@ def run(argv: list[str]) -> None:
     ) -> None:
         """Continue a text. Samples at a temperature of 0.8, unless you pass --greedy or --num-beams.
 
-        (`translate` is greedy, unless you pass --do-sample.) The text is printed as it is generated, or with
-        --num-beams or --num-return-sequences at the end.
+        (`translate` is greedy, unless you pass --do-sample.) The text is printed as it is generated; with
+        --num-beams or --num-return-sequences, at the end.
 
         Args:
-            prompt: The text to continue; for a run trained on text without new lines, the default is the
-                start of its held-out text, and for an imported model, its start token. Special tokens of an
-                imported model may be written in it.
+            prompt: The text to continue. By default, a line feed; the start of the held-out text if the
+                training text has no line feeds; the start token of an imported model. It may contain special
+                tokens of an imported model.
             max_new_tokens: The number of tokens to generate.
             greedy: Always take the most likely token, instead of sampling.
         """

@@ -73,7 +73,7 @@ def check_output(output: Path, overwrite: bool) -> None:
 def example(
     run: Run, text: str | None, translation: str | None, data: Path | None, data_dir: Path | None
 ) -> tuple[Task, str]:
-    """A task whose only batch is one example, and its title."""
+    """Return a task whose only batch is one example, and the example's title."""
     texts = [side for side in (text, translation) if side is not None]
     try:
         return run.task.example(run, texts, lambda: _validation(run, data, data_dir))
@@ -85,7 +85,7 @@ def example(
 
 
 def _validation(run: Run, data: Path | None, data_dir: Path | None) -> Any:
-    """The run's validation split."""
+    """Load the run's validation split. A DataError suggests to pass a text instead."""
     try:
         return run.splits(data, data_dir)["validation"]
     except DataError as error:
@@ -93,7 +93,7 @@ def _validation(run: Run, data: Path | None, data_dir: Path | None) -> Any:
 
 
 def trace(run: Run, task: Task, title: str, readable: bool) -> mg.graph.Graph:
-    """The training loss of a task's batch, without dropout, as a graph."""
+    """Trace the training loss of a task's batch, without dropout. `readable` expands composite ops."""
     batch = task.batch(0)
     smoothing = run.recipe.training.label_smoothing
     title += f", loss with label smoothing {smoothing:g}" if smoothing else ""
@@ -103,7 +103,7 @@ def trace(run: Run, task: Task, title: str, readable: bool) -> mg.graph.Graph:
 
 
 def words_of(run: Run) -> list[str] | None:
-    """The run's vocabulary, as it is shown."""
+    """The tokens of the run's vocabulary as the graph shows them; None without a tokenizer."""
     if run.tokenizer is None:
         return None
     tokens = run.tokenizer.id_to_token
@@ -111,7 +111,7 @@ def words_of(run: Run) -> list[str] | None:
 
 
 def report(graph: mg.graph.Graph, output: Path) -> None:
-    """Print what was written."""
+    """Print the title, path and size of a graph that was written, and its notes."""
     ops = sum(vertex.kind == "op" for vertex in graph.vertices)
     size = f"{output.stat().st_size / 1024:,.0f} KiB"
     print(one_line(graph.title))

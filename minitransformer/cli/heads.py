@@ -1,4 +1,4 @@
-"""`minitransformer heads RUN`: which heads of a translator align words, or find what "it" stands for."""
+"""`minitransformer heads RUN`: rank a translator's heads by how well they align words or resolve "it"."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def run(argv: list[str]) -> None:
     def heads(run: Path, text: str | None = None, *, checkpoint: str = "best", device: str = "cpu") -> None:
         """Rank a translator's heads: which align words, and which find what "it" stands for.
 
-        A head aligns words if it attends, while a word is written, to the word that goes with it: the two
-        share most sentences of the training data. What "it" stands for is known of the phrasebook's sentences
-        only. There the attention on this noun and on the other one is shown: from "it" in the encoder, and
-        from the place where il or elle is written in the decoder.
+        A head aligns words if, at the position that predicts a word, it attends to the source word that is
+        most often in the same training pairs. What "it" stands for is known for the phrasebook's sentences
+        only. For these, the attention on the right noun and on the other noun is shown: from "it" in the
+        encoder, and from the position that predicts il or elle in the decoder.
 
         Args:
-            text: A sentence to translate; by default, the first 500 pairs of the test data.
+            text: A sentence to translate; by default, the first 500 pairs of the test data are used.
         """
         trained = Run(run, checkpoint, device)
         if not hasattr(trained.task, "translate") or not trained.model.is_encoder_decoder:
@@ -43,7 +43,7 @@ def run(argv: list[str]) -> None:
         if text is not None:
             known_pairs = dict(zip(map(tuple, pairs), references, strict=True))
             pairs = [(text, *trained.task.translate(trained, [text]))]
-            references = [known_pairs.get(pairs[0])]  # known if the translation is the data's own
+            references = [known_pairs.get(pairs[0])]  # known if the data has this very pair
             print(*pairs[0], sep="\n")
         train, ids = (
             [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in each]
@@ -77,8 +77,10 @@ def run(argv: list[str]) -> None:
 
 
 def alignment(train: Pairs, pairs: Pairs) -> np.ndarray:
-    """Places (pair, target word, source word) of words that go together, by Dice's coefficient: each is the
-    other's best in the sentence."""
+    """Align words by Dice's coefficient. Return indices (pair, target token, source token), an array (n, 3).
+
+    Two words are aligned if each has its highest coefficient in the sentence with the other.
+    """
     sources: Counter[int] = Counter()
     targets: Counter[int] = Counter()
     both: Counter[tuple[int, int]] = Counter()
@@ -90,13 +92,13 @@ def alignment(train: Pairs, pairs: Pairs) -> np.ndarray:
     for i, (source, target) in enumerate(pairs):
         dice = np.array([[2 * both[s, t] / (sources[s] + targets[t] + 1) for s in source] for t in target])
         best = (dice > 0.1) & (dice == dice.max(0)) & (dice == dice.max(1, keepdims=True))
-        best &= (best.sum(0) == 1) & (best.sum(1, keepdims=True) == 1)  # not of words that occur twice
+        best &= (best.sum(0) == 1) & (best.sum(1, keepdims=True) == 1)  # a repeated word has a tie
         places += [(i, *place) for place in np.argwhere(best)]
     return np.array(places, dtype=int).reshape(-1, 3)
 
 
 def attention_at(maps: Mapping[str, np.ndarray], places: np.ndarray) -> dict[str, np.ndarray]:
-    """The attention of each head at places (pair, query, key), by the head's name."""
+    """The attention weights of each head at indices (pair, query, key), by the head's name."""
     pair, query, key = places.T
     return {
         f"{readable_name(path)}, head {head}": shares
@@ -106,5 +108,5 @@ def attention_at(maps: Mapping[str, np.ndarray], places: np.ndarray) -> dict[str
 
 
 def best(heads: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray]]:
-    """The four heads with the most attention."""
+    """The four heads with the highest mean attention, the highest first."""
     return sorted(heads.items(), key=lambda each: -each[1].mean())[:4]

@@ -23,12 +23,12 @@ def run(argv: list[str]) -> None:
         quantize: bool = False,
         overwrite: bool = False,
     ) -> None:
-        """Make a run of a pretrained model, which every verb reads: generate, translate, explain, ...
+        """Make a run of a pretrained model, for verbs such as generate, translate and explain.
 
         Args:
-            folder: A folder of the Hugging Face hub: config.json, model.safetensors, tokenizer files.
+            folder: A folder in the Hugging Face format: config.json, model.safetensors, tokenizer files.
             run_dir: The run folder (default: runs/FOLDER).
-            quantize: Store matrices as 8-bit integers: a quarter of the memory, for use only.
+            quantize: Store matrices as 8-bit integers, in a quarter of the memory; they cannot be trained.
             overwrite: Delete the existing run and replace it.
         """
         target = Path("runs") / folder.resolve().name if run_dir is None else run_dir

@@ -1,6 +1,7 @@
-"""Text and tables that fit the terminal: lines end between words, and a table that is too wide is a list.
+"""Text and tables that fit the terminal. Lines end between words; a table that is too wide becomes a list.
 
-In a pipe or a file, tables are 80 columns wide, and lines of text stay whole, so that they can be searched.
+In a pipe or a file, tables have 80 columns at most, and lines of text are not wrapped, so that they can be
+searched.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rich.cells import cell_len
 from ..files import one_line
 
 FIXED = "\N{NO-BREAK SPACE}"  # a space at which no line is broken
-NARROWEST = 20
+NARROWEST = 20  # columns
 
 
 def terminal_width() -> int:
@@ -26,16 +27,16 @@ def terminal_width() -> int:
 
 
 def line_width() -> float:
-    """How many columns a line of text may have: the terminal's, or $COLUMNS; else any number."""
+    """The columns that a line of text may have: the terminal's, or $COLUMNS; infinite in a pipe or a file."""
     return terminal_width() if sys.stdout.isatty() or os.environ.get("COLUMNS") else math.inf
 
 
 def wrap(text: str, indent: int = 0, width: float | None = None, end: str = "") -> list[str]:
-    """The text as lines of at most `width` columns, by default `line_width()`; continued lines are indented.
+    """Wrap a text to lines of at most `width` columns (default: `line_width()`), all but the first indented.
 
-    A word longer than a line, such as a path, is broken after a slash, dash or underscore; if it has none, it
-    stays whole. Each line but the last ends with `end`, such as the backslash of a command, whose words stay
-    whole.
+    A word longer than a line, such as a path, is broken after a slash, bar, dash or underscore, if it has
+    one. Each line but the last ends with `end`, such as the backslash of a command; if `end` is not empty,
+    words are not broken.
     """
     width = (line_width() if width is None else width) - len(end)
     start = " " * indent
@@ -58,7 +59,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def wrap_list(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield the lines of names and texts, in two columns."""
+    """Yield the lines of (name, text) rows in two columns; long texts are wrapped in theirs."""
     rows = list(rows)
     longest = max(len(name) for name, _ in rows)
     for name, text in rows:
@@ -66,10 +67,10 @@ def wrap_list(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table; the first row is the header.
+    """Yield the lines of a table whose first row is the header.
 
-    Columns that are too wide are narrowed, with cells of several lines; if that does not suffice, each row
-    becomes a title, its first cell, and a list of its other cells.
+    If the table is too wide, its widest columns are narrowed, and their cells wrapped. If that is not enough,
+    each row becomes its first cell, as a title, and a list of the other cells.
     """
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     words = [

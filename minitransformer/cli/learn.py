@@ -21,7 +21,7 @@ from .parsing import parse
 from .subprocesses import run_python
 
 FOLDER = Path("exercises")
-TIME_LIMIT = 30.0  # seconds for a check, after Python's start and imports; all take less than two
+TIME_LIMIT = 30.0  # seconds for a check, after Python's start and imports; right answers take less than two
 
 
 def run(argv: list[str]) -> None:
@@ -33,10 +33,10 @@ def run(argv: list[str]) -> None:
         solution: bool = False,
         dir: Path = FOLDER,
     ) -> None:
-        """List the exercises, or begin, check or help with one.
+        """List the exercises, or begin or check one, or show a hint or the solution.
 
-        The exercises go with the lessons in demos/lessons. With a number or a name, this writes a file with a
-        blank; an existing file stays as it is. The exit code of a wrong answer is 1.
+        The exercises go with the lessons in demos/lessons. A number or a name writes a file with a blank to
+        fill in; an existing file is not changed. The exit code of a wrong answer is 1.
 
         Args:
             exercise: A number or a name, such as 6 or softmax.
@@ -73,13 +73,13 @@ def run(argv: list[str]) -> None:
 
 
 def command(number: int, folder: Path, *options: str) -> str:
-    """The command for an exercise in a folder, for a shell."""
+    """The shell command for an exercise in a folder."""
     of_folder = [] if folder == FOLDER else ["--dir", str(folder)]
     return shlex.join(["minitransformer", "learn", str(number), *options, *of_folder])
 
 
 def table(progress: Progress) -> Table:
-    """The exercises with their lessons and what was done."""
+    """A table of the exercises, with their lessons and the learner's progress."""
     shown = Table("", "name", "exercise", "lesson", "", box=None, padding=(0, 2, 0, 0))
     for each in exercises():
         state = state_of(progress.of(each.name))
@@ -95,7 +95,7 @@ def state_of(record: Record) -> str:
 
 
 def begin(exercise: Exercise, folder: Path) -> None:
-    """Write the learner's file, unless it exists."""
+    """Write the learner's file, unless it exists, and print what to do next."""
     file = folder / exercise.file_name
     if file.is_dir():
         raise UserError(f"{file} is a folder.\nMove it away, or choose another with --dir DIR.")
@@ -111,7 +111,7 @@ def begin(exercise: Exercise, folder: Path) -> None:
 
 
 def next_hint(exercise: Exercise, record: Record, folder: Path) -> str:
-    """The next hint; after the last one, that there is a solution."""
+    """Return the next hint or, after the last one, the command that shows the solution."""
     if record.hints >= len(exercise.hints):
         return f"There are no more hints. Our solution: {command(exercise.number, folder, '--solution')}"
     record.hints += 1
@@ -119,7 +119,7 @@ def next_hint(exercise: Exercise, record: Record, folder: Path) -> str:
 
 
 def check_within(seconds: float, exercise: Exercise, file: Path) -> Outcome:
-    """The outcome of a check in a process of its own, which ends after `seconds`."""
+    """Check an answer in a separate process, which is stopped after `seconds`."""
     read_text(file)  # raises a UserError if it is not text
     with TemporaryDirectory() as folder:
         result, stack = Path(folder) / "outcome.json", Path(folder) / "stack.txt"
@@ -147,7 +147,7 @@ def check_within(seconds: float, exercise: Exercise, file: Path) -> Outcome:
 
 
 def check_file(exercise: Exercise, folder: Path, record: Record, progress: Progress) -> None:
-    """Check an answer and print the verdict; exits with 1 if it is wrong."""
+    """Check an answer and print the verdict. Exit with 1 if the answer is wrong."""
     file = folder / exercise.file_name
     if not file.is_file():
         raise UserError(f"there is no file {file}.\nBegin the exercise: {command(exercise.number, folder)}")

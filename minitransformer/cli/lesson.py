@@ -26,7 +26,7 @@ from .subprocesses import run_python
 PACKAGE = Path(__file__).parents[1]
 IN_WHEEL = PACKAGE / "demos" / "lessons"
 FOLDER = IN_WHEEL if IN_WHEEL.is_dir() else PACKAGE.parent / "demos" / "lessons"
-PAUSE = re.compile(r"(?=^## )|^</?details>.*\n?", re.MULTILINE)  # sections, and answers that are folded
+PAUSE = re.compile(r"(?=^## )|^</?details>.*\n?", re.MULTILINE)  # before sections and answers
 
 
 def run(argv: list[str]) -> None:
@@ -35,14 +35,14 @@ def run(argv: list[str]) -> None:
     ) -> None:
         """List the lessons, or read and run one.
 
-        Text and the results of the lesson's code alternate; in a terminal, Enter goes on to the next section.
+        Text and the results of the lesson's code alternate; in a terminal, press Enter for the next section.
         Pictures are written to runs/lessons.
 
         Args:
-            number: The lesson, such as 1.
+            number: The number of the lesson, such as 1.
             code: Show the code, too.
-            notebook: Write the lesson as a notebook, and open it where JupyterLab is installed.
-            seed: Of the lesson's random numbers.
+            notebook: Write the lesson as a notebook, and open it if JupyterLab is installed.
+            seed: The seed of the lesson's random numbers.
         """
         if number is None:
             Console(highlight=False).print(table())
@@ -67,7 +67,7 @@ def lessons() -> dict[int, Path]:
 
 
 def table() -> Table:
-    """The lessons, their titles, and the minutes to read each."""
+    """A table of the lessons: number, title, and minutes to read."""
     shown = Table("", "lesson", "minutes", box=None, padding=(0, 2, 0, 0))
     for number, file in lessons().items():
         title = cells(file)[0][1].partition("\n")[0].partition(". ")[2]
@@ -76,7 +76,10 @@ def table() -> Table:
 
 
 def cells(file: Path) -> list[tuple[str, str, int]]:
-    """The cells of a lesson: "markdown" without its comment signs, or "code", and the line before each."""
+    """The cells of a lesson: kind ("markdown" or "code"), text, and number of lines before it.
+
+    Markdown has no comment signs.
+    """
     text = file.read_text(encoding="utf-8")
     found = []
     for match in re.finditer(r"^# %%(.*)\n((?:(?!# %%).*\n)*)", text, re.MULTILINE):
@@ -89,14 +92,14 @@ def cells(file: Path) -> list[tuple[str, str, int]]:
 
 
 def minutes(file: Path) -> float:
-    """How long it takes to read a lesson: 200 words, or 12 lines of code, a minute."""
+    """The minutes to read a lesson, at 200 words or 12 lines of code a minute."""
     words = sum(len(text.split()) for kind, text, _ in cells(file) if kind == "markdown")
     lines = [line for kind, text, _ in cells(file) if kind == "code" for line in text.splitlines()]
     return words / 200 + sum(bool(line.strip()) for line in lines) / 12
 
 
 def read_and_run(file: Path, with_code: bool, seed: int) -> None:
-    """Print a lesson's text, and below each cell of code what it prints."""
+    """Print a lesson's text, run its code, and show what each cell prints below it."""
     console = Console(highlight=False)
     console.width = min(console.width, 100)
     sys.path.insert(0, str(file.parent))
@@ -120,7 +123,7 @@ def read_and_run(file: Path, with_code: bool, seed: int) -> None:
 
 
 def parts(text: str) -> Iterator[tuple[str, bool]]:
-    """The parts of a text between which a reader pauses, and whether each is the last."""
+    """Yield the parts of a text between which a reader pauses, and whether each is the last."""
     found = [part for part in PAUSE.split(text) if part.strip()]
     for i, part in enumerate(found, 1):
         yield part.strip(), i == len(found)
@@ -141,7 +144,7 @@ def open_notebook(file: Path, seed: int) -> None:
 
 
 def as_notebook(file: Path, seed: int = 0) -> dict[str, Any]:
-    """A lesson in the format of notebooks; its first cell lets it import what lies beside the lesson."""
+    """Return a lesson in the notebook format. An added cell makes modules beside the lesson importable."""
     start = f"import sys\n\nsys.path.insert(0, {str(file.parent)!r})"
     if seed:
         start += f"\n\nimport lesson\n\nlesson.SEED = {seed}"

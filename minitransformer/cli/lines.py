@@ -1,4 +1,4 @@
-"""Texts of the command line or of standard input, for `translate`, `chat`, `predict` and `embed`."""
+"""Texts from the command line or standard input, for `translate`, `chat`, `predict` and `embed`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..runs.run import Run
 from ..tasks.inputs import warn_of_unknown
 from ..tasks.predictions import Prediction
 
-BLOCK = 1 << 14  # bytes
+BLOCK = 1 << 14  # bytes to read at a time
 
 
 def warn_line(message: str) -> None:
@@ -21,14 +21,14 @@ def warn_line(message: str) -> None:
 
 
 def read_lines(what: str) -> Iterator[list[bytes]]:
-    """Yield lines of standard input as they arrive, without line ends; a UserError if there is none."""
+    """Yield lines of standard input as they arrive, without line ends. Raise a UserError if it is empty."""
     if sys.stdin.isatty():
         print(f"type texts to {what}, one per line; end with Ctrl-D", file=sys.stderr)
     stream: Any = sys.stdin.buffer
     block = stream.read1(BLOCK)
     if not block:
         raise UserError(f"there is nothing to {what}.\nPass a text in quotes, or lines on standard input.")
-    parts: list[bytes] = []  # the parts of a line whose end has not come
+    parts: list[bytes] = []  # the parts of a line that is not complete yet
     while block:
         first, *others = block.split(b"\n")
         parts.append(first)
@@ -41,18 +41,18 @@ def read_lines(what: str) -> Iterator[list[bytes]]:
 
 
 def decode_line(line: bytes, is_first: bool = False) -> str:
-    """The text of a line; the first one may begin with a byte-order mark."""
+    """Decode a line of UTF-8. The first line may begin with a byte-order mark."""
     try:
         return line.decode("utf-8-sig" if is_first else "utf-8").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise UserError(f"it is not UTF-8 (byte {error.start}).\nConvert it to UTF-8.") from None
 
 
-Inputs = Mapping[str, Any]  # by name, such as "line 3"; or the error of a line, or None for an empty one
+Inputs = Mapping[str, Any]  # name, such as "line 3" -> input, UserError if invalid, None for an empty line
 
 
 def numbered_lines(what: str, split: Callable[[str], Any]) -> Iterator[Inputs]:
-    """Blocks of inputs, which `split` makes of the lines of standard input."""
+    """Yield blocks of inputs, which `split` makes from the lines of standard input."""
     number = 0
     for lines in read_lines(what):
         inputs: dict[str, Any] = {}
@@ -67,15 +67,16 @@ def numbered_lines(what: str, split: Callable[[str], Any]) -> Iterator[Inputs]:
 
 
 def numbered_texts(inputs: Iterable[Any]) -> Iterator[Inputs]:
-    """A single block, of the inputs in a command's arguments."""
+    """Yield a single block with the inputs in a command's arguments."""
     yield {f"text {number}": each for number, each in enumerate(inputs, 1)}
 
 
 def predict(run: Run, inputs: Inputs, done: str, **options: Any) -> list[list[Prediction]]:
-    """The predictions of each input (a list of texts): one, or as many as --num-return-sequences.
+    """Return a list of predictions for each input (a list of texts): one, or `num_return_sequences`.
 
-    There are none for an empty line, and for an input that cannot be read, which gets a warning that it is
-    not "read" or not "translated" (`done`). If no argument of a command can be read, that is the error.
+    The list is empty for an empty line, and for an input that cannot be read. The latter prints a warning
+    such as "line 3 is not translated", where `done` is "translated". If no argument of a command can be
+    read, the error of the first one is raised.
     """
     examples = {}
     errors = {}

@@ -1,7 +1,8 @@
-"""Command lines: the parameters of a function, or the fields of a dataclass, become arguments.
+"""A parser of command lines: function parameters, or dataclass fields, become arguments.
 
 A function's parameters before `*` are positional arguments. Those after it, and the fields of dataclasses,
-are flags; a default that is a dataclass stands for the flags of its fields. Errors are two-line UserErrors.
+are flags; a parameter whose default is a dataclass stands for the flags of its fields. Errors are UserErrors
+of two lines.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ HELP = {  # for arguments that several verbs have
     "device": "cpu, cuda (or cuda:1), or auto, a GPU if there is one.",
 }
 SHORT = {"output": "-o"}
-OTHER_NAMES = {  # names of Hugging Face's Trainer and generate, nanoGPT and others -> our options
+OTHER_NAMES = {  # options of Hugging Face's Trainer and generate, nanoGPT and others -> our options
     "batch-size": "max-tokens",
     "beam-size": "num-beams",
     "beams": "num-beams",
@@ -66,9 +67,9 @@ OTHER_NAMES = {  # names of Hugging Face's Trainer and generate, nanoGPT and oth
 
 
 def parse(target: Callable[..., T], argv: Sequence[str] | None = None, prog: str | None = None) -> T:
-    """Call a function or class with the arguments of a command line, by default the process's own."""
+    """Call a function or class with the arguments of a command line; default: sys.argv."""
     about, _, _ = (inspect.getdoc(target) or "").partition("\nArgs:\n")
-    if about.startswith(f"{target.__name__}("):  # what Python writes for a dataclass without a docstring
+    if about.startswith(f"{target.__name__}("):  # the docstring that Python generates for a dataclass
         about = ""
     parser = Parser(prog or Path(sys.argv[0]).name, about)
     parser.add(target)
@@ -79,13 +80,13 @@ def parse(target: Callable[..., T], argv: Sequence[str] | None = None, prog: str
 
 
 def with_values(part: T, given: Mapping[str, Any]) -> T:
-    """A copy of a dataclass with the values that belong to its fields."""
+    """Return a copy of a dataclass instance with the values that belong to its fields."""
     names = [field.name for field in fields(part)]  # type: ignore[arg-type]
     return replace(part, **{name: given[name] for name in names if name in given})  # type: ignore[type-var]
 
 
 class Parser(ArgumentParser):
-    """Parses the arguments that `add` has added. Only those that are given have a value."""
+    """An argument parser for parameters and fields (`add`). Only arguments that are passed get a value."""
 
     def __init__(self, prog: str, about: str = "", has_help: bool = True) -> None:
         width = shutil.get_terminal_size((80, 24)).columns
@@ -98,13 +99,13 @@ class Parser(ArgumentParser):
             allow_abbrev=False,
             add_help=False,
         )
-        self._negative_number_matcher = re.compile(r"-(\.?\d|inf|nan)")  # argparse knows no -1e-3
+        self._negative_number_matcher = re.compile(r"-(\.?\d|inf|nan)")  # argparse would read -1e-3 as a flag
         self.flags = ["--help"]
         if has_help:
             self.add_argument("-h", "--help", action="help", help=SUPPRESS)
 
     def add(self, target: Any, heading: str | None = None) -> None:
-        """Add the parameters of a function, or the fields of a dataclass or of an instance of one."""
+        """Add arguments for the parameters of a function, or the fields of a dataclass or its instance."""
         group = self.add_argument_group(heading)
         texts = HELP | _help_of(target)
         for name, kind, default, is_positional in _parameters(target):
@@ -130,14 +131,14 @@ class Parser(ArgumentParser):
             self.flags.append(flag)
 
     def read(self, words: Sequence[str]) -> dict[str, Any]:
-        """The values that the words give, by name; a UserError if a word is unknown."""
+        """Parse words into values by name. Raise a UserError for an unknown argument."""
         given, rest = self.read_known(words)
         if rest:
             raise UserError(self._unknown_error(rest))
         return given
 
     def read_known(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-        """The values that the words give, by name, and the words of unknown arguments."""
+        """Parse words into values by name. Return these and the words of unknown arguments."""
         end = [*words, "--"].index("--")
         words = [*map(_with_hyphens, words[:end]), *words[end:]]
         given, rest = self.parse_known_intermixed_args(words)
@@ -153,7 +154,7 @@ class Parser(ArgumentParser):
         raise UserError(f"{message}.\n`{self.prog} --help` shows what it takes.")
 
     def _unknown_error(self, words: Sequence[str]) -> str:
-        """The error for arguments that are neither options of the command nor their values."""
+        """The message for words that are neither options of the command nor their values."""
         word = next((word for word in words if word.startswith("-")), words[0])
         name = word.partition("=")[0]
         if not name.startswith("-"):
@@ -167,13 +168,13 @@ class Parser(ArgumentParser):
 
 
 def _with_hyphens(word: str) -> str:
-    """A flag with hyphens for underscores: `--d_model=8` is `--d-model=8`."""
+    """Replace underscores in a flag's name by hyphens: `--d_model=8` becomes `--d-model=8`."""
     flag, equals, value = word.partition("=")
     return flag.replace("_", "-") + equals + value if word.startswith("--") else word
 
 
 def _parameters(target: Any) -> Iterator[tuple[str, Any, Any, bool]]:
-    """The name, annotation and default of each argument, and whether it is positional."""
+    """Yield the name, annotation and default of each argument, and whether it is positional."""
     if is_dataclass(target):
         hints = get_type_hints(target if isinstance(target, type) else type(target))
         for field in fields(target):
@@ -187,7 +188,10 @@ def _parameters(target: Any) -> Iterator[tuple[str, Any, Any, bool]]:
 
 
 def _settings(kind: Any, default: Any, has_opposite: bool) -> dict[str, Any]:
-    """What argparse needs to know of an annotation: bool, Literal, tuple, or another type, or None."""
+    """The keyword arguments of `add_argument` for an annotation: bool, Literal, tuple or another type.
+
+    A union with None is optional. With `has_opposite`, a bool that is False by default gets a --no-... flag.
+    """
     parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     kinds = [part for part in parts if part is not NoneType]
     is_optional = len(kinds) < len(parts)
@@ -218,7 +222,7 @@ def _converter(kinds: Sequence[Any], is_optional: bool) -> Callable[[str], Any]:
     return convert
 
 
-# a field with a comment behind it or before it, or a text below it
+# a dataclass field, with a comment before or behind it, or a string below it
 FIELD = re.compile(
     r"^    (?:# (?P<before>.*)\n    )?(?P<name>\w+): "
     r'(?:[^#\n]*(?:\(\n[^#\n]*)?# (?P<behind>.*)|.*\n    """(?P<below>(?:.|\n)*?)"""|)',
@@ -228,7 +232,7 @@ ARGUMENT = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def _help_of(target: Any) -> dict[str, str]:
-    """The help of arguments: from the section Args of a docstring, or from the source of a dataclass."""
+    """The help texts of arguments, from the "Args" section of a docstring or the source of a dataclass."""
     if not is_dataclass(target):
         found = dict(ARGUMENT.findall((inspect.getdoc(target) or "").partition("\nArgs:\n")[2]))
         return {name: " ".join(text.split()) for name, text in found.items()}

@@ -15,7 +15,7 @@ from ..plots.diagnostics import draw as draw_diagnostics
 
 
 def check() -> None:
-    """Import matplotlib, so that its invalid settings are an error before the training."""
+    """Import matplotlib, so that invalid settings raise an error before the training."""
     import_module("matplotlib.backends.backend_agg")
 
 
@@ -27,7 +27,7 @@ def load() -> None:
 
 
 def draw(folder: Path, console: Console) -> None:
-    """Draw the diagnostics, if there are any, and the curves; an error is a warning."""
+    """Draw the diagnostics, if there are any, and the curves. Print a warning if that fails."""
     try:
         draw_diagnostics(folder)
         draw_curves(folder)
@@ -37,6 +37,6 @@ def draw(folder: Path, console: Console) -> None:
 
 
 def picture_lines(folder: Path) -> list[str]:
-    """A line with the path of each picture of a run."""
+    """A line for each picture of a run, with its path."""
     pictures = {"diagnostics": folder / PICTURE, "curves": folder / CURVES}
     return [f"{name + ':':<12} {place}" for name, place in pictures.items() if place.is_file()]

@@ -27,14 +27,15 @@ def run(argv: list[str]) -> None:
         checkpoint: str = "best",
         device: str = "cpu",
     ) -> None:
-        """Label, answer or complete: each argument, or without arguments each line of standard input.
+        """Label, answer or complete each argument or, without arguments, each line of standard input.
 
-        Prints the label, the tag of each word, the words for each [MASK], the text with its gaps filled, the
-        answer, the similarity or the class, with probabilities. Pass a question and its context, or two texts
-        to compare, as two arguments, or on one line with a tab between them.
+        Prints what the task predicts, with probabilities: a label, a tag for each word, words for each
+        [MASK], a text with its gaps filled, an answer, a similarity or an image's class. Pass a question and
+        its context, or two texts to compare, as two arguments, or on one line with a tab between them.
 
         Args:
-            text: The texts, each in quotes; or images: .png, .jpg or .npy files, or test:3, of the test data.
+            text: The texts, each in quotes; or images: .png, .jpg or .npy files, or test:3 for image 3 of the
+                test data.
             top: The number of labels or words to show, most likely first.
             words: For a tagger: split texts at spaces only, not at punctuation.
             json: Print a JSON object for each input.
@@ -63,7 +64,7 @@ def check_words(run: Run, words: bool) -> None:
 
 
 def inputs_of(run: Run, arguments: Sequence[str]) -> list[list[str]]:
-    """The inputs in the arguments: split at tabs, or grouped by the number of texts in an input."""
+    """Return the inputs in the arguments, split at tabs, or grouped by the number of texts in an input."""
     names = run.task.inputs
     if any("\t" in argument for argument in arguments):
         return [argument.split("\t") for argument in arguments]
@@ -76,7 +77,7 @@ def inputs_of(run: Run, arguments: Sequence[str]) -> list[list[str]]:
 
 
 def format_prediction(texts: Sequence[Any], predictions: Sequence[Prediction], json: bool) -> str:
-    """The printed prediction of an input; an empty line (JSON: null) without one."""
+    """Format the prediction of an input; without one, an empty line or, as JSON, null."""
     if not predictions:
         return "null" if json else ""
     (found,) = predictions

@@ -1,7 +1,7 @@
-"""The README.md of a run folder: what the run is, its data, its scores, and how to train it again.
+"""The README.md of a run folder, which describes the run, its data and scores, and how to train it again.
 
-It is generated from the other files of the folder. Its last line has the checksum of the text above: a
-README.md that was edited, or that somebody else wrote, is not replaced.
+It is generated from the other files of the folder. Its last line has the checksum of the text above it, so
+that a README.md that was edited or written by somebody else is not replaced.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..tasks import task_class
 from ..training.storage import README, check_run, delete_leftovers, lock_evaluation
 from .wording import command, needed_prompt
 
-LIMIT = 2**20  # bytes
+LIMIT = 2**20  # bytes of a README.md that are read
 COMMAND = "started with"
 
 FILES = {
@@ -50,7 +50,7 @@ FILES = {
 def write_readme(folder: Path, run_id: str | None = None) -> bool:
     """Write the folder's README.md, if the folder still has the run `run_id`.
 
-    Returns False if a README.md is there that was edited, or that somebody else wrote.
+    Return False if there is a README.md that was edited or written by somebody else.
     """
     path = folder / README
     if path.exists() and not is_ours(path):
@@ -68,7 +68,7 @@ def write_readme(folder: Path, run_id: str | None = None) -> bool:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file was written by `write_readme`, and not edited since."""
+    """Whether a file was written by `write_readme` and has not been edited since."""
     with suppress(UserError):
         text, found, signature = read_bytes(path, LIMIT).rpartition(b"<!-- written by minitransformer")
         return bool(found) and found + signature == _signature(text)
@@ -112,7 +112,7 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
 
 
 def facts(folder: Path, record: Record, recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """The rows of the first table: name and value."""
+    """Yield the rows of the first table, as names and values."""
     if not record.imported:
         yield "recipe", recipe.name
     if record.command:
@@ -145,7 +145,7 @@ def _parameters(folder: Path, record: Record, recipe: Recipe) -> int:
 
 
 def _changes(recipe: Recipe) -> list[str]:
-    """The settings that differ from the package's recipe of that name."""
+    """The settings that differ from the package's recipe of the same name."""
     if recipe.name not in recipes.names():
         return []
     original = recipes.load_recipe(recipe.name)
@@ -158,7 +158,7 @@ def _changes(recipe: Recipe) -> list[str]:
 
 
 def _identity_of_data(record: Record) -> Iterator[str]:
-    """The checksums of the data."""
+    """Yield a line for each checksum of the data."""
     if checksum := record.data.get("sha256"):
         yield f"your file `{record.data.get('name', '')}`, SHA-256 `{checksum}`"
     for split, checksum in record.data_sha256.items():
@@ -166,7 +166,7 @@ def _identity_of_data(record: Record) -> Iterator[str]:
 
 
 def _data_flags(record: Record) -> str:
-    """Flags for the paths of the user's data and of the run of --init-from."""
+    """The flags that name the user's data files and the run of --init-from."""
     words: list[object] = []
     for key in ("data", "validation_data", "test_data"):
         if path := record.data.get(key):
@@ -176,7 +176,7 @@ def _data_flags(record: Record) -> str:
 
 
 def _scores(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
-    """A table for each evaluation, and the comparison with the recipe's expected ranges."""
+    """Yield the lines of a table for each evaluation, and a comparison with the recipe's expected ranges."""
     for path in [folder / "metrics.json", *sorted(folder.glob("evaluations/*/metrics.json"))]:
         if not (scores := metrics_of(path.parent)):
             continue
@@ -192,5 +192,5 @@ def _scores(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
 
 
 def _escape(text: object) -> str:
-    """The text with `|`, which ends a table's cell, and `<`, which begins a tag, escaped."""
+    """Escape `|`, which would end a cell of a table, and `<`, which would begin a tag."""
     return str(text).replace("|", "\\|").replace("<", "\\<")

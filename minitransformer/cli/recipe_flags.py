@@ -1,7 +1,7 @@
-"""A recipe whose keys are flags, for `train`, `card` and `sweep`.
+"""Command lines on which the keys of a recipe are flags, for `train`, `card` and `sweep`.
 
-`read_options` reads the flags that do not depend on the recipe, and leaves the others. Since some of them
-choose another model or other data, only then is it known which keys there are; `read_settings` reads these.
+They are parsed twice. `read_options` reads the flags that do not depend on the recipe. Some of these choose
+another model or data, and so decide which keys the recipe has; `read_settings` then reads the keys' flags.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class RecipeOptions:
     data_dir: Path | None = None
     """A folder with the public data set; by default, it is downloaded."""
     model_type: str | None = None
-    """Another model type, of the sizes of the recipe; its keys become flags."""
+    """Another model type, with the sizes of the recipe; its keys become flags."""
     preset: str | None = None
-    """A model by name, such as gpt2 or paper-base."""
+    """A named model, such as gpt2 or paper-base."""
 
 
 T = TypeVar("T", bound=RecipeOptions)
 
 
 def check_recipe_is_named(argv: Sequence[str], usage: str) -> None:
-    """Print the usage and the recipes, and exit, unless the first argument can be a recipe."""
+    """Print the usage and the recipes and exit, if the first argument is missing or an option."""
     if not argv or argv[0].startswith("-"):
         is_help = list(argv[:1]) in (["-h"], ["--help"])
         print(f"{usage}\n\n{listing()}", file=sys.stdout if is_help else sys.stderr)
@@ -52,12 +52,12 @@ def check_recipe_is_named(argv: Sequence[str], usage: str) -> None:
 
 
 def missing_recipe(word: str) -> str:
-    """The error for a command line that does not begin with a recipe."""
+    """The message for a command line that does not begin with a recipe."""
     return f"\nerror: expected a recipe, got {truncated_repr(word)}.\nPut it first."
 
 
 def listing() -> str:
-    """The recipes of each task: name, model type, description."""
+    """List the recipes of each task, with name, model type and description."""
     found = [recipes.load_recipe(name) for name in recipes.names()]
     name_width = max(len(recipe.name) for recipe in found)
     type_width = max(len(recipe.model_type) for recipe in found)
@@ -71,7 +71,7 @@ def listing() -> str:
 
 
 def read_options(options: T, words: Sequence[str], prog: str) -> tuple[T, list[str]]:
-    """The options with the values that the words give, and the words of other flags."""
+    """Parse words into `options`. Return the changed options and the words of other flags."""
     check_one_file(words)
     parser = Parser(prog, has_help=False)
     parser.add(options)
@@ -82,7 +82,7 @@ def read_options(options: T, words: Sequence[str], prog: str) -> tuple[T, list[s
 def read_settings(
     recipe: Recipe, words: Sequence[str], prog: str, options: RecipeOptions, about: str
 ) -> dict[str, Any]:
-    """The values that the words give to keys of the recipe; `options` are for --help."""
+    """Parse words into values of the recipe's keys. `options` is only listed by --help."""
     parser = Parser(prog, about)
     parser.add(options, "options")
     for part in ("data", "model", "training"):
@@ -91,7 +91,7 @@ def read_settings(
 
 
 def with_settings(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
-    """The recipe with these values of its keys."""
+    """Return the recipe with these values of its keys."""
     data, model, training = (
         with_values(part, settings) for part in (recipe.data, recipe.model, recipe.training)
     )
@@ -99,7 +99,11 @@ def with_settings(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
 
 
 def with_model_of(recipe: Recipe, folder: Path) -> Recipe:
-    """The recipe with the model settings of a run of the same type, except those that the task sets."""
+    """Return the recipe with the model settings of a run, except those that the task sets.
+
+    `block_size` or `max_length` is lowered to the run's positions. Raise a UserError if the run's model has
+    another type.
+    """
     source = read_config(folder, record_of(folder))
     task = task_class(recipe.task)
     if source.model_type != recipe.model_type:
@@ -123,7 +127,7 @@ def with_model_of(recipe: Recipe, folder: Path) -> Recipe:
 
 
 def taken_settings(before: Recipe, recipe: Recipe, folder: Path) -> str:
-    """The settings that a recipe has from a run, by `with_model_of`: "n_embd 768, n_layer 12"."""
+    """Format the settings that `with_model_of` took from a run: "n_embd 768, n_layer 12"."""
     if type(recipe.model) is not type(before.model):
         return f"model_type {recipe.model_type} and its settings"
     taken = with_model_of(before, folder)
@@ -136,13 +140,13 @@ def taken_settings(before: Recipe, recipe: Recipe, folder: Path) -> str:
     )
 
 
-OF_TASK = ("vocab_size", "head", "num_labels")
+OF_TASK = ("vocab_size", "head", "num_labels")  # model settings that the task sets
 POSITIONS = ("n_positions", "max_positions", "max_position_embeddings")
 LENGTHS = ("block_size", "max_length")
 
 
 def check_one_file(argv: Sequence[str]) -> None:
-    """Raise a UserError for two files after --data, such as parallel texts."""
+    """Raise a UserError if --data has two files, such as parallel texts."""
     for i, word in enumerate(argv[:-2]):
         if word == "--data" and not any(each.startswith("-") for each in argv[i + 1 : i + 3]):
             first, second = map(shlex.quote, argv[i + 1 : i + 3])

@@ -28,10 +28,10 @@ def run(argv: list[str]) -> None:
     def show(run: Path, *, predictions: int = 3) -> None:
         """Show a run's settings, curves, scores, and best and worst predictions.
 
-        Reads the files of the run folder; nothing is computed.
+        This reads the files of the run folder; the model is not run.
 
         Args:
-            predictions: The number of best and of worst predictions.
+            predictions: The number of best predictions, and of worst ones.
         """
         check_integer("predictions", predictions, 0)
         record = record_of(run)
@@ -47,14 +47,14 @@ def run(argv: list[str]) -> None:
 
 
 def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
-    """The run's description, settings and progress."""
+    """Yield lines with the run's description, settings and progress."""
     yield from wrap(f"{folder}: {recipe.description or recipe.name}", 2)
     rows = list(facts(folder, record, recipe))
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         label = f"  {name:<{width}}  "
         value = value.replace("`", "")
-        if name == COMMAND:  # it can be copied: line ends are escaped, and not within quotes
+        if name == COMMAND:  # a command to copy: escape line ends, and break no quotes
             quoted = re.sub("'[^']*'", lambda found: found[0].replace(" ", FIXED), value)
             yield from wrap(label + quoted, len(label), end=" \\")
         else:
@@ -62,7 +62,7 @@ def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
 
 
 def curves(folder: Path) -> Iterator[str]:
-    """The training and the validation loss over steps."""
+    """Yield the lines of a chart: the training and the validation loss over steps."""
     entries = read_log(folder / "log.jsonl") if (folder / "log.jsonl").is_file() else []
     train, validation = (
         [(entry["step"], loss) for entry in entries if (loss := loss_of(entry)) is not None]
@@ -84,7 +84,7 @@ def can_print(text: str) -> bool:
 
 
 def examples(folder: Path, count: int) -> Iterator[str]:
-    """The best and the worst predictions, by chrF for generated texts, else by loss."""
+    """Yield lines with the best and worst predictions, by chrF for generated texts, otherwise by loss."""
     path = folder / "predictions.txt"
     evaluation = evaluations.read(folder)
     if not path.is_file() or evaluation is None or not count:

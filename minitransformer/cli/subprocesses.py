@@ -1,4 +1,4 @@
-"""Starts Python processes, and waits for them."""
+"""A function that runs Python in a subprocess."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def run_python(
     environment: Mapping[str, str] = os.environ,
     stdout: int | None = None,
 ) -> int:
-    """Run `python` with these arguments and this process's import path, and return the exit code.
+    """Run `python` with these arguments and this process's import path. Return its exit code.
 
-    Ctrl-C reaches both processes, other signals are passed on. KeyboardInterrupt is raised here once the
-    other process has stopped.
+    Ctrl-C reaches both processes; SIGTERM and SIGHUP are passed on. After such a signal, KeyboardInterrupt is
+    raised here once the subprocess has stopped.
     """
-    command = [sys.executable, "-P", *words]  # -P: only this process's import path counts
+    command = [sys.executable, "-P", *words]  # -P: do not add the script's folder to the import path
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
     received: list[int] = []
 

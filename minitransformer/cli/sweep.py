@@ -1,6 +1,6 @@
 """`minitransformer sweep RECIPE --lr 1e-3 3e-3 --seed 0 1 2 --run-dir DIR`: a run for each combination.
 
-A separate process trains each run, in a subfolder of DIR. Under mpiexec the ranks divide the runs.
+A separate process trains each run, in a subfolder of DIR. Under mpiexec, the ranks share the runs.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Train a run for each combination of the flags that have several values, and prin
   minitransformer sweep reverse --lr 1e-3 3e-3 --seed 0 1 2 --run-dir runs/lr   # six runs
 
 Run it again to continue where it stopped. Under mpiexec the ranks divide the runs."""
-LAUNCHER = re.compile(r"(PMI|PMIX|OMPI|MPI|HYDRA|SLURM)")  # variables of mpiexec, not for the runs
+LAUNCHER = re.compile(r"(PMI|PMIX|OMPI|MPI|HYDRA|SLURM)")  # variables of mpiexec, which the runs must not see
 PAIRS = ("--betas",)  # flags with two values
 VALIDATION_LOSS = Metric("validation loss")
 
 
 @dataclass(frozen=True)
 class SweepRun:
-    """A run of the sweep: the settings that vary, the arguments of `train`, and the folder."""
+    """A run of the sweep: its values of the settings that vary, its `train` arguments, and its folder."""
 
     settings: dict[str, str]
     words: list[str]
@@ -74,7 +74,7 @@ def run(argv: list[str]) -> None:
 
 
 def plan_runs(argv: Sequence[str]) -> list[SweepRun]:
-    """The runs of a command line: one for each combination of the flags with several values."""
+    """Return the runs of a command line, one for each combination of the flags that have several values."""
     recipe, *rest = argv
     flags: dict[str, list[str]] = {}
     for word in rest:
@@ -111,7 +111,7 @@ def plan_runs(argv: Sequence[str]) -> list[SweepRun]:
 
 
 def check(one: SweepRun) -> type[Task]:
-    """The task of a run; a UserError for invalid flags, or a folder with a run of other settings."""
+    """Return the task of a run. Raise a UserError for invalid flags, or if its folder has other settings."""
     training = read_command([*one.words, f"--run-dir={one.folder}"])
     recipe, options = training.recipe, training.options
     task = task_class(recipe.task)
@@ -125,7 +125,7 @@ def check(one: SweepRun) -> type[Task]:
     if record is None or not record.begun:
         return task
     before = read_config(one.folder, record)
-    if options.init_from is not None and hasattr(recipe.data, "tokenizer"):  # the tokenizer is that run's
+    if options.init_from is not None and hasattr(recipe.data, "tokenizer"):  # its run has the tokenizer
         recipe = replace(recipe, data=replace(recipe.data, tokenizer=before.data.tokenizer))
     same = ("data", "model", "training", "model_type")
     if any(getattr(before, part) != getattr(recipe, part) for part in same):
@@ -150,7 +150,7 @@ def train(one: SweepRun, title: str) -> int:
 
 
 def report(plan: Sequence[SweepRun], task: type[Task]) -> None:
-    """Print a table of the runs, the best validation loss first, and the means over seeds."""
+    """Print a table of the runs, the lowest validation loss first, and a table of means over seeds."""
     found = [(one.settings, results(one.folder, task)) for one in plan]
     names = list(dict.fromkeys(["val_loss", *(name for _, result in found for name in result)]))[:3]
     metrics = {name: VALIDATION_LOSS if name == "val_loss" else task.metric(name) for name in names}
@@ -175,7 +175,7 @@ def report(plan: Sequence[SweepRun], task: type[Task]) -> None:
 
 
 def results(folder: Path, task: type[Task]) -> dict[str, float]:
-    """The best validation loss and the test scores of a run; empty if it failed."""
+    """The lowest validation loss and the test scores of a run; empty if it is not finished."""
     if not is_finished(folder):
         return {}
     losses = [entry["val_loss"] for entry in read_log(folder / "log.jsonl") if entry.get("val_loss")]
@@ -186,7 +186,7 @@ def results(folder: Path, task: type[Task]) -> dict[str, float]:
 
 
 def format_cells(result: Mapping[str, float], metrics: Mapping[str, Metric]) -> list[str]:
-    """The results as text; "failed" if there are none."""
+    """The cells of a run's results; the first one is "failed" if there are none."""
     if not result:
         return ["failed", *("" for _ in range(len(metrics) - 1))]
     return [metric.text(result[name]) if name in result else "" for name, metric in metrics.items()]

@@ -81,7 +81,7 @@ class Options(RecipeOptions):
     run_dir: Path | None = None
     """The run folder (default: runs/RECIPE)."""
     init_from: Path | None = None
-    """A run to start from: its tokenizer, and its weights where name and shape match."""
+    """A run to start from: its tokenizer, and its weights whose name and shape match."""
     resume: bool = False
     """Continue from the run's last checkpoint."""
     overwrite: bool = False
@@ -89,7 +89,7 @@ class Options(RecipeOptions):
     device: str = "cpu"
     """cpu, cuda (or cuda:1), or auto, a GPU if there is one."""
     capture: bool = False
-    """On a GPU, capture the step once, and replay it without Python."""
+    """On a GPU, capture a training step once, and replay it without Python."""
     diagnostics: bool = False
     """Log and plot gradients, updates, attention entropy and dead units of each layer."""
     tensorboard: bool = False
@@ -97,13 +97,13 @@ class Options(RecipeOptions):
 
     @property
     def sources(self) -> Sources:
-        """The user's data files."""
+        """The paths of the user's data."""
         return Sources(self.data, self.validation_data, self.test_data, self.data_dir)
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run to resume, as stored in its folder."""
+    """The files of a run to resume: record, config and tokenizer."""
 
     record: Record
     recipe: Recipe
@@ -112,7 +112,7 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class Training:
-    """A parsed command line, and what `--resume` continues."""
+    """A parsed command line and, with `--resume`, the run to continue."""
 
     name: str  # a recipe's name, or the path of a recipe file or a run
     command: str
@@ -146,22 +146,22 @@ def run(argv: list[str]) -> None:
         ranks.barrier()  # no other training writes to the folder from here on
         if options.resume:
             with ranks.print_on_rank_0():
-                training = read_run(training)  # again: it may have changed before the lock
+                training = read_run(training)  # once more, since the folder was not locked before
         finished = train(training, stack)
         if not finished:
             raise SystemExit(1)
 
 
 def lock_folder(folder: Path, options: Options, stack: ExitStack) -> None:
-    """Lock the folder until the stack is closed."""
+    """Lock the folder until the stack is closed, and check it again."""
     stack.enter_context(lock(folder))
     check_folder(folder, options.resume, options.overwrite)  # it may have changed meanwhile
 
 
 def requested_device(argv: list[str]) -> str:
-    """The --device of a command line ("cpu", "cuda" or "cuda:1"), needed to join the ranks before parsing.
+    """Return the --device of a command line ("cpu", "cuda" or "cuda:1"), to join the ranks before parsing.
 
-    "cpu" if the command line is invalid: `train` raises the error, once for all ranks.
+    Return "cpu" if the command line is invalid: the error is raised by the parsing, once for all ranks.
     """
     try:
         device = read_options(Options(), argv[1:], "minitransformer train")[0].device
@@ -171,7 +171,7 @@ def requested_device(argv: list[str]) -> str:
 
 
 def read_command(argv: list[str]) -> Training:
-    """Parse a command line. Its flags change the recipe or, with --resume, the settings of the run."""
+    """Parse a command line. Its flags change the recipe or, with --resume, the run's settings."""
     check_recipe_is_named(argv, USAGE)
     prog = f"minitransformer train {argv[0]}"
     original = Original.read(argv[0])
@@ -196,7 +196,10 @@ def read_command(argv: list[str]) -> Training:
 
 
 def read_run(training: Training) -> Training:
-    """The training, with the settings and data of the run in its folder, if there is one."""
+    """Return `training` with the settings and data of the run in its folder, if there is one.
+
+    Raise a RunError if the folder has a run of another recipe.
+    """
     folder = training.folder
     record = read_record(folder)
     if record is None:
@@ -214,9 +217,10 @@ def read_run(training: Training) -> Training:
 
 
 def with_base(training: Training, recipe: Recipe | None) -> Training:
-    """The training with the recipe of the run to resume, or else one for the data and model of its options.
+    """Return `training` with its base recipe, and the settings of flags that are already parsed.
 
-    The flags of keys change it, once they are parsed.
+    The base is `recipe`, that of a run to resume; None stands for the named recipe, with the data of --data.
+    --model-type, --preset and --init-from change its model.
     """
     options, data = training.options, training.sources.data
     if recipe is None:
@@ -230,7 +234,7 @@ def with_base(training: Training, recipe: Recipe | None) -> Training:
 
 
 def check_no_tokenizer(options: Options, settings: dict[str, Any]) -> None:
-    """Raise a UserError for flags of a new tokenizer beside --init-from, which gives the run its own."""
+    """Raise a UserError for flags of a new tokenizer with --init-from, which has a tokenizer."""
     if options.init_from is None or options.resume:
         return
     for name in ("tokenizer", "vocab_size"):
@@ -243,7 +247,7 @@ def check_no_tokenizer(options: Options, settings: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """Data, task and model of a training run, built before its folder is changed."""
+    """The data, task and model of a training run, which are built before its folder is changed."""
 
     recipe: Recipe
     splits: Splits
@@ -252,16 +256,19 @@ class TrainingSetup:
     task: Task
     model: nn.Module
     record: Record
-    data_sha256: dict[str, str]  # one checksum for each split
-    lines: list[str]  # about the data, and the weights that the run starts from
+    data_sha256: dict[str, str]  # the checksum of each split
+    lines: list[str]  # lines to print about the data and the initial weights
 
 
 def train(training: Training, stack: ExitStack) -> bool:
-    """Train and evaluate; False if a signal stopped it. An old run is deleted once the new one can start."""
+    """Train and evaluate. Return False if a signal stopped the training.
+
+    With --overwrite, the old run is deleted only once the new one can start.
+    """
     on_rank_0 = training.ranks.rank == 0
     console = Console(stderr=True, highlight=False, markup=False, quiet=not on_rank_0, soft_wrap=True)
     setup = prepare(training)
-    if training.ranks.size > 1:  # the checksum of all code takes a moment
+    if training.ranks.size > 1:  # a checksum of all code takes a moment
         training.ranks.check_same(what_ranks_share(training, setup))
     trainer = start(training, setup, console, stack)
     announce(training, setup, trainer, console)
@@ -272,14 +279,14 @@ def train(training: Training, stack: ExitStack) -> bool:
 
 
 def prepare(training: Training) -> TrainingSetup:
-    """Read the data, and build task and model."""
+    """Read the data, and build the task and the model."""
     recipe = training.recipe
     resumed = training.resumed
     kind = task_class(recipe.task)
 
-    # the data, which must be the same if a run is resumed or repeated
+    # the data, which must not have changed if a run is resumed or repeated
     splits = load_splits(recipe, sources=training.sources)
-    notes = splits.notes  # about how the files were read
+    notes = splits.notes  # notes on how the files were read
     if resumed is not None:
         check_same_data(training.folder, resumed.record, splits)
         check_same_run(resumed.recipe, recipe, training.folder)
@@ -289,14 +296,14 @@ def prepare(training: Training) -> TrainingSetup:
 
     check_adapters(recipe.training)
 
-    # the tokenizer, and examples that can be used
+    # the tokenizer, and the splits without examples that cannot be used
     source = initial_run(training)  # the run named by --init-from
     recipe, tokenizer = choose_tokenizer(training, splits, source)
     labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
     check_memory(recipe, tokenizer, labels, training.device)
     reading = kind.reading(splits)
     splits = kind.filter(recipe.data, tokenizer, splits)
-    is_new = resumed is None and training.original is None  # other runs already have their data
+    is_new = resumed is None and training.original is None  # other runs were checked when they started
     warnings = check_labels(recipe, splits, training.sources, refused=is_new)
 
     # the task, and the model with its initial weights
@@ -308,7 +315,7 @@ def prepare(training: Training) -> TrainingSetup:
     if settings.lora_rank:
         add_lora(model, settings.lora_rank, settings.lora_alpha, settings.lora_targets)
 
-    # what is printed, and written to run.json
+    # the lines to print, and the record, which is written to run.json
     warnings = [*kind.warnings(recipe.data, tokenizer, splits), *warnings]
     lines = [one_line(line) for line in [*notes, describe_splits(kind, splits), *warnings]]
     init_from = source.to_json() if source else None
@@ -325,7 +332,7 @@ def prepare(training: Training) -> TrainingSetup:
 
 
 def check_adapters(training: TrainConfig) -> None:
-    """Raise a UserError for settings of adapters without adapters."""
+    """Raise a UserError if settings of LoRA adapters are passed without --lora-rank."""
     for each in fields(training):
         value = getattr(training, each.name)
         if not training.lora_rank and each.name.startswith("lora_") and value != each.default:
@@ -336,7 +343,7 @@ def check_adapters(training: TrainConfig) -> None:
 
 
 def what_ranks_share(training: Training, setup: TrainingSetup) -> dict[str, Any]:
-    """What must be equal on all ranks, by name: settings, data, run folder, versions and kernels."""
+    """The values that must be equal on all ranks, by name: settings, data, run folder, versions, kernels."""
     recipe = setup.recipe
     device = training.device
     found: dict[str, Any] = {"task": recipe.task, "model_type": recipe.model_type, "recipe": recipe.name}
@@ -358,9 +365,9 @@ def what_ranks_share(training: Training, setup: TrainingSetup) -> dict[str, Any]
 def choose_tokenizer(
     training: Training, splits: Splits, source: Source | None
 ) -> tuple[Recipe, Tokenizer | None]:
-    """The tokenizer, and the recipe with its kind.
+    """Return the recipe, with the kind of the tokenizer, and the tokenizer.
 
-    A run to resume, to start from or to repeat has one; otherwise a new one is trained.
+    It is the tokenizer of the run to resume, to start from or to repeat; otherwise, a new one is trained.
     """
     recipe, original = training.recipe, training.original
     if training.resumed is not None:
@@ -375,8 +382,8 @@ def choose_tokenizer(
 
 
 def settings_lines(training: Training, source: Source) -> list[str]:
-    """A line with the settings that come from the run of --init-from; none if all were so before."""
-    if training.options.preset:  # settings of its own
+    """A list with a line about the settings taken from the run of --init-from; [] if none changed."""
+    if training.options.preset:  # the preset has the settings
         return []
     taken = taken_settings(training.named, training.recipe, source.folder)
     return [f"settings from {source.folder}: {taken}"] if taken else []
@@ -385,7 +392,7 @@ def settings_lines(training: Training, source: Source) -> list[str]:
 def build_task(
     recipe: Recipe, tokenizer: Tokenizer | None, splits: Splits, labels: list[str], source: Source | None
 ) -> Task:
-    """The task; a UserError if the tokenizer of --init-from lacks a token that it needs."""
+    """Build the task. Raise a UserError if the tokenizer of --init-from lacks a token that it needs."""
     try:
         return task_class(recipe.task).build(recipe, tokenizer, splits, labels)
     except TokenizerError as error:
@@ -396,14 +403,14 @@ def build_task(
 
 
 def step_runner(options: Options, device: str, console: Console) -> Callable[[Any], Any] | None:
-    """The trainer's `step_runner`: `capture_step` with --capture on a GPU, else None."""
+    """The trainer's `step_runner`: `capture_step` with --capture on a GPU, otherwise None."""
     if options.capture and device == "cpu":
         console.print("--capture has no effect on a CPU")
     return capture_step if options.capture and device != "cpu" else None
 
 
 def capture_step(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The step, captured and replayed; its errors name the flag to leave out."""
+    """Return a function that captures and replays a step. Its CaptureErrors name the flag to leave out."""
     run_step = mg.capture(step)
 
     def run(*arguments: Any) -> Any:
@@ -416,7 +423,7 @@ def capture_step(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def start(training: Training, setup: TrainingSetup, console: Console, stack: ExitStack) -> Trainer:
-    """Create the trainer, and start its run folder, or resume the run in it."""
+    """Create the trainer. Start a new run in its folder, or resume the run that is there."""
     options = training.options
     folder = training.folder
     ranks = training.ranks
@@ -426,7 +433,7 @@ def start(training: Training, setup: TrainingSetup, console: Console, stack: Exi
         setup.model, setup.task, setup.recipe.training, folder, console, ranks,
         step_runner(options, training.device, console), setup.record.identity, callbacks,
     )  # fmt: skip
-    trainer.check_monitor()  # before anything is written, or deleted
+    trainer.check_monitor()  # before anything is written or deleted
     ranks.barrier()  # all ranks have read the folder
     if training.resumed is not None:
         resume(trainer, training, training.resumed)
@@ -441,7 +448,7 @@ def start(training: Training, setup: TrainingSetup, console: Console, stack: Exi
 
 
 def callbacks_of(options: Options, folder: Path) -> list[Any]:
-    """The callbacks of the flags. Diagnostics come first: TensorBoard writes what they add to the log."""
+    """The callbacks of the flags. Diagnostics come first, since TensorBoard writes what they log."""
     found: list[Any] = [Diagnostics()] if options.diagnostics else []
     return [*found, TensorBoard(folder / EVENTS)] if options.tensorboard else found
 
@@ -493,7 +500,7 @@ def finish(
 
 
 def update_readme(folder: Path, console: Console) -> None:
-    """Write the README.md of the run; an error is a warning."""
+    """Write the README.md of the run. Print a warning if that fails."""
     try:
         if not write_readme(folder):
             console.print(f"{folder / README} was edited, and is not replaced")
@@ -502,7 +509,10 @@ def update_readme(folder: Path, console: Console) -> None:
 
 
 def initial_run(training: Training) -> Source | None:
-    """The run that initial weights come from; None if there is none, or the resumed run has a checkpoint."""
+    """Return the run that initial weights come from; None without one, or if a checkpoint is resumed.
+
+    Raise a RunError for --init-from with --resume, or if that run has changed since.
+    """
     options, resumed = training.options, training.resumed
     if resumed is None:
         if options.init_from is None:
@@ -525,7 +535,7 @@ def initial_run(training: Training) -> Source | None:
 
 
 def resume(trainer: Trainer, training: Training, resumed: StoredRun) -> None:
-    """Load the last checkpoint, and write settings that change from here on to the run folder."""
+    """Load the last checkpoint, and record settings that change from here on in the run folder."""
     recipe = training.recipe
     folder = training.folder
     steps = trainer.config.steps
@@ -571,7 +581,7 @@ def environment_changes(training: Training, folder: Path, record: Record) -> dic
 
 
 def _resume_command(training: Training) -> str:
-    """The command that resumes a run, which remembers its data and settings."""
+    """The command that resumes a run. The run's folder has its data and settings."""
     options = training.options
     words: list[object] = ["train", training.name, "--resume", "--run-dir", training.folder]
     words += ["--device", options.device] if options.device != "cpu" else []

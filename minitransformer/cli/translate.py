@@ -25,10 +25,10 @@ def run(argv: list[str]) -> None:
         checkpoint: str = "best",
         device: str = "cpu",
     ) -> None:
-        """Translate sentences: each argument, or without arguments each line of standard input.
+        """Translate each argument or, without arguments, each line of standard input.
 
         Decoding is greedy, unless you pass --do-sample or --num-beams. (`generate` samples, unless you pass
-        --greedy.) With --num-return-sequences N, each sentence gets N lines.
+        --greedy.) With --num-return-sequences N, N lines are printed for each sentence.
 
         Args:
             text: The sentences, each in quotes.
@@ -47,7 +47,7 @@ def run(argv: list[str]) -> None:
 
 
 def translations(run: Run, blocks: Iterable[Inputs], **decoding: Any) -> Iterator[list[str]]:
-    """The translations of the inputs of each block; a text without any gets empty ones."""
+    """Yield a list of translations for each block of inputs, with "" for inputs that are not translated."""
     empty = [""] * decoding.get("num_return_sequences", 1)
     for inputs in blocks:
         found = lines.predict(run, inputs, "translated", **decoding)

@@ -1,7 +1,7 @@
-"""What the command line calls tasks and their runs, and the command that uses a run.
+"""The command line's words for tasks and their runs, and the command that uses a run.
 
-Tasks of the package are in WORDINGS. Your own task inherits the words of its base class, but may define a
-`noun`.
+Tasks of the package are in WORDINGS. A user's task inherits the words of its base class, but may define a
+`noun` and a `verb`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ..text.tokenizer import Tokenizer
 class Wording:
     """Words for a task."""
 
-    noun: str = "model"  # for a trained model
-    scored: str = ""  # plural of what `n` of the scores counts, if it is not the task's `unit`
+    noun: str = "model"  # what a trained model is called
+    scored: str = ""  # what the score `n` counts, in the plural, if not the task's `unit`
 
 
 WORDINGS = {
@@ -45,14 +45,14 @@ WORDINGS = {
 
 
 def wording_of(task: type[Task]) -> Wording:
-    """The words for a task, or for the nearest base class in WORDINGS."""
+    """Return the words for a task, or those for its nearest base class in WORDINGS."""
     names = [vars(kind).get("name") for kind in task.__mro__]
     found = next((WORDINGS[name] for name in names if name in WORDINGS), Wording())
     return replace(found, noun=getattr(task, "noun", found.noun))
 
 
 def verb_of(task: type[Task]) -> str:
-    """The verb that uses a trained model of a task."""
+    """The command line's verb that uses a trained model of a task."""
     if verb := getattr(task, "verb", ""):
         return verb
     if hasattr(task, "translate"):
@@ -69,9 +69,9 @@ def command(
     suggested: Mapping[str, Any] | None = None,
     prompt: str = "",
 ) -> str:
-    """The shell command that uses a run, with its `short_inputs` and `suggested` options of `generate`.
+    """Return the shell command that uses a run, with the first of `inputs`, and options of `generate`.
 
-    `prompt` is for a language model that has no default, see `needed_prompt`.
+    `prompt` is for a language model that has no default prompt, see `needed_prompt`.
     """
     verb = verb_of(task_class(recipe.task))
     if verb == "translate" and getattr(recipe.data, "dataset", "") == "dialogues":
@@ -84,14 +84,14 @@ def command(
 
 
 def needed_prompt(record: Record, tokenizer: Tokenizer | None) -> str:
-    """A prompt that any tokenizer reads, for an imported model without a start token; "" for others."""
+    """Return a prompt for an imported model that has no start token to begin with; "" for other models."""
     if not record.imported or tokenizer is None or tokenizer.prefix or tokenizer.start_id is not None:
         return ""
     return "a"
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:
-    """Options as flags, such as ["--num-beams", "4"]."""
+    """Format options as flags, such as ["--num-beams", "4"]."""
     found: list[str] = []
     for name, value in options.items():
         shown = str(value).lower() if isinstance(value, bool) else str(value)
@@ -100,7 +100,7 @@ def flags(options: Mapping[str, Any]) -> list[str]:
 
 
 def unsupported_error(run: Trained, action: str) -> UserError:
-    """The error for a run that cannot do `action`; it names the command that uses the run."""
+    """Return the error for a run that cannot do `action`. It names the command that uses the run."""
     noun = wording_of(run.task).noun
     article = "an" if noun[0] in "aeiou" else "a"
     return UserError(
@@ -109,7 +109,7 @@ def unsupported_error(run: Trained, action: str) -> UserError:
 
 
 def describe_splits(task: type[Task], splits: Splits) -> str:
-    """How many examples each split has, and how many were dropped and why."""
+    """Format how many examples each split has, and how many were dropped for which reason."""
     counts = ", ".join(f"{len(split):,} {name}" for name, split in splits.items())
     dropped = ", ".join(counted_units(n, reason) for reason, n in splits.dropped.items() if n)
     return f"{task.unit}: {counts}" + (f"; dropped: {dropped}" if dropped else "")

@@ -1,6 +1,6 @@
-"""The walk-through page: one sentence through a trained model, and every gradient back.
+"""The walk-through page, which shows a sentence's way through a trained model, and all gradients.
 
-explain("runs/phrasebook", "I love you").save("page.html")  # a notebook shows the page itself
+explain("runs/phrasebook", "I love you").save("page.html")  # a notebook displays the page itself
 """
 
 from .documents import explain_documents

@@ -1,8 +1,8 @@
-"""Worked examples of three texts on the Transformer: their numbers, and ours from the same inputs.
+"""Worked examples of three texts on the Transformer: their printed numbers, and ours from the same inputs.
 
-The model of "Transformer Network" is small enough for paper: ten words, vectors of width 4, one head. It
-gives the embedding and the encoder's projections. The others are fitted to what it prints of its decoder, by
-`python -m tools.by_hand`.
+The text "Transformer Network" computes a model by hand: ten words, vectors of width 4, one head. It prints
+the embedding and the encoder's projections. The other weights are fitted to the decoder's numbers that it
+prints, by `python -m tools.by_hand`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SOURCE, TARGET, ANSWER = [1, 2, 3], [0, 4, 5, 6], [4, 5, 6, 9]  # <START> Je t' 
 WEIGHTS = Path(__file__).with_name("documents.safetensors")
 Computed = dict[str, np.ndarray]
 ENCODER, DECODER = "encoder.layers.0.self_attention", "decoder.layers.0"
-# arrays of the page that are printed: example, and name there
+# arrays of the page that a text prints -> example, and the array's name in it
 BESIDE = {
     f"{ENCODER}.scores": ("i-love-you", "scores"),
     f"{ENCODER}.weights": ("i-love-you", "weights"),
@@ -46,7 +46,7 @@ BESIDE = {
 
 @cache
 def examples() -> list[dict[str, Any]]:
-    """The worked examples: inputs, and the results that are printed in the text that each is from."""
+    """The worked examples, with their inputs and the results that their texts print."""
     return json.loads(Path(__file__).with_name("documents.json").read_text(encoding="utf-8"))
 
 
@@ -55,7 +55,7 @@ def example(name: str) -> dict[str, Any]:
 
 
 def explain_documents() -> Explanation:
-    """The walk-through of the model of "Transformer Network" on its sentence."""
+    """The walk-through page of the model in "Transformer Network", on its sentence."""
     model, tokens = documents_model()
     tokenizer = {
         "layout": "word", "tokens": tokens, "merges": [], "special": [0, 9],
@@ -74,7 +74,7 @@ def explain_documents() -> Explanation:
 
 
 def documents_model() -> tuple[Transformer, list[str]]:
-    """The model, and its ten words."""
+    """The model of "Transformer Network" with all its weights, and its vocabulary of ten words."""
     model, _ = given_model()
     model.load_state_dict(load_file(WEIGHTS), strict=False)
     model.eval()
@@ -82,7 +82,7 @@ def documents_model() -> tuple[Transformer, list[str]]:
 
 
 def given_model() -> tuple[Transformer, list[mg.Tensor]]:
-    """The model with the weights that the text gives, and these parameters."""
+    """The model with the weights that the text prints, and the parameters that have them."""
     given = example("i-love-you")["inputs"]
     state = mg.get_rng_state()
     model = Transformer(preset("toy"))
@@ -101,7 +101,7 @@ def given_model() -> tuple[Transformer, list[mg.Tensor]]:
 
 
 def printed_arrays(model: Transformer) -> Computed:
-    """What the text prints of its decoder, by the names in its example."""
+    """Compute the arrays of the decoder that the text prints, by their names in the example "decoder"."""
     arrays = record(model, SOURCE, TARGET).arrays
     return {
         "self-attention": arrays[f"{DECODER}.self_attention.weights"][0],
@@ -116,7 +116,7 @@ def printed_arrays(model: Transformer) -> Computed:
 
 
 def comparison() -> dict[str, Any]:
-    """Each example with its numbers, and the numbers shown beside the arrays of the page."""
+    """The data of the page: each example with its numbers and ours, and numbers to show beside its arrays."""
     found = []
     for each in examples():
         ours = RECOMPUTED[each["id"]](each["inputs"])
@@ -137,7 +137,7 @@ def comparison() -> dict[str, Any]:
 
 
 def _rows(values: Any) -> list[list[float | None]]:
-    """A matrix for JSON; None where nothing is printed."""
+    """Convert an array to a matrix for JSON, with None for NaN (numbers that are not printed)."""
     rows = np.atleast_2d(np.asarray(values, dtype=float))
     return [[None if np.isnan(x) else x for x in row] for row in rows.tolist()]
 
@@ -171,13 +171,12 @@ def _label_smoothing(given: Any) -> Computed:
 
 
 def _parameters(given: Any) -> Computed:
-    """The number of parameters of a layer's attention, without biases, and of the model with tied
-    embeddings."""
+    """Count the weights of one attention (without biases), and the model's parameters (tied embeddings)."""
     d, d_ff = given["d_model"], given["d_ff"]
     attention = 4 * d**2 + 4 * d
     forward = 2 * d * d_ff + d_ff + d
     norm = 2 * d
-    layers = 3 * attention + 2 * forward + 5 * norm  # one of the encoder and one of the decoder
+    layers = 3 * attention + 2 * forward + 5 * norm  # an encoder layer and a decoder layer
     total = given["vocabulary"] * d + given["layers"] * layers
     return {"attention_weights_per_layer": np.array(4 * d**2), "total_in_millions": np.array(total / 1e6)}
 

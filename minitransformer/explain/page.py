@@ -1,9 +1,8 @@
-"""The walk-through as one HTML file: a static picture, the model's weights, and the scripts.
+"""The walk-through as one HTML file with a static picture, the model's weights, and a script.
 
-The file needs no network and has a strict Content-Security-Policy: its one script and one style sheet are
-allowed by their hashes, and everything else is data, which a browser never runs. The parts are in `assets/`:
-Python writes the data; JavaScript, as modules that are joined to one script, computes and displays. The model
-itself is in `assets/model`, and computes the same as minigrad.
+The file needs no network. Its Content-Security-Policy allows one script and one style sheet, by their hashes;
+everything else is data, which a browser does not run. Python writes the data. The JavaScript modules in
+`assets/`, joined to one script, compute and display; `assets/model` computes the same results as minigrad.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from .tokenizers import tokenizer_data
 
 ASSETS = Path(__file__).with_name("assets")
 
-Matrices = Mapping[str, tuple[np.ndarray, np.ndarray]]  # integers and scales by name
+Matrices = Mapping[str, tuple[np.ndarray, np.ndarray]]  # name -> 8-bit integers, scale of each row
 
 
 class Explanation:
-    """A walk-through: notebooks show its `page`, `save` writes it.
+    """A walk-through page. Notebooks display it, and `save` writes it to a file.
 
-    `picture` is the SVG that is shown if scripts do not run, or if a notebook's frames are removed.
+    `page` is the HTML. `picture` is an SVG for when scripts do not run, or a notebook's frames are removed.
     """
 
     def __init__(self, page: str, picture: str, title: str) -> None:
@@ -48,7 +47,7 @@ class Explanation:
         return f'<Explanation "{printable(self.title)}": a page of {len(self.page) / 1e6:.1f} MB>'
 
     def save(self, path: str | Path) -> None:
-        """Write the page (.html): one file, which needs no network."""
+        """Write the page to an .html file, which needs no network."""
         write_atomically(check_name(Path(path)), self.page.encode())
 
     def _repr_html_(self) -> str:
@@ -56,7 +55,7 @@ class Explanation:
 
 
 def check_name(path: Path) -> Path:
-    """The path; a UserError unless it is the name of a page."""
+    """Return `path`. Raise a UserError unless its suffix is .html or .htm."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"{path} is not the name of an HTML page.\nUse a name such as page.html.")
     return path
@@ -69,13 +68,13 @@ def to_html(
     documents: Mapping[str, Any] | None = None, image: Any = None, matrices: Matrices | None = None,
     generation: Mapping[str, Any] | None = None, smoothing: float = 0.0, examples: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """The page for a model on a sentence; backward starts at the loss of the `target`.
+    """Return the HTML of the walk-through of a model on a text. Gradients are those of the loss of `target`.
 
-    `run` is the name of the run that trained the model: the heading, since a reader changes the text.
-    `picture` is the SVG that is shown if scripts do not run. `documents` has numbers that are shown beside
-    the model's own. `matrices` are weights that are stored as 8-bit integers, with a scale for each row.
-    `generation` has the options of `generate` that an imported model needs. `smoothing` is that of the labels
-    in training, which the page's loss leaves out. `examples` are other texts to try.
+    `run` is the name of the run that trained the model, shown as the heading instead of the `title`.
+    `picture` is the SVG that is shown if scripts do not run. `documents` has printed numbers to show beside
+    the model's. `matrices` has the weights that are stored as 8-bit integers. `generation` has the options of
+    `generate` that an imported model needs. `smoothing` is the label smoothing of the training, which the
+    page's loss does not use. `examples` are other texts to try.
     """
     script = join_modules(ASSETS / "main.js")
     style = _asset("page.css")
@@ -116,16 +115,16 @@ def _asset(name: str) -> str:
 
 
 def _weights(model: Any, matrices: Matrices) -> tuple[dict[str, Any], str]:
-    """The position of each weight in the numbers, and the numbers as text.
+    """Return the shape and position of each weight in the numbers, and the numbers as text (`base85`).
 
-    A weight is float32, or one of the `matrices` of 8-bit integers, with a float32 scale for each row.
+    Weights are stored as float32, except the `matrices` of 8-bit integers, with a float32 scale for each row.
     """
     places: dict[str, Any] = {}
     parts = []
     at = 0
 
     def add(array: np.ndarray) -> int:
-        """Where the numbers of the array begin, in units of 4 bytes."""
+        """Append an array, and return where its numbers begin, in units of 4 bytes."""
         nonlocal at
         content = array.tobytes()
         content += bytes(-len(content) % 4)
@@ -144,12 +143,14 @@ def _weights(model: Any, matrices: Matrices) -> tuple[dict[str, Any], str]:
 
 
 def base85(content: bytes) -> str:
-    """Five letters for each four bytes, a sixteenth shorter than base64: the digits to the base 85, the
-    highest first. They are the letters from `#` on without `<`, which a page could take for markup.
+    """Encode each four bytes as five letters, a sixteenth shorter than base64.
+
+    The letters are digits to the base 85, the highest first: the characters from `#` on, without `<`, which
+    could begin a tag.
     """
     words = np.frombuffer(content, "<u4")
     found = np.empty((len(words), 5), np.uint8)
-    for start in range(0, len(words), 1_000_000):  # the digits take five times the memory
+    for start in range(0, len(words), 1_000_000):  # in blocks, since the digits need five times the memory
         block = words[start : start + 1_000_000]
         digits = np.stack([block // 85**power % 85 for power in (4, 3, 2, 1, 0)], -1)
         found[start : start + 1_000_000] = digits + 35 + (digits >= 25)
@@ -157,6 +158,6 @@ def base85(content: bytes) -> str:
 
 
 def _json(content: Any) -> str:
-    """Compact JSON without `<`, so that nothing in it closes its element."""
+    """Compact JSON without `<` and `>`, so that nothing in it closes the element around it."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False, default=list)
     return text.replace("<", "\\u003c").replace(">", "\\u003e")

@@ -1,4 +1,4 @@
-"""The walk-through's first picture, an SVG: shown at once, and if scripts do not run.
+"""The static picture of a walk-through, an SVG that is shown first, and if scripts do not run.
 
 It shows the input, what the last layer attends to in it (the mean of its heads), and the output with its
 probabilities. The numbers are computed by minigrad.
@@ -25,23 +25,23 @@ ABOUT = "attention weights: the last layer, mean of its heads"
 CROSSED = "cross-attention weights: the last layer, mean of its heads"
 PULL = "the length of its loss's gradient at each token, as a share"
 MOST = 12  # maximum number of tokens drawn on a side
-CONTINUED = 8  # tokens that a language model writes
-TOP = 5  # classes, or words for a gap
+CONTINUED = 8  # how many tokens a language model generates
+TOP = 5  # how many classes, or words for a gap, are shown
 CELL = 54
 NARROW = 46
 MARGIN = 130
 BAR = 190
 LABEL = 130
-FINEST = 32  # squares in a row of an image
+FINEST = 32  # maximum number of squares in a row of an image
 
 
 def static_picture(
     model: Any, tokenizer: Any, source: Sequence[Any], labels: Sequence[str] = (), marks: Sequence[str] = (),
     generation: Mapping[str, Any] | None = None,
 ) -> str:  # fmt: skip
-    """The picture of a model on token ids; or of a ViT on the pixels of an image (C, H, W).
+    """The picture of a model on token ids, or of a ViT on the pixels (C, H, W) of an image.
 
-    `generation` has options of `generate`.
+    `labels` are the names of the classes, `marks` the tokens of gaps. `generation` has options of `generate`.
     """
     if tokenizer is None:
         return _image(model, source, labels)
@@ -80,7 +80,7 @@ def static_picture(
 def _encoder(
     model: Any, tokens: list[str], source: Sequence[int], words: Sequence[str], marks: Sequence[str]
 ) -> str:
-    """A gap with its candidates, or the classes of the tokens, or the class of the text."""
+    """The picture of an encoder: candidates for a gap, the classes of tokens, or the class of the text."""
     found = record(model, source)
     shares = found.arrays["probabilities"]
     gaps = [t for t, token in enumerate(tokens) if token in marks]
@@ -111,14 +111,17 @@ def _best(shares: np.ndarray, words: Sequence[str]) -> list[tuple[str, float]]:
 
 
 def _weights(found: Record) -> np.ndarray:
-    """The weights (T, S) of the last layer, of its cross-attention if it has one."""
+    """The mean attention weights (T, S) of the last layer, of its cross-attention if it has one."""
     names = [name for name in found.tensors if name.endswith("attention.weights")]
     crossed = [name for name in names if name.endswith("cross_attention.weights")]
     return found.arrays[(crossed or names)[-1]].mean(0)
 
 
 def _pull(found: Record, labels: Sequence[int], first: int) -> np.ndarray:
-    """How long the gradient of each loss is at each input, from row `first` on; each row adds up to 1."""
+    """The norm of each loss's gradient at each input, with rows that sum to 1.
+
+    Row i is for the loss at position `first` + i.
+    """
     gradients = [found.backward(labels, [t]).activations["layers.input"] for t in range(first, len(labels))]
     sizes = np.linalg.norm(np.stack(gradients), axis=-1)
     return sizes / np.maximum(sizes.sum(1, keepdims=True), np.finfo(sizes.dtype).tiny)
@@ -129,7 +132,7 @@ def draw(
     heads: tuple[str, str] = ("What each new token attends to in the input", "Its probability"),
     title: str = "", about: str = CROSSED,
 ) -> str:  # fmt: skip
-    """Attention weights (T, S), beside the probability of each word that is written."""
+    """Draw attention weights (T, S), beside the probability of each word that is generated."""
     bars = [("", float(share)) for share in shares[:MOST]]
     title = title or f"{' '.join(source)} becomes {' '.join(written)}"
     return _heat_map_and_bars(weights[:MOST, :MOST], source[:MOST], written[:MOST], bars, heads, title, about)
@@ -139,7 +142,7 @@ def _heat_map_and_bars(
     weights: np.ndarray, columns: Sequence[str], rows: Sequence[str], bars: Sequence[tuple[str, float]],
     heads: tuple[str, str], title: str, about: str = ABOUT,
 ) -> str:  # fmt: skip
-    """A heat map with words at its sides, and bars beside it: with labels, or in line with the rows."""
+    """Draw a heat map with words at its sides, and bars beside it, with labels or in line with the rows."""
     cell = CELL if len(columns) <= 8 else NARROW
     right = max(MARGIN + len(columns) * cell, MARGIN + 9 * len(heads[0]), MARGIN + 7 * len(about)) + 30
     parts = [
@@ -153,7 +156,7 @@ def _heat_map_and_bars(
         parts.append(_word(MARGIN - 12, y + CELL / 2 + 5, word, "end"))
         for u, weight in enumerate(weights[t]):
             parts.append(_square(MARGIN + u * cell, y, cell - 3, CELL - 3, float(weight)))
-            if weight > 0:  # it is 0 for later tokens
+            if weight > 0:  # the weight of later tokens is 0
                 parts.append(_text(MARGIN + u * cell + cell / 2 - 1.5, y + CELL / 2 + 4, f"{weight:.2f}"))
     parts.append(_bars(bars, right))
     height = 100 + max(len(rows), len(bars)) * CELL
@@ -161,7 +164,7 @@ def _heat_map_and_bars(
 
 
 def _bars(bars: Sequence[tuple[str, float]], x: float) -> str:
-    """A bar and a number for each probability, CELL apart."""
+    """Draw a bar and a number for each probability, CELL apart."""
     parts = []
     labels = LABEL * any(label for label, _ in bars)
     for t, (label, share) in enumerate(bars):
@@ -177,7 +180,7 @@ def _bars(bars: Sequence[tuple[str, float]], x: float) -> str:
 
 
 def _image(model: Any, pixels: Sequence[float], labels: Sequence[str]) -> str:
-    """The image, what [CLS] attends to in it, and the most likely classes."""
+    """The picture of a ViT: the image, what [CLS] attends to in it, and the most likely classes."""
     found = record(model, pixels)
     config = model.config
     side = config.image_size // config.patch_size
@@ -205,7 +208,7 @@ def _image(model: Any, pixels: Sequence[float], labels: Sequence[str]) -> str:
 
 
 def _pixels(image: np.ndarray, left: float, top: float, size: float) -> list[str]:
-    """The image (C, H, W) as squares, at most FINEST in a row: every n-th pixel of a larger image."""
+    """Draw an image (C, H, W) as squares, at most FINEST in a row; of a larger image, every n-th pixel."""
     step = math.ceil(image.shape[-1] / FINEST)
     pooled = image[:, ::step, ::step]
     low = pooled.min()
@@ -241,6 +244,6 @@ def _text(x: float, y: float, text: str, anchor: str = "middle", size: int | Non
 
 
 def _word(x: float, y: float, word: object, anchor: str = "middle", most: int = 12) -> str:
-    """A token, with its spaces and line ends visible."""
+    """Draw a token, with its spaces and line ends visible."""
     shown = re.sub("^ | $", "␣", str(word).replace("\n", "↵")) or "∅"
     return _text(x, y, shown if len(shown) <= most else f"{shown[: most - 1]}…", anchor)

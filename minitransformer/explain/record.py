@@ -1,8 +1,7 @@
-"""Every number of one pass through a model: the model's own computation, one small step at a time.
+"""Records every number of one pass through a model, by doing the model's computation in small steps.
 
-The model computes scores, softmax and weighted sum of all heads in one kernel; here each has a name, such
-as `encoder.layers.0.self_attention.scores`, and can be looked at, forward and backward. Arrays have no batch
-axis.
+The model computes the scores, softmax and weighted sum of all heads in one kernel. Here each step is recorded
+under a name such as `encoder.layers.0.self_attention.scores`, with its gradient. Arrays have no batch axis.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from ..layers.relative_positions import RotaryScaling
 
 @dataclass(frozen=True)
 class Switches:
-    """Parts of the computation to leave out, to see what they are for."""
+    """Switches for parts of the computation; turning one off shows what it is for."""
 
-    causal: bool = True  # False: the decoder's tokens see the later ones
+    causal: bool = True  # False: tokens also attend to later ones
     positions: bool = True  # False: nothing is added to the embeddings
     scale: bool = True  # False: scores are not divided by sqrt(d_k)
     memory: bool = True  # False: a recurrent layer starts every step with a state of zeros
@@ -40,7 +39,7 @@ class Switches:
 
 @dataclass
 class Gradients:
-    """Gradients of a loss: the mean cross-entropy of the chosen positions."""
+    """The gradients of a loss, the mean cross-entropy of the chosen positions, by name."""
 
     loss: float
     losses: np.ndarray  # one for each position
@@ -50,19 +49,19 @@ class Gradients:
 
 @dataclass
 class Record:
-    """The activations by name, in the order of computation, and the inputs they were computed from."""
+    """The activations of a pass by name, in the order of computation, and the inputs of the pass."""
 
     model: Any
-    source: list[Any]  # ids; of a ViT, pixels
+    source: list[Any]  # token ids, or the pixels of an image for a ViT
     target: list[int] | None  # the decoder's input, which starts with the start token
-    tensors: dict[str, Tensor | list[Tensor]]  # a list: a recurrent layer's, one for each step
+    tensors: dict[str, Tensor | list[Tensor]]  # a recurrent layer has a list, with a tensor for each step
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: _array_of(x, Tensor.numpy) for name, x in self.tensors.items()}
 
     def backward(self, labels: Sequence[int], positions: Sequence[int] | None = None) -> Gradients:
-        """Gradients of the mean cross-entropy of `labels` at `positions` (None: all)."""
+        """Return the gradients of the mean cross-entropy of `labels` at `positions` (None: all)."""
         chosen = list(range(len(labels))) if positions is None else list(positions)
         logits = cast(Tensor, self.tensors["logits"])
         losses = F.cross_entropy(logits, mg.tensor(np.asarray(labels)), reduction="none")
@@ -80,7 +79,7 @@ class Record:
 
 
 def _array_of(x: Tensor | list[Tensor], f: Callable[[Tensor], np.ndarray]) -> np.ndarray:
-    """f of a tensor; of the tensors of all steps, a row for each."""
+    """Apply f to a tensor, or to the tensors of all steps, as rows of an array."""
     return np.stack([f(step) for step in x]) if isinstance(x, list) else f(x)
 
 
@@ -90,9 +89,9 @@ def record(
     target: Sequence[int] | None = None,
     switches: Switches = Switches(),
 ) -> Record:
-    """One pass of token ids through a model, without dropout. An encoder-decoder also reads a `target`.
+    """Record one pass of token ids through a model, without dropout. An encoder-decoder also reads `target`.
 
-    The source of a ViT is the pixels of an image (C, H, W), in this order.
+    A ViT reads the flattened pixels of an image (C, H, W) as the `source`.
     """
     pass_ = _Pass(model, switches)
     with mg.enable_grad():
@@ -109,7 +108,7 @@ def record(
 
 
 class _Pass:
-    """The computation, which names each result."""
+    """The computation of a model in small steps, which keeps each result under a name."""
 
     def __init__(self, model: Any, switches: Switches) -> None:
         self.model = model
@@ -122,14 +121,14 @@ class _Pass:
         return kept
 
     def keep_step(self, name: str, x: Tensor) -> Tensor:
-        """Record the next step of an array that a recurrent layer computes step by step."""
+        """Append a tensor to the list of an array that a recurrent layer computes step by step."""
         cast(list, self.tensors.setdefault(name, [])).append(x)
         return x
 
     # ------------------------------------------------------------ embeddings
 
     def embed(self, stack: str, ids: Sequence[int]) -> Tensor:
-        """(T, D): a row of the matrix for each token, and a vector for its position."""
+        """Return the embeddings (T, D) of token ids: a row of the matrix, plus a vector for the position."""
         model = self.model
         embedding: TokenEmbedding = model.embedding
         if stack == "decoder" and getattr(model, "target_embedding", None) is not None:
@@ -146,7 +145,7 @@ class _Pass:
         return self.keep(f"{stack}.input", x * 1.0)
 
     def embed_patches(self, stack: str, pixels: Sequence[float]) -> Tensor:
-        """(1 + N, D): the class token, and a projection of each patch of an image."""
+        """Return the embeddings (1 + N, D) of an image: the class token, and a projection of each patch."""
         model = self.model
         c = self.model.config
         n = c.image_size // c.patch_size
@@ -169,7 +168,7 @@ class _Pass:
         return cat([x, p], -1) if positions.concatenate else x + p
 
     def embedding_norm(self, stack: str) -> Any:
-        """The norm that BERT and BART have after their embeddings."""
+        """The norm that BERT and BART have after their embeddings; None for other models."""
         return getattr(self.model, "norm" if hasattr(self.model, "norm") else f"{stack}_norm", None)
 
     def positions_of(self, stack: str) -> Positions:
@@ -180,11 +179,11 @@ class _Pass:
     # ------------------------------------------------------------ layers
 
     def stack(self, name: str, x: Tensor, memory: Tensor | None = None) -> Tensor:
-        """All layers of a stack; each sub-layer with its residual connection."""
+        """Compute all layers of a stack, each sub-layer with its residual connection."""
         stack = getattr(self.model, name)
         bias = None
         if stack.positions is not None:
-            bias = stack.positions(len(x), len(x))[0]  # (H, T, T), of ALiBi and T5
+            bias = stack.positions(len(x), len(x))[0]  # (H, T, T), for ALiBi and T5
             if not self.switches.positions:
                 bias = mg.zeros_like(bias)
         for i, layer in enumerate(stack.layers.children()):
@@ -217,7 +216,7 @@ class _Pass:
         return self.norm(path, module.norm, self.keep(f"{path}.sum", x + f(x)))
 
     def norm(self, path: str, module: Any, x: Tensor, name: str = "norm") -> Tensor:
-        """Layer norm: (x - mean) / sqrt(variance + eps) * gain + bias; RMS norm has neither mean nor bias."""
+        """Compute layer norm, (x - mean) / sqrt(variance + eps) * gain + bias, or RMS norm, without mean."""
         keep = lambda part, x: self.keep(f"{path}.{name}.{part}", x)
         if isinstance(module, nn.LayerNorm):
             x = x - keep("mean", x.mean(-1, keepdim=True))
@@ -234,7 +233,7 @@ class _Pass:
         self, path: str, module: MultiHeadAttention, x: Tensor, memory: Tensor,
         causal: bool = False, bias: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """softmax(Q K^T / sqrt(d_k)) V of each head, side by side, times W_O."""
+        """Compute softmax(Q K^T / sqrt(d_k)) V of each head; return the concatenated heads times W_O."""
         keep = lambda name, x: self.keep(f"{path}.{name}", x)
         h = module.num_heads
         kv_heads = module.num_kv_heads
@@ -272,7 +271,7 @@ class _Pass:
         return keep("output", F.linear(concat, module.out_proj.weight, module.out_proj.bias))
 
     def feed_forward(self, path: str, module: FeedForward, x: Tensor) -> Tensor:
-        """Each token separately, through a wide hidden layer and back."""
+        """Compute the feed-forward layer, which transforms each token separately."""
         inner = module.activation(self.keep(f"{path}.linear1", module.linear1(x)))
         if module.linear3 is not None:
             inner = inner * self.keep(f"{path}.linear3", module.linear3(x))
@@ -281,7 +280,7 @@ class _Pass:
     # ------------------------------------------------------------ recurrent layers
 
     def recurrent_stack(self, name: str, x: Tensor) -> Tensor:
-        """Recurrent layers: what each of them computes has a row for each step."""
+        """Compute recurrent layers. Each of their arrays has a row for each step."""
         for i, weights in enumerate(self.model.rnn.all_weights):
             x = self.recurrent_layer(f"{name}.{i}", x, *weights)
         return self.keep(f"{name}.output", x * 1.0)
@@ -289,11 +288,11 @@ class _Pass:
     def recurrent_layer(
         self, path: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor
     ) -> Tensor:
-        """h_t of every step, each from x_t and the state after the step before."""
+        """Compute h_t of every step from x_t and the state of the previous step."""
         step = {"rnn": _rnn_step, "lstm": _lstm_step, "gru": _gru_step}[self.model.config.rnn_type]
         keep = lambda name, x: self.keep_step(f"{path}.{name}", x)
         zeros = mg.zeros(w_hh.shape[1])
-        states = (zeros, zeros)  # h and an LSTM's c
+        states = (zeros, zeros)  # h, and c of an LSTM
         outputs = []
         for from_input in unbind(self.keep(f"{path}.from_input", F.linear(x, w_ih, b_ih))):
             h, c = states if self.switches.memory else (zeros, zeros)
@@ -304,11 +303,11 @@ class _Pass:
     # ------------------------------------------------------------ results
 
     def logits(self, states: Tensor) -> Tensor:
-        """(T, V): a score of each word of the vocabulary."""
+        """Return the logits (T, V), or the logits of the model's head."""
         model = self.model
         if hasattr(model, "patches"):
             return model.head(self.keep("head.first", states[:1]))
-        if hasattr(model, "head"):  # BERT's
+        if hasattr(model, "head"):  # BERT
             return self.head(model.head, states)
         if model.model_type == "t5" and model.config.scales_outputs:
             x = self.keep("head.scaled", states * model.config.d_model**-0.5)
@@ -316,8 +315,7 @@ class _Pass:
         return model.logits(states[None])[0]
 
     def head(self, head: Any, states: Tensor) -> Tensor:
-        """The head's output: masked words, a class for each token, or a class for the text, from its first
-        token."""
+        """Return the logits of BERT's head: for masked words, each token, or the text (its first token)."""
         if hasattr(head, "words"):
             words = head.words
             x = self.keep("head.linear", words.linear(states))
@@ -337,12 +335,12 @@ States = tuple[Tensor, Tensor]
 
 
 def _rnn_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States:
-    """h_t = tanh(a + b), with a = W_ih x_t + b_ih and b = W_hh h_{t-1} + b_hh."""
+    """Compute h_t = tanh(a + b), with a = W_ih x_t + b_ih and b = W_hh h_{t-1} + b_hh."""
     return keep("hidden", (a + b).tanh()), c
 
 
 def _lstm_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States:
-    """c_t = f c_{t-1} + i g and h_t = o tanh(c_t); the gates i, f, o are sigmoids, g is a tanh."""
+    """Compute c_t = f c_{t-1} + i g and h_t = o tanh(c_t); the gates i, f, o are sigmoids, g is a tanh."""
     i, f, g, o = (a + b).chunk(4, -1)
     i = keep("input_gate", i.sigmoid())
     f = keep("forget_gate", f.sigmoid())
@@ -353,7 +351,7 @@ def _lstm_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States
 
 
 def _gru_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States:
-    """h_t = z h_{t-1} + (1 - z) n, with n = tanh(a_n + r b_n); the gates r and z are sigmoids."""
+    """Compute h_t = z h_{t-1} + (1 - z) n, with n = tanh(a_n + r b_n); the gates r, z are sigmoids."""
     a_r, a_z, a_n = a.chunk(3, -1)
     b_r, b_z, b_n = b.chunk(3, -1)
     r = keep("reset_gate", (a_r + b_r).sigmoid())
@@ -363,7 +361,7 @@ def _gru_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States:
 
 
 def _rotate(x: Tensor, theta: float, scaling: RotaryScaling | None) -> Tensor:
-    """Each pair (a_i, b_i) of a head, rotated by its position times its frequency."""
+    """Rotate each pair (a_i, b_i) of a head by its position times its frequency (RoPE)."""
     _, length, d = x.shape
     frequencies = theta ** -(np.arange(0, d, 2) / d)
     if scaling is not None:

@@ -1,4 +1,4 @@
-"""The page of a trained run: its model, its tokenizer, and a sentence."""
+"""The walk-through page of a trained run on a text."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from .page import Explanation, to_html
 from .picture import static_picture
 from .tokenizers import UnknownPart, tokenizer_data
 
-MOST_BYTES = 150_000_000  # the most that a page holds of weights, 187 MB as text
-FAMILIES = (  # implemented in assets/model
+MOST_BYTES = 150_000_000  # the most bytes of weights that a page holds: 187 MB as text
+FAMILIES = (  # the model types that assets/model implements
     "transformer", "gpt2", "llama", "bert", "t5", "bart", "vit", "recurrent",
 )  # fmt: skip
 BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification", "similarity")
 OTHERS = ["The weather is nice today.", "She plays the violin.", "He is driving a car."]
-SCALE = 20.0  # cosines are multiplied by it (tasks/similarity.py)
+SCALE = 20.0  # the factor of cosines in the logits, as in tasks/similarity.py
 
 
 def explain(run: Any, text: str | None = None, target: str | None = None) -> Explanation:
-    """The walk-through of a run on a text: every number and gradient, stage by stage, computed live.
+    """Return the walk-through page of a run on a text. It computes every number and gradient, stage by stage.
 
-    `run` is a run folder or a loaded Run; `text` is a sentence, the start of a text, or for a ViT the number
-    of an image, "test:3". The loss is computed for `target`, by default the class of the image, or
-    the model's own output; only an encoder-decoder and a classifier take another target.
+    `run` is a run folder or a loaded Run. `text` is a sentence or, for a language model, the start of a text;
+    for a ViT, an image file or "test:3", image 3 of the test split. The loss is computed for `target`, by
+    default the class of the image or the model's own output. Only encoder-decoders, classifiers and
+    similarity models take a target.
     """
     run = Run(Path(run)) if isinstance(run, str | Path) else run
     check_supported(run)
@@ -75,20 +76,22 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
 
 
 def is_similarity(model: Any) -> bool:
-    """Whether the model gives a text a vector, and no classes."""
+    """Whether the model's head computes a vector of the text rather than class scores."""
     return getattr(model.config, "head", None) == "similarity"
 
 
 def candidates_of(run: Any, target: str | None) -> list[str]:
-    """The sentences that a text is compared with: the target, some of the run's data, and others."""
+    """The sentences that a text is compared with: the target, some from the run's data, and OTHERS."""
     own = [texts[-1] for texts in getattr(run.record, "examples", [])]
     return list(dict.fromkeys([*([] if target is None else [target]), *own, *OTHERS]))
 
 
 @contextmanager
 def compared_with(run: Any, model: Any, texts: list[str]) -> Iterator[None]:
-    """A context in which the head of a similarity model has the vectors of these texts: 20 times the unit
-    vectors, as in training, so that the products with another are logits."""
+    """A context manager that gives the head of a similarity model the vectors of `texts` as `candidates`.
+
+    They are unit vectors times 20, as in training, so that the products with a text's vector are logits.
+    """
     head = model.head
     head.register_buffer("candidates", Tensor(SCALE * run.task.vectors(run, texts)))
     try:
@@ -98,13 +101,13 @@ def compared_with(run: Any, model: Any, texts: list[str]) -> Iterator[None]:
 
 
 def has_classes(model: Any) -> bool:
-    """Whether the model predicts one class of its whole input."""
+    """Whether the model scores classes of the whole input, or candidates to compare it with."""
     head = getattr(model.config, "head", None)
     return model.model_type == "vit" or head in ("classification", "similarity")
 
 
 def source_ids(run: Any, text: str, inputs: Mapping[str, Any], limit: int | None) -> list[int]:
-    """The ids that the page starts with; a UserError if there are none, or too many for the model."""
+    """Return the ids that the page starts with. Raise a UserError if there are none, or too many."""
     text = text.strip() if inputs["strip"] else text
     if inputs.get("reading") == "words":
         words = [i for word in text.split() for i in word_ids(run.tokenizer, word)]
@@ -119,7 +122,7 @@ def source_ids(run: Any, text: str, inputs: Mapping[str, Any], limit: int | None
 
 
 def check_supported(run: Any) -> None:
-    """Raise a UserError for a model that the page cannot compute."""
+    """Raise a UserError if the page does not support the model or tokenizer, or the model is too large."""
     model = run.model
     head = getattr(model.config, "head", None)
     if model.model_type not in FAMILIES or (model.model_type == "bert" and head not in BERT_HEADS):
@@ -150,7 +153,10 @@ def check_supported(run: Any) -> None:
 
 
 def default_text(run: Any) -> str:
-    """A short text from the run's data, with a gap if the run fills gaps."""
+    """Return a short text from the run's data, with a gap if the run fills gaps.
+
+    Raise a UserError if there is none.
+    """
     found = [texts for texts in inputs_of_run(run) if texts[-1].strip()]
     if not found:
         raise UserError(f"{run.folder} has no example text of its data.\nPass a text, in quotes.")
@@ -158,7 +164,7 @@ def default_text(run: Any) -> str:
 
 
 def examples_of(run: Any, text: str) -> list[str]:
-    """The text, and up to two of the run's data: the first ones of its evaluation, or short ones."""
+    """Return the text and up to two texts from the run's data: the first of its evaluation, or short ones."""
     written = run.folder / "predictions.src"
     found = written.read_text(encoding="utf-8").splitlines()[:2] if written.is_file() else []
     found += [texts[0] for texts in inputs_of_run(run)]
@@ -167,8 +173,12 @@ def examples_of(run: Any, text: str) -> list[str]:
 
 
 def inputs_of(run: Any) -> dict[str, Any]:
-    """What the task puts before and after a text's tokens, the special tokens that a text may contain, and
-    whether the text, each of its words, or its characters with spaces between them are tokenized."""
+    """Describe how the page reads a text, for its JavaScript.
+
+    "before" and "after" are the ids around a text's tokens, "marks" the special tokens that it may contain.
+    "strip" removes spaces at its ends. "reading" says whether the "text", each of its "words", or its
+    "characters" with spaces between them are tokenized.
+    """
     model = run.model
     tokenizer = run.tokenizer
     task = run.task

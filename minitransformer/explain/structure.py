@@ -1,4 +1,4 @@
-"""A model's stacks, layers and matrices, from which the page tells where each number comes from."""
+"""The description of a model's stacks and layers, from which the page computes and explains each number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..models.t5 import FEED_FORWARDS
 
 
 def structure(model: Any, labels: Sequence[str] = ()) -> dict[str, Any]:
-    """Stacks in the order of computation, and the output layer."""
+    """Describe a model's stacks, in the order of computation, and its output layer."""
     if hasattr(model, "rnn"):
         return {"stacks": [_recurrent_stack(model)], "output": _output(model) | {"labels": None}}
     names = ["encoder", "decoder"] if model.is_encoder_decoder else []
@@ -23,7 +23,7 @@ def structure(model: Any, labels: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _recurrent_stack(model: Any) -> dict[str, Any]:
-    """Recurrent layers: no attention, no norm and no positions."""
+    """Describe recurrent layers, which have neither attention nor norms nor positions."""
     config = model.config
     return {
         "name": "layers",
@@ -84,7 +84,7 @@ def _stack(model: Any, name: str) -> dict[str, Any]:
 
 
 def _embedding_norm(model: Any, name: str) -> str | None:
-    """The norm before the layers, which BERT and BART have."""
+    """The name of the norm before the layers, which only BERT and BART have."""
     if hasattr(model, "norm"):
         return "norm"
     return f"{name}_norm" if hasattr(model, f"{name}_norm") else None
@@ -97,7 +97,7 @@ def _norm(norm: Any) -> dict[str, Any]:
 
 def _activation(model: Any) -> str:
     config = model.config
-    if hasattr(config, "feed_forward_proj"):  # T5's
+    if hasattr(config, "feed_forward_proj"):  # T5
         name = FEED_FORWARDS[config.feed_forward_proj]
     else:
         keys = ("activation", "activation_function", "hidden_act")
@@ -117,11 +117,11 @@ def _position_path(model: Any, name: str) -> str:
 
 
 def _output(model: Any) -> dict[str, Any]:
-    """The matrix of the logits, its bias, and which head comes before it."""
+    """Describe the output layer: the matrix of the logits, its bias, and the head before it."""
     names = dict(model.named_parameters())
     if hasattr(model, "head"):  # a BERT or a ViT
         kind = getattr(model.config, "head", "image_classification")
-        if kind == "similarity":  # runs.py gives it sentences to compare with
+        if kind == "similarity":  # runs.py adds the vectors to compare with
             return {"head": kind, "weight": "head.candidates", "bias": None, "pooler": None, "factor": None}
         matrix = "embedding.weight" if kind == "masked_lm" else _classifier(names)
         bias = "head.words.bias" if kind == "masked_lm" else matrix.replace("weight", "bias")
@@ -131,9 +131,9 @@ def _output(model: Any) -> dict[str, Any]:
     tied = "output.weight" not in names
     matrix = f"{own}.weight" if tied else "output.weight"
     bias = f"{own}.output_bias" if tied else "output.bias"
-    if "final_logits_bias" in model.state_dict():  # BART's
+    if "final_logits_bias" in model.state_dict():  # BART
         bias = "final_logits_bias"
-    is_scaled = getattr(model.config, "scales_outputs", False)  # T5's
+    is_scaled = getattr(model.config, "scales_outputs", False)  # T5
     factor = model.config.d_model**-0.5 if is_scaled else None
     return {
         "head": None,
@@ -144,5 +144,5 @@ def _output(model: Any) -> dict[str, Any]:
 
 
 def _classifier(names: Any) -> str:
-    """The matrix of a head's logits: its last one."""
+    """The name of the matrix that computes a head's logits, which is its last one."""
     return [n for n in names if n.startswith("head.") and n.endswith("weight") and "pooler" not in n][-1]

@@ -1,9 +1,9 @@
-"""What JavaScript needs to read a text as a tokenizer does.
+"""The description of a tokenizer with which JavaScript tokenizes a text in the same way.
 
-Our own layouts are in `assets/model/tokenizers.js`, by their names. A pretrained tokenizer is described by
-the parts of its tokenizer.json: steps that normalize a text, steps that split it into words, a model that
-splits words into tokens, and steps that make a text of tokens. A step that others can express is written as
-those.
+`assets/model/tokenizers.js` implements our own layouts by name. A pretrained tokenizer is described by the
+parts of its tokenizer.json: steps that normalize a text, steps that split it into words, a model that splits
+words into tokens, and steps that decode tokens into a text. A step that can be expressed by other steps is
+replaced by them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ..errors import UserError
 from ..text.pretrained_tokenizer import ROLE_OF, PretrainedTokenizer
 from ..text.sentencepiece_tokenizer import SentencePieceTokenizer, model_message
 
-Step = dict[str, Any]  # its key "type" says what it does
+Step = dict[str, Any]  # a step of a tokenizer, whose kind is the value of "type"
 
-STEPS = {  # implemented in assets/model/tokenizers.js
+STEPS = {  # the steps that assets/model/tokenizers.js implements
     "normalizer": (
         "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Prepend", "Replace", "Strip",
         "BertNormalizer", "Precompiled", "SentencePiece",
@@ -31,7 +31,7 @@ STEPS = {  # implemented in assets/model/tokenizers.js
         "StripText",
     ),
 }  # fmt: skip
-SIDES = ("left", "right")  # where a special token may strip spaces
+SIDES = ("left", "right")  # the sides on which a special token may strip spaces
 GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
@@ -40,9 +40,9 @@ class UnknownPart(UserError):
 
 
 def tokenizer_data(tokenizer: Any) -> dict[str, Any] | None:
-    """What JavaScript needs to tokenize a text; None for a run without text.
+    """Describe a tokenizer for JavaScript; None without a tokenizer.
 
-    An UnknownPart names a part that the page does not implement.
+    Raise an UnknownPart if the tokenizer has a part that the page does not implement.
     """
     if tokenizer is None:
         return None
@@ -61,7 +61,7 @@ def tokenizer_data(tokenizer: Any) -> dict[str, Any] | None:
 
 
 def _reading(tokenizer: Any) -> dict[str, Any]:
-    """How a text is split into tokens, and joined again."""
+    """Describe how a text is split into tokens, and how tokens are joined."""
     if isinstance(tokenizer, SentencePieceTokenizer):
         return _of_sentencepiece(tokenizer)
     content = json.loads(tokenizer.to_bytes())
@@ -73,7 +73,10 @@ def _reading(tokenizer: Any) -> dict[str, Any]:
 
 
 def shown_tokens(tokenizer: Any) -> list[str] | None:
-    """Each token as it is shown, if not as it is: with spaces for "▁" and "Ġ", and with the text of bytes."""
+    """The tokens as the page shows them: with spaces for "▁" and "Ġ", and decoded bytes.
+
+    Return None if they are shown as they are.
+    """
     tokens = [tokenizer.id_to_token[i] for i in range(tokenizer.vocab_size)]
     decoder = "▁"
     if not isinstance(tokenizer, SentencePieceTokenizer):
@@ -84,14 +87,14 @@ def shown_tokens(tokenizer: Any) -> list[str] | None:
 
 
 def _text_of_bytes(token: str) -> str:
-    """The text of a token of bytes; bytes that are no characters are shown as \\xe2."""
+    """Decode a token of bytes. Bytes that are not UTF-8 are shown as in \\xe2."""
     if not set(token) <= BYTE_OF.keys():  # an added token
         return token
     return bytes(BYTE_OF[character] for character in token).decode(errors="backslashreplace")
 
 
 def _byte_characters() -> Iterator[tuple[str, int]]:
-    """GPT-2's character for each byte: itself if it is visible, and one from U+0100 on if it is not."""
+    """Yield GPT-2's character for each byte: its own if it is visible, otherwise one from U+0100 on."""
     others = 0
     for byte in range(256):
         is_visible = 33 <= byte <= 126 or (161 <= byte <= 255 and byte != 173)
@@ -106,13 +109,13 @@ BYTE_OF = dict(_byte_characters())
 
 
 def _of_parts(content: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
-    """The parts of a tokenizer.json."""
+    """Describe the parts of a tokenizer.json."""
     own = [token["content"] for token in content["added_tokens"] if not token["special"]]
     if own:
         raise UnknownPart(f"added tokens that are not special, such as {own[0]!r:.40}")
     found = {name: list(_steps(name, content[name])) for name in STEPS}
     model = _model(content["model"])
-    if model["type"] == "Unigram":  # special tokens are pieces, too, but in a text they are ordinary text
+    if model["type"] == "Unigram":  # special tokens are pieces too, but must not be matched in a text
         model["refused"] = [tokenizer.id_to_token[i] for i in sorted(tokenizer._special)]
     added = tokenizer._backend.get_added_tokens_decoder().items()
     strips = {
@@ -122,7 +125,7 @@ def _of_parts(content: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
 
 
 def _steps(name: str, part: Any) -> Iterator[Step]:
-    """The steps of a normalizer, a pre-tokenizer or a decoder, without sequences."""
+    """Yield the steps of a normalizer, pre-tokenizer or decoder, with sequences flattened."""
     if part is None:
         if name == "decoder":
             raise UnknownPart("no decoder")
@@ -181,7 +184,7 @@ def _bert_normalizer(part: Step) -> Iterable[Step]:
     }
 
 
-REWRITTEN: dict[tuple[str, str], Callable[[Step], Iterable[Step]]] = {  # a step as other ones, or checked
+REWRITTEN: dict[tuple[str, str], Callable[[Step], Iterable[Step]]] = {  # rewrites or checks a step
     ("normalizer", "Replace"): _replace,
     ("normalizer", "BertNormalizer"): _bert_normalizer,
     ("pre_tokenizer", "Split"): _split,
@@ -196,7 +199,7 @@ REWRITTEN: dict[tuple[str, str], Callable[[Step], Iterable[Step]]] = {  # a step
 }
 
 CATEGORY = r"\\[pP]\{(?:L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cfson]?)\}"
-CHARACTER = rf"{CATEGORY}|\\u[0-9a-fA-F]{{4}}|\\[rntfv]|\\[sSd]|\\[^\w\s]"  # one, or a class of them
+CHARACTER = rf"{CATEGORY}|\\u[0-9a-fA-F]{{4}}|\\[rntfv]|\\[sSd]|\\[^\w\s]"  # a character, or a class
 SAME_IN_JAVASCRIPT = re.compile(
     rf"{CHARACTER}|\[\^?(?:(?:{CATEGORY}|\\[sSd])(?!-[^\]])|(?!{CATEGORY}|\\[sSd])(?:{CHARACTER})|[^\\\[\]&])+\]"
     r"|\(\?i:[^\\()\[\]{}.^$&]*\)|\(\?[:=!]|\((?!\?)|\)|\|"
@@ -205,7 +208,7 @@ SAME_IN_JAVASCRIPT = re.compile(
 
 
 def _regex(pattern: dict[str, str]) -> str:
-    """A pattern in JavaScript's syntax, for its flag u."""
+    """Translate a pattern to a JavaScript regular expression with the flag u."""
     if "String" in pattern:
         return re.sub(r"[.*+?^${}()|\[\]\\/]", r"\\\g<0>", pattern["String"])
     text = pattern["Regex"]
@@ -218,14 +221,14 @@ def _regex(pattern: dict[str, str]) -> str:
 
 
 def _in_both_cases(text: str) -> str:
-    """A pattern of letters for both cases; ſ counts as an s, and the kelvin sign as a k."""
+    """A pattern that matches letters in both cases; ſ counts as an s, and the kelvin sign as a k."""
     others = {"s": "ſ", "k": "\u212a"}
     both = lambda found: f"[{found[0].lower()}{found[0].upper()}{others.get(found[0].lower(), '')}]"
     return re.sub("[a-zA-Z]", both, text)
 
 
 def _model(part: dict[str, Any]) -> dict[str, Any]:
-    """The model of a tokenizer.json."""
+    """Describe the model of a tokenizer.json, which splits words into tokens."""
     kind = part.get("type")
     unknown = part.get("unk_token")
     if kind == "BPE":
@@ -248,7 +251,7 @@ def _model(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merges(model: dict[str, Any]) -> list[Sequence[str]]:
-    """The merges as pairs; older files have "a b" instead of ["a", "b"]."""
+    """Return the merges as pairs. Older files have "a b" instead of ["a", "b"]."""
     return [merge.split(" ") if isinstance(merge, str) else merge for merge in model.get("merges", [])]
 
 
@@ -256,7 +259,7 @@ def _merges(model: dict[str, Any]) -> list[Sequence[str]]:
 
 
 def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
-    """SentencePiece's files; of two, targets are read with the second, which also makes texts."""
+    """Describe one or two SentencePiece files. If there are two, the second encodes targets, and decodes."""
     if tokenizer.marks:
         raise UnknownPart(f"added tokens that are not special, such as {tokenizer.marks[0]!r:.40}")
     source, *others = (_of_file(content) for content in tokenizer._content.values())
@@ -272,7 +275,7 @@ def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
 
 
 def _of_file(content: bytes) -> dict[str, Any]:
-    """The parts of a SentencePiece model."""
+    """Describe the parts of a SentencePiece model."""
     file = model_message(content)
     kind = {1: "Unigram", 2: "SentencePieceBPE"}.get(file.trainer_spec.model_type)
     settings = file.normalizer_spec

@@ -1,12 +1,12 @@
 """Exercises with a tutor: a file with a blank, a check that names the mistake, hints, and our solution.
 
-    minitransformer learn                # the exercises, and how far you are
+    minitransformer learn                # lists the exercises and your progress
     minitransformer learn 6              # writes exercises/06_softmax.py
     minitransformer learn 6 --check      # says what is wrong
 
-Exercise `softmax` is two files: `exercises/softmax.py` is our solution, with the blank marked, and
-`checks/softmax.py` checks an answer. `exercise` reads them, `checking` is what checks are written with,
-`tutor` runs a check on a learner's file, and `progress` remembers what was solved.
+The exercise `softmax` has two files: `exercises/softmax.py` is our solution, with a marked blank, and
+`checks/softmax.py` checks an answer. `exercise` reads both, `checking` has functions for checks, `tutor` runs
+a check on a learner's file, and `progress` stores what was solved.
 """
 
 from .checking import Wrong, check_gradient, compare

@@ -1,8 +1,8 @@
-"""Checks an answer: `python -m minitransformer.learn EXERCISE FILE SECONDS OUTCOME STACK`.
+"""Check an answer: `python -m minitransformer.learn EXERCISE FILE SECONDS OUTCOME STACK`.
 
-`minitransformer learn EXERCISE --check` runs this in a process of its own. It writes the outcome to OUTCOME.
-If the answer still runs after SECONDS, as in a loop that never ends, it writes the stack to STACK and exits.
-The imports do not count.
+`minitransformer learn EXERCISE --check` runs this in a separate process. It writes the outcome to the file
+OUTCOME. If the answer still runs SECONDS after the imports, as in an endless loop, it writes the stack to the
+file STACK, and exits.
 """
 
 import faulthandler

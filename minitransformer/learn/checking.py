@@ -1,4 +1,4 @@
-"""What the checks of exercises are written with: values are compared, gradients are measured."""
+"""Functions for the checks of exercises, which compare values and check gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..errors import truncated_repr
 
 
 class Wrong(Exception):
-    """An answer is wrong: what is wrong with it, and what to do about it."""
+    """Raised if an answer is wrong: `verdict` says what is wrong, `advice` what to do about it."""
 
     def __init__(self, verdict: str, advice: str = "") -> None:
         super().__init__(verdict)
@@ -37,9 +37,9 @@ def compare(
 ) -> None:
     """Raise Wrong unless `value`, the result of `call`, is `expected`.
 
-    `mistakes` maps the verdict on a typical mistake to the value that this mistake would give, so a verdict
-    is true whenever it is used. If there is none, `otherwise` may raise another one before numbers are
-    named. `tolerance` is relative to the largest expected number.
+    `mistakes` maps the verdict on a typical mistake to the value that this mistake would give. If `value` is
+    none of these, `otherwise` may raise another verdict; else, Wrong names the first numbers that differ
+    most. `tolerance` is relative to the largest expected number.
     """
     if value is None:
         raise Wrong(f"{call} returns nothing", "End the function with `return` and the result.")
@@ -73,12 +73,15 @@ def compare(
 
 
 def result_of(function: Callable[..., Any], *arguments: Any, count: int = 1) -> Any:
-    """The result of a call. Raises Wrong if it changed an argument, or returned other than `count` values."""
+    """Call a function and return its result.
+
+    Raise Wrong if it changes an argument, or does not return `count` values.
+    """
     name = function.__name__
     before = copy.deepcopy(arguments)
     try:
         result = function(*arguments)
-    except Exception as error:  # the tutor says which call it was
+    except Exception as error:  # the tutor names the call
         error.add_note(f"{name}({', '.join(map(_shape_or_value, before))})")
         raise
     for old, new in zip(before, arguments, strict=True):
@@ -110,11 +113,12 @@ def check_cases(
 ) -> None:
     """Raise Wrong unless `function` returns what `right` does for each case, a tuple of arguments.
 
-    `mistakes` maps the verdict on a typical mistake to a function with it. Of those that agree with the
-    answer where it is first wrong, the one that agrees in most cases is named; it must agree in all if the
-    results are so few that two functions may agree `by_luck`. If there is none, `otherwise` raises, or
-    `compare`. `call(*arguments)` is how messages call a case. `count` is the number of values that
-    the function returns, and `part` the one to check.
+    `mistakes` maps the verdict on a typical mistake to a function that makes it. Of the mistakes that agree
+    with the answer in the first case where it is wrong, the one that agrees in most cases is named. With
+    `by_luck`, for results that two functions may share by chance, it must agree in all cases. If there is no
+    such mistake, `otherwise` raises Wrong, or `compare` does. `call(*arguments)` describes a case in
+    messages. `count` is the number of values that the function returns, and `part` the index of the one to
+    check.
     """
     equal = equal or _is_close
     found: list[Any] = []
@@ -147,16 +151,16 @@ def check_cases(
 
 
 def of_case(make_case: Callable[..., Any], formula: Callable[[Any], Any], *arguments: Any) -> Any:
-    """A formula's result for the case that is made of a call's arguments."""
+    """Apply a formula to the case that `make_case` makes from a call's arguments."""
     return formula(make_case(*arguments))
 
 
 def with_pairs(
     function: Callable[..., Any], steps: Sequence[Mapping[str, Mapping[str, Any]]]
 ) -> dict[str, Callable[..., Any]]:
-    """Mistakes for `check_cases`: each one alone, and each pair of mistakes of two different steps.
+    """Return `mistakes` for `check_cases`: each single mistake, and each pair of mistakes in different steps.
 
-    A step maps a verdict to what `function` must be passed by name to make that mistake.
+    A step maps a verdict to the keyword arguments with which `function` makes that mistake.
     """
     mistakes: dict[str, Callable[..., Any]] = {}
     for step in steps:
@@ -174,7 +178,7 @@ def _agrees(
     equal: Callable[[Any, Any], bool], value: Any, wrong: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> bool:
     try:
-        with warnings.catch_warnings(action="ignore"):  # such as the mean of nothing
+        with warnings.catch_warnings(action="ignore"):  # such as that of an empty mean
             return equal(value, wrong(*arguments))
     except (ValueError, IndexError, TypeError):  # shapes that do not fit
         return False
@@ -195,8 +199,8 @@ def check_gradient(
 ) -> None:
     """Raise Wrong unless the gradients of `function` agree with finite differences at `inputs`.
 
-    `mistakes` maps a verdict to a function with that mistake; its gradients are compared with the answer's.
-    Otherwise the verdict is gradcheck's.
+    `mistakes` maps a verdict to a function that makes this mistake, whose gradients are compared with the
+    answer's. If none agrees, the verdict is gradcheck's.
     """
     report = mg.gradcheck(function, list(inputs), raise_exception=False)
     if report:
@@ -217,7 +221,7 @@ def _same_gradients(one: Callable[..., Any], other: Callable[..., Any], inputs: 
     try:
         pairs = zip(_gradients(one, inputs), _gradients(other, inputs), strict=True)
         return all(_equal(a, b, 1e-6) for a, b in pairs)
-    except (mg.MinigradError, ValueError):  # a mistake of shapes has no gradients to compare
+    except (mg.MinigradError, ValueError):  # a function with wrong shapes has no gradients to compare
         return False
 
 

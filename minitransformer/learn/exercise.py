@@ -1,4 +1,4 @@
-"""An exercise: our solution with a blank, from which the learner's file is made."""
+"""The class Exercise: our solution with a marked blank, from which the learner's file is made."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NAMES = (  # in the order of the lessons
     "attention_gradient", "split_heads", "layer_norm", "residual_norm", "shift_right", "label_smoothing",
     "warm_up", "adam", "clip_norm", "top_p", "beam_step", "lstm_cell", "masked_tokens", "patches",
 )  # fmt: skip
-REASONING = {  # what an exercise may need, besides writing its formula
+REASONING = {  # what an exercise may require, in addition to a formula
     "derivation": "You need a derivation: do it on paper first.",
     "shapes": "You need to reason about shapes: write the shape beside each line first.",
 }
 
-# a blank: `# BLANK: what to write`, our lines, `# END`
+# a blank is `# BLANK: what to write`, our lines, and `# END`
 BLANK = re.compile(r"^( *)# BLANK: (.+)\n((?:.*\n)*?)\1# END\n", re.MULTILINE)
 
 
@@ -34,11 +34,11 @@ class Exercise:
 
     number: int
     name: str
-    source: str  # our solution, with its blanks marked
+    source: str  # our solution, with marked blanks
     lesson: int
     reasoning: str  # a key of REASONING, or ""
     hints: tuple[str, str, str]
-    check: Callable[[ModuleType], None]  # raises Wrong
+    check: Callable[[ModuleType], None]  # raises Wrong if the answer in the module is wrong
 
     @property
     def title(self) -> str:
@@ -55,7 +55,7 @@ class Exercise:
 
     @property
     def blank(self) -> str:
-        """The learner's file: each blank is an instruction and an error."""
+        """The learner's file, in which each blank is an instruction and a NotImplementedError."""
         return BLANK.sub(r"\1# YOUR CODE: \2\n\1raise NotImplementedError\n", self.source)
 
     @property
@@ -65,13 +65,13 @@ class Exercise:
 
     @property
     def answers(self) -> list[str]:
-        """Our lines in each blank."""
+        """Our solution of each blank, as lines of code."""
         return [found[2] for found in BLANK.findall(self.source)]
 
 
 @cache
 def exercises() -> tuple[Exercise, ...]:
-    """All exercises, in order."""
+    """Return all exercises, in the order of the lessons."""
     return tuple(_load(number, name) for number, name in enumerate(NAMES, 1))
 
 
@@ -82,7 +82,7 @@ def _load(number: int, name: str) -> Exercise:
 
 
 def find(which: str) -> Exercise:
-    """The exercise with this number or name."""
+    """Return the exercise with this number or name. Raise a UserError if there is none."""
     for exercise in exercises():
         if which in (exercise.name, str(exercise.number), f"{exercise.number:02}"):
             return exercise

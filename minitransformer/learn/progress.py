@@ -1,4 +1,4 @@
-"""What a learner has tried and solved, in a file of their own: exercises/progress.json."""
+"""What a learner has tried and solved, stored in exercises/progress.json."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = "progress.json"
 
 @dataclass
 class Record:
-    """One exercise's progress."""
+    """A learner's progress in one exercise."""
 
     attempts: int = 0
     hints: int = 0
@@ -24,7 +24,7 @@ class Record:
     solved: bool = False
 
     def check(self) -> None:
-        """Raise a TypeError for a value of another type, or a negative number."""
+        """Raise a TypeError if a value has the wrong type or is negative."""
         for name, default in asdict(Record()).items():
             value = getattr(self, name)
             if type(value) is not type(default) or value < 0:
@@ -32,7 +32,7 @@ class Record:
 
 
 class Progress:
-    """The records of a folder, by the exercises' names."""
+    """The records in a folder's progress file, by the names of exercises."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / FILE

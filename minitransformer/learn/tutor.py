@@ -1,4 +1,4 @@
-"""Runs an exercise's check on a learner's file, and says what is wrong in the exercise's words."""
+"""The tutor, which runs an exercise's check on a learner's file and explains what is wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from .exercise import Exercise
 
 @dataclass(frozen=True)
 class Outcome:
-    """Whether an answer is right and, if not, what is wrong and what to do. True if `passed`."""
+    """The outcome of a check: whether the answer is right and, if not, what is wrong and what to do.
+
+    It is true if `passed`.
+    """
 
     passed: bool
     verdict: str = ""
@@ -28,10 +31,10 @@ class Outcome:
 
 
 def check(exercise: Exercise, file: Path) -> Outcome:
-    """Check the answer in a file. The file's code runs in this process."""
+    """Check the answer in a file, whose code is run in this process."""
     source = read_text(file)
     try:
-        with np.errstate(all="ignore"):  # checks find numbers that are not finite themselves
+        with np.errstate(all="ignore"):  # checks look for numbers that are not finite
             exercise.check(_run(exercise, source, file))
     except Wrong as wrong:
         return Outcome(False, wrong.verdict, wrong.advice)
@@ -41,7 +44,7 @@ def check(exercise: Exercise, file: Path) -> Outcome:
 
 
 def _run(exercise: Exercise, source: str, file: Path) -> ModuleType:
-    """The learner's file as a module, which is not written to a cache."""
+    """Run the learner's file as a module, without a bytecode cache. A missing name raises Wrong."""
     module = ModuleType(file.stem)
     module.__file__ = str(file)
     exec(compile(source, str(file), "exec"), vars(module))
@@ -58,7 +61,7 @@ def _run(exercise: Exercise, source: str, file: Path) -> ModuleType:
 
 
 def _outcome_of_error(error: BaseException, file: Path) -> Outcome:
-    """The outcome for an exception; one that comes from the learner's code is given with its line."""
+    """Return the outcome for an exception, with the line of the learner's code that raised it, if any."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return Outcome(False, f"line {error.lineno} is not valid Python: {error.msg}", "Correct the line.")
     if isinstance(error, ValueError) and "null bytes" in str(error):
@@ -80,9 +83,9 @@ def _outcome_of_error(error: BaseException, file: Path) -> Outcome:
 
 
 def _origin(error: BaseException, file: Path) -> tuple[BaseException, list[int | None]]:
-    """The error, or the one that caused it, which passed through the learner's file, and the lines there.
+    """Return the error, or its cause, that passed through the learner's file, and the lines there.
 
-    The engine explains an error in a rule by an error of its own.
+    minigrad raises another error for an error in a user's rule, so the cause may be the learner's.
     """
     cause: BaseException | None = error
     while cause is not None:

@@ -1,11 +1,11 @@
-"""Pictures for papers and slides, one call each.
+"""Functions that draw pictures for papers and slides.
 
     figure = plots.attention_heads(maps, tokens, path="heads.svg")
 
-Each function returns a matplotlib figure, and writes it where `path` says: SVG, PNG or PDF, by its suffix.
-Figures are as wide as a column of a paper, or as a page if there is more to show; their colours are safe for
-the colour-blind. Spaces and undrawable characters are made visible in tokens; if there is no room for all
-labels, some are left out.
+Each function returns a matplotlib figure. With a `path`, it also writes the figure as SVG, PNG or PDF, by the
+path's suffix. Figures are as wide as a column of a paper or, if there is more to show, as a page. Their
+colours are safe for the colour-blind. Spaces and undrawable characters are made visible in tokens; if there
+is not enough space for all labels, some are left out.
 """
 
 from .attention import alignment, attention_arcs, attention_heads

@@ -1,4 +1,4 @@
-"""Attention: heat maps of all heads, arrows between words, the alignment of two texts."""
+"""Plots of attention: heat maps of all heads, arrows between words, and the alignment of two texts."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def attention_heads(
     row: int = 0,
     path: str | Path | None = None,
 ) -> Figure:
-    """A heat map for each head: a row for each query, a column for each key, dark for large weights.
+    """Draw a heat map for each head: a row for each query, a column for each key, dark for large weights.
 
-    `weights` is (B, H, T, S), of which `row` is drawn, or (H, T, S), or a list of these for several calls, as
-    in generation; or a dict of them by name, as `record_attention` returns, which makes a row of heads each.
-    Without `keys`, the queries attend to themselves.
+    `weights` is (H, T, S), or (B, H, T, S), of which batch row `row` is drawn; or a list of such arrays, one
+    for each call of a generation. It may also be a dict of these by name, as `record_attention` returns; then
+    each name gets a row of heads. Without `keys`, the queries are also the keys.
     """
     keys = queries if keys is None else keys
     layers = weights if isinstance(weights, Mapping) else {"": weights}
@@ -102,11 +102,11 @@ def attention_arcs(
     threshold: float = 0.1,
     path: str | Path | None = None,
 ) -> Figure:
-    """Arrows from each word to the words it attends to, as thick as the weight, one colour per head.
+    """Draw arrows from each word to the words it attends to, as thick as the weight, in one colour per head.
 
-    `weights` are as in `attention_heads`, or (T, S) for one head. Within a text, arrows above it point to
-    earlier words, those below it to later ones, and a dot is the weight of a word for itself. With `keys`,
-    arrows point down to another text. Weights below the `threshold` are not drawn.
+    `weights` is as in `attention_heads` but not a dict, or (T, S) for one head. Within a text, arrows above
+    it point to earlier words, arrows below it to later ones, and a dot shows a word's weight on itself. With
+    `keys`, arrows point down to another text. Weights below the `threshold` are not drawn.
     """
     from matplotlib.lines import Line2D
 
@@ -157,10 +157,10 @@ GAP = 0.06  # inches between panels
 
 
 class _WordRow:
-    """Words side by side, each as wide as its label; or vertical, if there are too many for a page."""
+    """Words side by side, each as wide as its label. They are rotated if they are too many for a page."""
 
     def __init__(self, words: Sequence[str], side: str) -> None:
-        """`side`: the side on which labels of different lengths are aligned, "bottom" or "top"."""
+        """`side` is where labels are aligned: "bottom", "center" or "top"."""
         self.labels = labels_of(words)
         self.bottom = 0.0
         self.side = side
@@ -234,10 +234,10 @@ def alignment(
     row: int = 0,
     path: str | Path | None = None,
 ) -> Figure:
-    """The source words that each target word attends to: the mean of the heads, with numbers.
+    """Draw the source words that each target word attends to: the mean weight of the heads, with numbers.
 
-    `weights` is (B, H, T, S), of which `row` is drawn, (H, T, S) or (T, S), for T target words, as
-    `record_attention` returns for a decoder's cross-attention (Bahdanau et al. 2015, figure 3).
+    `weights` is (T, S) for T target and S source words, (H, T, S), or (B, H, T, S), of which batch row `row`
+    is drawn. `record_attention` returns it for a decoder's cross-attention (Bahdanau et al. 2015, figure 3).
     """
     mean = _heads(weights, target, source, row).mean(0)
     with plot_style(target, source):
@@ -263,9 +263,9 @@ def alignment(
 
 
 def _join_calls(calls: Sequence[np.ndarray]) -> np.ndarray:
-    """The weights of several calls, as with a cache, concatenated over queries.
+    """Concatenate the weights of several calls, such as those of a generation with a cache, over queries.
 
-    Keys of later calls have weight 0 in earlier calls.
+    Earlier calls have weight 0 for the keys that only later calls have.
     """
     keys = max(call.shape[-1] for call in calls)
     if len({call.shape[:-2] for call in calls}) > 1:
@@ -280,7 +280,7 @@ def _join_calls(calls: Sequence[np.ndarray]) -> np.ndarray:
 def _heads(
     weights: Any, queries: Sequence[str], keys: Sequence[str], row: int = 0
 ) -> np.ndarray[tuple[int, int, int], Any]:
-    """The weights (H, T, S) of one text; a UserError if they do not fit these tokens."""
+    """Return the weights (H, T, S) of one text. Raise a UserError if they do not fit these tokens."""
     is_list = isinstance(weights, (list, tuple)) and weights and getattr(weights[0], "ndim", 0) >= 3
     array = _join_calls([as_array(call) for call in weights]) if is_list else as_array(weights)
     array = array[row] if array.ndim == 4 else array[None] if array.ndim == 2 else array

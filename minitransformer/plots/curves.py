@@ -1,4 +1,4 @@
-"""Training curves."""
+"""Plots of training curves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CURVES = "curves.png"
 
 
 def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure:
-    """Training and validation loss, and the learning rate, over the steps of runs, given by their folders."""
+    """Draw the training and validation loss, and the learning rate, of runs (their folders) over steps."""
     if not runs:
         raise UserError("there is no run to draw.\nPass the folder of a run.")
     folders = [Path(run) for run in runs]
@@ -28,7 +28,7 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
     with plot_style([*map(str, folders)]):
         whose = label(folders[0].name, 60) if len(runs) == 1 else f"{len(runs)} runs"
         title = f"Training of {whose}: loss and learning rate over steps"
-        figure = new_figure(5.0, 3.5, title, layout="none")  # others would draw each run's curves twice
+        figure = new_figure(5.0, 3.5, title, layout="none")  # constrained layout would draw the curves twice
         figure.subplots_adjust(0.13, 0.11, 0.98, 0.92, hspace=0.07)
         losses, rates = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         for i, folder in enumerate(folders):
@@ -59,7 +59,7 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
 
 
 def draw_curves(folder: Path) -> Path:
-    """Write `curves.png`: training and validation loss, and below them the learning rate, over steps."""
+    """Write a run's `training_curves` to `curves.png` in its folder, and return the path."""
     with plot_style([str(folder)]):
         picture = to_bytes(training_curves(folder), "png")
     write_atomically(folder / CURVES, picture)

@@ -1,4 +1,4 @@
-"""Plots of a model's gradients, updates and attention in training, from `train --diagnostics`."""
+"""Plots of the gradients, updates, attention and dead units in training, logged by `train --diagnostics`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ KINDS = {
     "dead_units": "fraction of hidden units that no token activates",
 }
 USUAL_UPDATE = 1e-3
-LEGEND = 14  # lines that are named
-NUMBERED = re.compile(r"(.*?)\.?(\d+)(?:\.|$)")  # a layer of a stack
+LEGEND = 14  # how many lines the legend names
+NUMBERED = re.compile(r"(.*?)\.?(\d+)(?:\.|$)")  # the name of a numbered layer, such as encoder.layers.1
 Points = list[tuple[int, float]]
 
 
 def draw(folder: Path) -> Path | None:
-    """Write `diagnostics.png`: a panel for each kind, a line for each layer. None if the log has none."""
+    """Write `diagnostics.png`, with a panel for each kind and a line for each layer, and return its path.
+
+    Return None if the log has no diagnostics.
+    """
     records = read_log(folder / "log.jsonl")
     kinds = {kind: dict(_lines(records, kind)) for kind in KINDS}
     kinds = {kind: lines for kind, lines in kinds.items() if lines}
@@ -46,7 +49,7 @@ def draw(folder: Path) -> Path | None:
 
 
 def draw_panel(panel: Any, kind: str, lines: Mapping[str, Points]) -> None:
-    """Draw the lines of one kind, with a legend of at most LEGEND of them."""
+    """Draw the lines of one kind, with a legend that names at most LEGEND of them."""
     from matplotlib.ticker import LogLocator, PercentFormatter
 
     panel.set_title(KINDS[kind], loc="left", fontsize=10)
@@ -75,8 +78,11 @@ def draw_panel(panel: Any, kind: str, lines: Mapping[str, Points]) -> None:
 
 
 def styles_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """A line style for each layer: orange in a decoder, blue elsewhere, from the first (light) to the last
-    (dark), dashed for cross-attention; grey for anything that is not a layer."""
+    """Choose a line style for each layer.
+
+    Layers are orange in a decoder and blue elsewhere, from light (the first) to dark (the last), and dashed
+    for cross-attention. Anything else is grey.
+    """
     from matplotlib import colormaps
 
     depths: dict[str, list[int]] = {}
@@ -98,7 +104,7 @@ def styles_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def short_names(names: Iterable[str]) -> list[str]:
-    """The readable names, without the last parts that all have in common: `encoder layer 1`."""
+    """Return readable names such as `encoder layer 1`, without the last parts that all names share."""
     split = [name.split(".") for name in names]
     while len({parts[-1] for parts in split}) == 1 and all(NUMBERED.match(".".join(p[:-1])) for p in split):
         split = [parts[:-1] for parts in split]
@@ -106,7 +112,7 @@ def short_names(names: Iterable[str]) -> list[str]:
 
 
 def _lines(records: list[dict[str, Any]], kind: str) -> Iterator[tuple[str, Points]]:
-    """The points (step, value) of each layer."""
+    """Yield the name and the points (step, value) of each layer."""
     names = dict.fromkeys(key for record in records for key in record if key.startswith(f"{kind}/"))
     for key in names:
         points = [(record["step"], record[key]) for record in records if record.get(key) is not None]

@@ -1,4 +1,4 @@
-"""Scores of heads, by layer and head."""
+"""A plot of the scores of heads, by layer and head."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def head_scores(scores: HeadScores, path: str | Path | None = None) -> Figure:
-    """What `score_heads` found: a table for each relation, of layers and heads, dark for large scores.
+    """Draw the result of `score_heads`: a table of layers and heads for each relation, dark for large scores.
 
     Each title has the score by chance, or its range if layers have different masks.
     """
@@ -73,6 +73,6 @@ def head_scores(scores: HeadScores, path: str | Path | None = None) -> Figure:
 
 
 def _chance(scores: np.ndarray) -> str:
-    """The score by chance, or the smallest and the largest."""
+    """Format the score by chance of the layers, as a range if they differ."""
     found = sorted({two_digits(score) for score in scores if not np.isnan(score)})
     return f"{'-'.join([found[0], *found[1:][-1:]])} by chance" if found else "no such keys"

@@ -1,4 +1,4 @@
-"""What a model might have written: the most probable tokens at each step."""
+"""A plot of the most probable tokens at each step of a generation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def next_token_probabilities(
     top: int = 5,
     path: str | Path | None = None,
 ) -> Figure:
-    """Bars for each step of a generation: the most probable tokens, and which of them was chosen.
+    """Draw bars for each step of a generation: the most probable tokens, and which of them was chosen.
 
-    `probabilities` is (steps, V) or (V,), as from `generate(..., return_dict=True,
-    output_probabilities=True)`; `vocabulary` has the text of each id, as `tokenizer.id_to_token`; `chosen` is
-    the id of each step, which may omit a final end token.
+    `probabilities` is (steps, V) or (V,), such as the output of `generate(..., return_dict=True,
+    output_probabilities=True)`. `vocabulary` has the text of each id, such as `tokenizer.id_to_token`.
+    `chosen` has the id chosen at each step, and may omit a final end token.
     """
     steps = np.atleast_2d(as_array(probabilities))
     if steps.ndim != 2 or not steps.size:
@@ -39,7 +39,7 @@ def next_token_probabilities(
         )
     picks: list[int | None] = [None] * len(steps) if chosen is None else [int(i) for i in chosen]
     if len(picks) == len(steps) - 1:
-        picks.append(None)  # the end token, which is not among a result's ids
+        picks.append(None)  # the end token, which `generate` does not return
     if len(picks) != len(steps):
         raise UserError(
             f"{counted(len(picks), 'chosen token')} for {counted(len(steps), 'step')}.\nPass one for each."
@@ -73,7 +73,7 @@ def next_token_probabilities(
 
 
 def _most_probable(step: np.ndarray, top: int, chosen: int | None) -> list[int]:
-    """The ids of the `top` tokens, including the chosen one."""
+    """The ids of the `top` most probable tokens; the chosen one replaces the last if it is not among them."""
     ids = np.argsort(-step, kind="stable")[:top].tolist()
     return ids if chosen is None or chosen in ids else [*ids[:-1], chosen]
 

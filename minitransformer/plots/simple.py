@@ -1,4 +1,4 @@
-"""Bars, heat maps and curves of any numbers: one panel for each entry of a dict, with its title."""
+"""Bars, heat maps and curves of any numbers, with a titled panel for each entry of a dict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bars(
     xlim: tuple[float, float] | None = None,
     path: str | Path | None = None,
 ) -> Figure:
-    """A horizontal bar for each label of each panel, with its number."""
+    """Draw a horizontal bar for each label of each panel, with its number."""
     with plot_style(*map(list, panels.values())):
         most = max(map(len, panels.values()))
         figure = new_figure(PAGE, 0.24 * most + 0.7, title)
@@ -45,9 +45,9 @@ def heat_map(
     ylabel: str = "",
     path: str | Path | None = None,
 ) -> Figure:
-    """A matrix in each panel, with its numbers if there is room; orange is above 0, and blue is below.
+    """Draw a matrix in each panel, orange above 0 and blue below, with its numbers if they fit.
 
-    `rows` and `columns` are the labels of all panels.
+    `rows` and `columns` are labels that all panels share.
     """
     matrices = {name: as_array(matrix) for name, matrix in panels.items()}
     with plot_style(rows, columns):
@@ -82,7 +82,7 @@ def curves(
     yscale: str = "linear",
     path: str | Path | None = None,
 ) -> Figure:
-    """Lines in each panel by name: the numbers of each over `x`, or over 0, 1, 2 and so on."""
+    """Draw the named lines of each panel: their numbers over `x`, by default 0, 1, 2, ..."""
     with plot_style():
         figure = new_figure(PAGE, 2.6, title)
         for panel, (name, lines) in zip(_panels(figure, panels), panels.items(), strict=True):

@@ -37,19 +37,18 @@ STYLE: dict[str, Any] = {
     "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False, "grid.alpha": 0.3,
 }  # fmt: skip
 TOKEN_SIZE = 6.5  # points
-# inches: the height of a token's label, and the width per character
-LINE = 0.115
-CHARACTER = 0.062
-TITLE_LINE = 0.17
-LEAST_CELL = 0.17  # inches: a cell of a heat map with room for its number
+LINE = 0.115  # inches: the height of a token's label
+CHARACTER = 0.062  # inches: the width of a character in a label
+TITLE_LINE = 0.17  # inches: the height of a line of a title
+LEAST_CELL = 0.17  # inches: the smallest cell of a heat map that has room for its number
 FORMATS = ("svg", "png", "pdf")
 
 
 @contextmanager
 def plot_style(*texts: Sequence[object]) -> Iterator[None]:
-    """A context with our matplotlib settings, and fonts for the characters of these tokens.
+    """A context manager that sets our matplotlib settings, and fonts with the characters of these tokens.
 
-    A `matplotlibrc`, such as one in the current folder, has no effect: it might even run LaTeX.
+    A `matplotlibrc`, such as one in the current folder, has no effect inside; it could even run LaTeX.
     """
     from matplotlib import rc_context, rcdefaults, rcParams
 
@@ -63,7 +62,7 @@ def plot_style(*texts: Sequence[object]) -> Iterator[None]:
 
 
 def new_figure(width: float, height: float, title: str = "", layout: str = "constrained") -> Figure:
-    """A figure of this size in inches, which notebooks show, and above it a title."""
+    """Create a figure that notebooks display. The title is added above the `width` x `height` inches."""
     lines = textwrap.wrap(title, int((width - 0.1) / CHARACTER))
     figure = _figure_class()(figsize=(width, height + TITLE_LINE * len(lines)), layout=layout)
     if lines:
@@ -84,7 +83,7 @@ def _figure_class() -> Any:
 
 
 def save(figure: Figure, path: str | Path | None) -> Figure:
-    """Write the figure to the path, if there is one, and return the figure."""
+    """Write the figure to `path`, unless it is None, and return the figure."""
     if path is not None:
         path = Path(path)
         kind = path.suffix[1:].lower()
@@ -98,7 +97,7 @@ def save(figure: Figure, path: str | Path | None) -> Figure:
 
 
 def to_bytes(figure: Figure, kind: str) -> bytes:
-    """The content of the figure's file, the same bytes each time."""
+    """Render a figure as an "svg", "png" or "pdf" file. The same figure gives the same bytes."""
     from matplotlib import rc_context
 
     picture = io.BytesIO()
@@ -110,7 +109,7 @@ def to_bytes(figure: Figure, kind: str) -> bytes:
 
 @cache
 def colour_map(name: str) -> Any:
-    """The colours of numbers on all pages and plots: "weights" from 0 to 1, or "signed" numbers."""
+    """The colour map of all pages and plots for "weights" (0 to 1) or "signed" numbers."""
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = {"weights": ["#ffffff", POSITIVE], "signed": [NEGATIVE, "#ffffff", POSITIVE]}
@@ -126,7 +125,7 @@ def two_digits(value: float) -> str:
 
 
 def write_numbers(panel: Any, table: np.ndarray, cell: float) -> None:
-    """Write the numbers into the cells of a heat map, if there is room."""
+    """Write the numbers of a table into the cells of a heat map, if the cells are large enough."""
     for (row, column), value in np.ndenumerate(table):
         if cell > LEAST_CELL and not np.isnan(value):
             panel.text(column, row, two_digits(value), ha="center", va="center", fontsize=6)
@@ -134,14 +133,14 @@ def write_numbers(panel: Any, table: np.ndarray, cell: float) -> None:
 
 # ---------------------------------------------------------------- labels of tokens
 
-JOINERS = "\u200c\u200d"  # parts of words in Persian and in Indian languages
+JOINERS = "\u200c\u200d"  # invisible parts of words in Persian and in Indian languages
 SPACES = {" ": "␣", "\n": "↵", "\r": "↵", "\t": "⇥"}
 
 
 def label(token: object, limit: int = 14) -> str:
-    """A token as a label of at most `limit` characters, with spaces and undrawable characters made visible.
+    """Return a token as a label of at most `limit` characters, with undrawable characters made visible.
 
-    Spaces around a word are removed.
+    Spaces around a word are removed; a token that is only spaces is shown as symbols.
     """
     text = str(token)
     text = text.strip() or "".join(SPACES.get(c, c) for c in text) or "''"
@@ -166,7 +165,7 @@ def length(labels: Sequence[str]) -> float:
 
 
 def label_ticks(axis: Any, labels: Sequence[str], room: float, rotation: float = 0) -> None:
-    """A label at each tick, or at every second, third, ... if not all fit in `room` inches."""
+    """Label each tick or, if the labels do not fit in `room` inches, every second, third, ... tick."""
     step = max(1, math.ceil(len(labels) * LINE / room - 0.1)) if not rotation or rotation == 90 else 1
     axis.set_ticks(
         range(0, len(labels), step), labels[::step], rotation=rotation, fontsize=TOKEN_SIZE, parse_math=False
@@ -176,7 +175,7 @@ def label_ticks(axis: Any, labels: Sequence[str], room: float, rotation: float =
 
 @cache
 def font_of(character: str) -> str | None:
-    """The family of a font that has the character: matplotlib's own, or else an installed one."""
+    """The name of a font that has the character: matplotlib's own or an installed one; None without one."""
     from matplotlib.font_manager import findfont, get_font
 
     if get_font(findfont(FONT)).get_char_index(ord(character)):
@@ -186,7 +185,7 @@ def font_of(character: str) -> str | None:
 
 @cache
 def _other_fonts() -> list[tuple[str, Any]]:
-    """Installed fonts, except coloured emoji, which matplotlib cannot draw, and fonts of last resort."""
+    """The installed fonts by name, without fonts of last resort and emoji, which matplotlib cannot draw."""
     from matplotlib.font_manager import fontManager, get_font
 
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Plots of vectors: the sinusoidal positions, and embeddings in two dimensions."""
+"""Plots of vectors: the sinusoidal positional encoding, and embeddings in two dimensions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def positional_encoding(length: int = 64, d_model: int = 64, path: str | Path | None = None) -> Figure:
-    """The sinusoidal encoding: its table, some of its waves, and all its wavelengths (section 3.5)."""
+    """Draw the sinusoidal positional encoding (section 3.5): its table, some dimensions, all wavelengths."""
     table = sinusoids(length, d_model)
     with plot_style():
         figure = new_figure(PAGE, 2.2, f"Sinusoidal positions: {length} positions of width {d_model}")
@@ -71,7 +71,7 @@ def embeddings(
     groups: Sequence[Any] | None = None,
     path: str | Path | None = None,
 ) -> Figure:
-    """Vectors (N, D) in the two dimensions along which they vary most (principal components, by SVD).
+    """Draw vectors (N, D) on the plane of their first two principal components, computed by SVD.
 
     Points of the same group in `groups` have the same colour. A label is drawn unless it would cover another.
     """
@@ -110,7 +110,7 @@ def _label_points(figure: Figure, panel: Any, points: np.ndarray, labels: Sequen
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.transforms import Bbox
 
-    FigureCanvasAgg(figure).draw()  # computes positions
+    FigureCanvasAgg(figure).draw()  # so that positions are computed
     boxes: list[Any] = []
     for (x, y), name in zip(points, labels, strict=False):
         text = panel.annotate(

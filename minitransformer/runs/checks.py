@@ -269,7 +269,7 @@ def slope_of(loss: Callable[[], float], weight: Any, direction: np.ndarray, widt
 
 
 def texts_of(examples: Any, texts: Callable[[Any], list[str]]) -> list[str]:
-    """Some texts of a split: stretches of a long text, or the `texts` of its first examples."""
+    """Return some texts of a split: parts of a long text, or the texts of the first examples."""
     if isinstance(examples, str):
         return stretches(examples)
     return [text for example in examples[:TEXTS] for text in texts(example)]

@@ -1,4 +1,4 @@
-"""Tasks: each file has one task, with its data, its objective and its scores."""
+"""Tasks. Each file defines one task, with its data, objective and scores."""
 
 from ..data.batching import Batch
 from .arrays import ArrayTask, PairTask, SpecialIds
@@ -21,7 +21,7 @@ __all__ = [
     "task_class",
 ]
 
-# tasks: those beyond translation and language modelling
+# the tasks other than translation and language modelling
 from .causal_translation import CausalTranslation
 from .classification import Classification
 from .denoising import Denoising

@@ -3,7 +3,7 @@
     task = ArrayTask((x, y), loss=F.mse_loss, batch_size=32)
     Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
 
-These tasks are not registered: recipes and the command line need a class with a name, see `base.py`.
+They are not registered, so recipes and the command line cannot use them; `base.py` shows tasks that they can.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .translation import Translation
 
 @dataclass(frozen=True)
 class BatchSize(Config):
-    """The settings of both tasks."""
+    """The data settings of `ArrayTask` (`batch_size`) and `PairTask` (`max_tokens`)."""
 
     batch_size: int = 32
     max_tokens: int = 1024
@@ -36,14 +36,14 @@ class BatchSize(Config):
 
 
 class ArrayTask(Task):
-    """Arrays (inputs..., targets) of equal length; the model is called as model(inputs...), each a Tensor.
+    """A task on arrays of equal length: the inputs, then the targets. The model gets the inputs as Tensors.
 
     `loss` takes the model's output and the targets, and returns the mean over examples, like the functions of
     `nn.functional`. The default is the cross-entropy for integer targets (logits on the last axis, label
-    smoothing from the TrainConfig, targets of -100 ignored), and the mean squared error for others.
-    `validation` are arrays of the same kinds; by default a tenth of the examples is held out, or with fewer
-    than 10 examples, the training examples are scored. Batches depend on seed and step only, so that a
-    resumed training ends with the same weights.
+    smoothing from the TrainConfig, targets of -100 ignored), and the mean squared error for other targets.
+    `validation` has the same kinds of arrays as `arrays`. By default, a tenth of the examples is held out, at
+    most 500; with fewer than 10 examples, the training examples are scored. Batches depend only on the seed
+    and the step, so a resumed run ends with the same weights.
 
     >>> from minitransformer import ArrayTask
     >>> x, labels = np.zeros((8, 3), "float32"), np.arange(8) % 2
@@ -79,15 +79,15 @@ class ArrayTask(Task):
         super().__init__(BatchSize(batch_size), train.tolist(), rows.tolist(), seed=seed)
 
     def collate(self, examples: Sequence[int], step: int) -> Batch:
-        """The batch of the examples at these indices: "input0", "input1", ..., and "target"."""
+        """Return the examples at these indices as a batch with "input0", "input1", ..., and "target"."""
         *inputs, target = (array[np.asarray(examples)] for array in self.arrays)
         batch = Batch({f"input{i}": array for i, array in enumerate(inputs)}, target=target)
         if self.loss_function is not None:
-            batch["counts"] = np.ones(len(target), np.int64)  # its loss is a mean over examples
+            batch["counts"] = np.ones(len(target), np.int64)  # the loss is a mean over examples
         return batch
 
     def logits(self, model: Any, batch: Batch) -> Any:
-        """The model's output, or its `logits` attribute, if it has one."""
+        """Return the model's output, or the output's `logits` if it is not a Tensor."""
         inputs = [batch[f"input{i}"] for i in range(len(self.arrays) - 1)]
         out = model(*map(_tensor, inputs))
         return out if isinstance(out, Tensor) else out.logits
@@ -100,7 +100,7 @@ class ArrayTask(Task):
 
     @no_grad()
     def score(self, model: Any, examples: Any) -> Mapping[str, float]:
-        """The mean loss and, for integer targets with logits, the accuracy."""
+        """Return the mean loss and, if the targets are classes and the outputs logits, the accuracy."""
         if self.loss_function is None:
             return super().score(model, examples)
         total = 0.0
@@ -119,7 +119,7 @@ def _tensor(array: Any) -> Tensor:
 
 
 def _arrays(arrays: Sequence[Any], name: str) -> tuple[np.ndarray, ...]:
-    """Inputs and targets as arrays; a UserError unless all have the same length."""
+    """Convert inputs and targets to NumPy arrays. Raise a UserError unless all have the same length."""
     found = tuple(np.asarray(array) for array in arrays)
     lengths = {len(array) if array.ndim else 0 for array in found}
     if len(found) < 2 or len(lengths) > 1 or lengths == {0}:
@@ -133,14 +133,14 @@ def _arrays(arrays: Sequence[Any], name: str) -> tuple[np.ndarray, ...]:
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """The ids of special tokens, for pairs that are already token ids; used instead of a tokenizer."""
+    """The ids of special tokens. It replaces a tokenizer if the pairs are already token ids."""
 
     pad_id: int = 0
     start_id: int = 2
     end_id: int = 3
 
     def encode(self, ids: Sequence[int]) -> list[int]:
-        """The ids as a list of int; a UserError for text, or anything else that is not a list of ids."""
+        """Return `ids` as a list of ints. Raise a UserError if it is a text or not a list of ids."""
         if isinstance(ids, str):
             raise UserError(
                 f"pairs of texts need a tokenizer, got {truncated_repr(ids)} without one.\n"
@@ -156,12 +156,13 @@ class SpecialIds:
 
 
 class PairTask(Translation):
-    """Pairs (source, target) for an encoder-decoder: texts with a tokenizer, or lists of token ids.
+    """A task on (source, target) pairs for an encoder-decoder: texts with a tokenizer, or lists of token ids.
 
         PairTask(pairs, tokenizer)
         PairTask(pairs_of_ids, SpecialIds(pad_id=0, start_id=1, end_id=2))
 
-    A batch has up to `max_tokens` tokens per side, including padding. `validation` is as for `ArrayTask`.
+    A batch has up to `max_tokens` tokens per side, including padding. `validation` is a list of pairs, with
+    the same default as in `ArrayTask`.
     """
 
     def __init__(

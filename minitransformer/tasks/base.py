@@ -1,8 +1,8 @@
-"""Tasks: what is learned from what, and how well.
+"""The base class of tasks: a task defines the data, the loss and the scores of a training run.
 
-A task is one class, a `Task`. It says where the examples come from and how one becomes arrays; everything
-else has a default. Class methods are called before there is a model, or with a trained run. An instance,
-which `build` creates from a recipe, gives a `Trainer` batches, a loss and validation scores.
+A task is a subclass of `Task`. It defines where the examples come from and how an example becomes arrays;
+everything else has a default. Class methods are called before there is a model, or with a trained run. An
+instance, which `build` creates from a recipe, gives a `Trainer` batches, a loss and validation scores.
 """
 
 from __future__ import annotations
@@ -39,28 +39,29 @@ T = TypeVar("T", bound="type[Task]")
 
 
 class Task:
-    """Base class of tasks. Yours has a `name`, `Data`, `model_types`, `splits` (or `read_file`) and `encode`.
+    """Base class of tasks. Define `name`, `Data`, `model_types`, `splits` (or `read_file`) and `encode`.
 
-    What only some tasks do is not defined here; a method makes its command work:
+    Some commands need methods that this class does not define:
 
-    - `read_file(data, path)`, the examples of a file: `train --data` and `evaluate --data`;
-    - `read(run, texts)`, an example of a user's texts, with any target: `predict`, and `graph` of a text;
-    - `with_answer(example, answer)`, the example with the model's answer as its target: `graph` of a text;
-    - `translate(run, texts, **decoding)`, in addition to `read`: `translate` and `chat`, see `Translation`;
-    - `generate`, `stream_text` and `default_prompt`: `generate`, see `LanguageModelling`.
+    - `train --data` and `evaluate --data` need `read_file(data, path)`, which returns the examples of a file;
+    - `predict` needs `read(run, texts)`, which makes an example from a user's texts, with any target;
+    - `graph` of a text needs `read`, and calls `with_answer(example, answer)`, if defined, to replace the
+      target by the model's answer;
+    - `translate` and `chat` need `read` and `translate(run, texts, **decoding)`, see `Translation`;
+    - `generate` needs `generate`, `stream_text` and `default_prompt`, see `LanguageModelling`.
     """
 
     # ------------------------------------------------------------ the data
 
-    name: ClassVar[str]  # in TASKS and recipes
-    Data: ClassVar[Any]  # the [data] section, a frozen dataclass
-    unit: ClassVar[str] = "examples"  # what examples are called
-    own_training: ClassVar[Mapping[str, Any]] = {}  # settings for the user's own file
-    special_tokens: ClassVar[Sequence[str]] = ()  # the tokenizer's, in addition to the usual ones
+    name: ClassVar[str]  # the key in TASKS, and the task's name in recipes
+    Data: ClassVar[Any]  # the frozen dataclass of a recipe's [data] section
+    unit: ClassVar[str] = "examples"  # the plural noun for examples in messages, such as "images"
+    own_training: ClassVar[Mapping[str, Any]] = {}  # training settings to use with the user's own file
+    special_tokens: ClassVar[Sequence[str]] = ()  # added to the special tokens that every tokenizer has
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
-        """The "train", "validation" and "test" splits; "test" is optional."""
+        """Return the "train", "validation" and, if there is one, "test" split of a data set or file."""
         if sources.data is None:
             return cls.built_in(data)
         reader = check_reads_files(cls)
@@ -68,17 +69,17 @@ class Task:
 
     @classmethod
     def built_in(cls, data: Any) -> Splits:
-        """The splits of a data set of the package."""
+        """Return the splits of one of the package's data sets."""
         raise DataError(f"the task {cls.name} has no data of its own.\nPass yours with --data FILE.")
 
     @classmethod
     def own_data(cls, data: Any) -> Any:
-        """The [data] section for the user's file, without the settings of its data set."""
+        """Return the [data] settings for a user's file, without those of a built-in data set."""
         return replace(data, dataset="file") if hasattr(data, "dataset") else data
 
     @classmethod
     def read_test_file(cls, run: Trained, path: Path) -> Any:
-        """The examples of a file, to score a trained run; a UserError for labels unknown to the run."""
+        """Read the examples of a file to score a trained run. Raise a UserError for unknown labels."""
         examples = check_reads_files(cls).read_file(run.recipe.data, path)
         if run.labels:
             check_labels(str(path), cls.labels_in(examples), run.labels)
@@ -86,13 +87,16 @@ class Task:
 
     @classmethod
     def texts(cls, example: Any) -> list[str]:
-        """The texts of an example; by default, all strings in it."""
+        """Return the texts of an example; by default, all strings in it."""
         parts = [example] if isinstance(example, str) else example
         return [part for part in parts if isinstance(part, str)]
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer | None:
-        """The tokenizer, trained on the training split, or the splits' `tokenizer_texts`; None without."""
+        """Train the tokenizer on the training split, or on `splits.tokenizer_texts` if it has that.
+
+        Return None for a task without a `tokenizer` setting.
+        """
         if not hasattr(data, "tokenizer"):
             return None
         texts = {name: [text for each in split for text in cls.texts(each)] for name, split in splits.items()}
@@ -102,7 +106,7 @@ class Task:
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        """The names of the classes, which are stored in run.json: the labels of the training data, if any."""
+        """Return the class names, which are stored in run.json: the sorted labels of the training split."""
         names = sorted(set(cls.labels_in(splits["train"])))
         if len(names) == 1:
             raise DataError(
@@ -113,17 +117,17 @@ class Task:
 
     @classmethod
     def labels_in(cls, examples: Any) -> list[str]:
-        """The labels of examples, one for each target; empty if targets are not classes."""
+        """Return the labels of examples, one for each target; an empty list if targets are not classes."""
         return []
 
     @classmethod
     def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
-        """How the training data was read, beyond the settings. It is stored in run.json."""
+        """Return what a run must know to read other data like its training data. It is stored in run.json."""
         return {}
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Any, splits: Splits) -> Splits:
-        """The splits without examples that cannot be used."""
+        """Return the splits without the examples that do not fit (see `fits`)."""
         if not cls.misfits:
             return splits
         kept = {
@@ -132,18 +136,18 @@ class Task:
         }
         return splits.keep(kept, cls.misfits.format(data.max_length))
 
-    misfits: ClassVar[str] = ""  # why examples do not fit: "too long (more than {} tokens, --max-length)"
+    misfits: ClassVar[str] = ""  # why examples are left out, with {} for max_length; "" keeps all
 
     @classmethod
     def fits(cls, data: Any, tokenizer: Any, example: Any) -> bool:
-        """Whether an example is neither too long for `max_length` nor too short; for tasks with `misfits`."""
+        """Whether an example is neither too long for `max_length` nor too short. Used if `misfits` is set."""
         return True
 
     @classmethod
     def fitting_examples(
         cls, data: Any, tokenizer: Any, examples: Sequence[Any], where: str = ""
     ) -> list[Any]:
-        """The examples that fit; a DataError if there are none."""
+        """Return the examples that fit. Raise a DataError if none do."""
         kept = [example for example in examples if cls.fits(data, tokenizer, example)]
         if not kept:
             raise DataError(
@@ -155,14 +159,14 @@ class Task:
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
-        """Problems of examples that are used nevertheless, a line each."""
+        """Return warnings about examples that are used despite a problem, one line each."""
         return []
 
     @classmethod
     def build(
         cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
     ) -> Self:
-        """Create the task of a recipe."""
+        """Create the task of a recipe. Raise a DataError if no validation target can be predicted."""
         train, validation = splits["train"], splits["validation"]
         task = cls(recipe.data, train, validation, tokenizer, labels, recipe.training.seed)
         if len(validation) and not any(batch.n_tokens for batch in task.batches(task.validation)):
@@ -174,7 +178,7 @@ class Task:
 
     @classmethod
     def of_run(cls, run: Trained, examples: Sequence[Any]) -> Self:
-        """The task of a run with these examples. Its random numbers do not depend on the run's seed."""
+        """Create a run's task with these examples, for scoring or prediction, with seed 0."""
         return cls(run.recipe.data, examples, examples, run.tokenizer, run.labels)
 
     def __init__(
@@ -197,26 +201,27 @@ class Task:
 
     # ------------------------------------------------------------ the arrays
 
-    stream: ClassVar[int] = 0  # the random stream of `vary`
-    splits_rows: ClassVar[bool] = True  # whether the loss of a batch is the sum of its rows' losses
+    stream: ClassVar[int] = 0  # the random stream of `vary`, which is not called if it is 0
+    splits_rows: ClassVar[bool] = True  # whether the loss of a batch is the sum of the losses of its rows
 
     def encode(self, example: Any) -> dict[str, Any]:
-        """The arrays of one example: lists of ids, which are padded; or arrays and numbers, which are not.
+        """Return the arrays of one example. Lists of ids are padded in a batch; arrays and numbers are not.
 
-        "target" is what is predicted: a class or a number, or several; positions equal to IGNORE are excluded
-        from the loss. The model reads "input", unless you define `logits`.
+        "target" is what the model predicts: one or more classes, or one or more numbers. Classes equal to
+        IGNORE are excluded from the loss. The model reads "input", unless the task overrides `logits`.
         """
         raise NotImplementedError
 
     def vary(self, row: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
-        """Change an encoded row at random, for tasks with a `stream`, such as those that mask tokens.
+        """Change an encoded row at random, such as by masking tokens. Called if the task sets `stream`.
 
-        `random` depends on seed, stream, step and row only, so that a resumed training draws the same.
+        `random` depends only on the seed, the stream, the step and the row, so a resumed run draws the same
+        numbers.
         """
         return row
 
     def collate(self, examples: Sequence[Any], step: int) -> Batch:
-        """The batch of examples. Random numbers may depend on seed, step and row only, see `vary`."""
+        """Make a batch of examples. Random numbers may depend only on the seed, step and row, see `vary`."""
         rows = [self.encode(example) for example in examples]
         if self.stream:
             drawn = (row_generator(self.seed, self.stream, step, i) for i in range(len(rows)))
@@ -224,15 +229,15 @@ class Task:
         return pad(rows, getattr(self.tokenizer, "pad_id", None))
 
     def batch_order(self) -> Any:
-        """Which training examples are in the batch of each step."""
+        """Return the object that selects the training examples of each step."""
         return ShuffledBatches(len(self.train), self.data.batch_size, self.seed)
 
     def batch(self, step: int) -> Batch:
-        """The batch of a step, counted from 0, which depends on seed and step only."""
+        """Return the batch of a step, counted from 0. It depends only on the seed and the step."""
         return self.collate([self.train[i] for i in self.order.rows(step)], step)
 
     def batches(self, examples: Any) -> Iterator[Batch]:
-        """All examples once, in the same batches on each call."""
+        """Yield all examples once, in the same batches on each call."""
         for number, start in enumerate(range(0, len(examples), self.data.batch_size)):
             yield self.collate(examples[start : start + self.data.batch_size], VALIDATION + number)
 
@@ -247,7 +252,10 @@ class Task:
         return self.order.per_epoch
 
     def split(self, batch: Batch, parts: int) -> Iterator[tuple[int, Batch]]:
-        """Split a batch into parts (micro-batches times ranks), each with the index of its first row."""
+        """Split a batch for micro-batches and ranks. Yield the index of a part's first row, and the part.
+
+        A batch with fewer rows than `parts` gives one part per row.
+        """
         self.check_parts(parts)
         if parts == 1:
             yield 0, batch
@@ -265,13 +273,13 @@ class Task:
 
     # ------------------------------------------------------------ the objective
 
-    model_types: ClassVar[tuple[str, ...]]  # models of the package; the first is the default
-    requires: ClassVar[tuple[str, ...]] = ()  # methods that your own model must have
-    is_encoder_decoder: ClassVar[bool | None] = None  # required of the model; None: either
+    model_types: ClassVar[tuple[str, ...]]  # the package's models that learn the task, the default first
+    requires: ClassVar[tuple[str, ...]] = ()  # methods that a user's own model must have
+    is_encoder_decoder: ClassVar[bool | None] = None  # what the model's attribute must be; None: either
 
     @classmethod
     def check_model(cls, model_type: str) -> None:
-        """Raise a UserError for a model that cannot learn this task."""
+        """Raise a UserError if a model of this type cannot learn the task."""
         model: Any = model_class(model_type)
         known = isinstance(MODELS[model_type], str)  # a model of the package, not registered by the user
         fits = all(hasattr(model, name) for name in cls.requires) and (
@@ -292,14 +300,14 @@ class Task:
 
     @classmethod
     def model_config(cls, config: Any, tokenizer: Any, labels: Sequence[str] = ()) -> Any:
-        """The model's settings, with those values of `from_data` that it has fields for."""
+        """Return the model's settings with the values of `from_data`, for the fields that it has."""
         names = {field.name for field in fields(config)}
         values = cls.from_data(tokenizer, labels)
         return replace(config, **{name: value for name, value in values.items() if name in names})
 
     @classmethod
     def from_data(cls, tokenizer: Any, labels: Sequence[str]) -> dict[str, Any]:
-        """Model settings from the data: vocabulary size, number of labels, ids of special tokens."""
+        """Return the model settings that the data sets: vocabulary size, number of labels, special ids."""
         values: dict[str, Any] = {"num_labels": len(labels)} if labels else {}
         if tokenizer is not None:
             values |= {
@@ -313,22 +321,22 @@ class Task:
 
     @classmethod
     def positions(cls, data: Any) -> int:
-        """A lower bound on the number of positions in a batch, to estimate memory."""
+        """Return a lower bound on the number of positions in a batch, to estimate memory."""
         return 0
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
-        """The predictions of a batch: for each target, the logits of its classes, or a number.
+        """Return the predictions for a batch: the logits of the classes, or a number, for each target.
 
-        An encoder-decoder reads "source" and "target_in", other models "input". They may return an object
-        with `logits`.
+        An encoder-decoder reads "source" and "target_in", other models read "input". A model may return an
+        object with `logits` instead of a Tensor.
         """
         out = model(batch["source"], batch["target_in"]) if "source" in batch else model(batch["input"])
         return out if isinstance(out, Tensor) else out.logits
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
-        """The sum of the losses of all targets, a scalar; the trainer divides it by the batch's `n_tokens`.
+        """Return the sum of the losses of all targets, a scalar. The trainer divides it by `batch.n_tokens`.
 
-        The losses are cross-entropies of classes, and squared errors of numbers.
+        The loss of a class is its cross-entropy, that of numbers their mean squared error.
         """
         logits = self.logits(model, batch)
         if is_classes(batch["target"]):
@@ -338,13 +346,13 @@ class Task:
     # ------------------------------------------------------------ the scores
 
     metrics: ClassVar[tuple[Callable[..., Any], ...]] = ()  # see `compute_metrics`
-    descriptions: ClassVar[Mapping[str, Metric | str]] = {}  # for scores that METRICS lacks; or labels
-    accuracy: ClassVar[str] = "accuracy"  # the name of the fraction of correct targets
-    live: Trained | None = None  # the run in training, to generate texts in validations
+    descriptions: ClassVar[Mapping[str, Metric | str]] = {}  # metrics, or just labels, of the task's scores
+    accuracy: ClassVar[str] = "accuracy"  # the name of the score "fraction of correct targets"
+    live: Trained | None = None  # the run in training, for tasks that generate texts to validate
 
     @classmethod
     def known_metrics(cls) -> dict[str, Metric]:
-        """How scores are called and formatted, by name: the common ones, and those of the task."""
+        """Return the metrics by score name: METRICS, and the task's `descriptions`."""
         own = {
             name: Metric(each) if isinstance(each, str) else each for name, each in cls.descriptions.items()
         }
@@ -352,18 +360,18 @@ class Task:
 
     @classmethod
     def metric(cls, name: str) -> Metric:
-        """The metric of a score; "accuracy, short ones" is formatted like "accuracy"."""
+        """Return the metric of a score. "accuracy, short ones" is formatted like "accuracy"."""
         known = cls.known_metrics()
         other = known.get(name.partition(",")[0], Metric(name))
         return known.get(name) or replace(other, label=name.replace("_", " "))
 
     def score(self, model: Any, examples: Any) -> Mapping[str, float]:
-        """`Score`s of the logits: the mean loss and, of classes, the fraction of correct targets."""
+        """Return the mean loss and, for classes, the fraction of correct targets, as `Score`s."""
         return self.scores_of(self.statistics(model, examples), examples)
 
     @no_grad()
     def statistics(self, model: Any, examples: Any, rows: list[np.ndarray] | None = None) -> np.ndarray:
-        """The sums of `target_statistics` over each example; the logits of its row are appended to `rows`."""
+        """Return the `target_statistics` summed over each example. Append each example's logits to `rows`."""
         found = []
         for batch in self.batches(examples):
             logits = self.logits(model, batch)
@@ -374,7 +382,7 @@ class Task:
         return np.concatenate(found)
 
     def scores_of(self, statistics: np.ndarray, examples: Any) -> dict[str, Score]:
-        """The scores; targets that the model does not know have no loss, but count as wrong."""
+        """Return the scores. A target that is not in the training data has no loss, but counts as wrong."""
         scores = target_scores(statistics, self.accuracy)
         if self.accuracy in scores:
             unknown = np.array([self.unknown_targets(example) for example in examples])
@@ -383,26 +391,30 @@ class Task:
         return scores
 
     def label_id(self, label: str) -> int:
-        """The class of a label; IGNORE for one that is not in the training data (see `unknown_targets`)."""
+        """Return the class of a label; IGNORE if it is not in the training data (see `unknown_targets`)."""
         return self.label_ids.get(label, IGNORE)
 
     def unknown_targets(self, example: Any) -> int:
-        """The number of an example's targets that the model cannot predict."""
+        """Return the number of an example's targets that are not in the training data."""
         return sum(label not in self.label_ids for label in self.labels_in([example]))
 
     def validate(self, model: Any) -> dict[str, float]:
-        """The scores of the validation split. The one named by --monitor chooses the best checkpoint."""
+        """Return the scores of the validation split. The score that --monitor names selects checkpoints."""
         return {name: float(score) for name, score in self.score(model, self.validation).items()}
 
     @property
     def has_loss(self) -> bool:
-        """Whether validations are known to have a loss: unless a class outside of the package scores."""
+        """Whether validation scores surely include a loss: True if no user's class overrides the scoring."""
         methods = type(self).score, type(self).validate
         return all(method.__module__.startswith(f"{__package__}.") for method in methods)
 
     @classmethod
     def compute_metrics(cls, predictions: Sequence[Any], expected: Sequence[Any]) -> dict[str, Any]:
-        """The scores of `metrics`: functions that return a score, called like them, or a dict of scores."""
+        """Return the scores of all `metrics`.
+
+        A metric is a function of predictions and expected answers. It returns a dict of scores, or one score,
+        which gets the function's name.
+        """
         scores: dict[str, Any] = {}
         for metric in cls.metrics:
             found = metric(predictions, expected)
@@ -411,9 +423,9 @@ class Task:
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        """The scores, including `n`, the number of scored units; and the rows of predictions.txt, if any.
+        """Return the scores, including `n`, the number of examples, and the rows of predictions.txt, if any.
 
-        `decoding` are arguments of `generate`, for tasks with `translate`.
+        `decoding` has arguments of `generate`, for tasks with `translate`.
         """
         examples = cls.within_limit(run, examples)
         task = cls.of_run(run, examples)
@@ -422,7 +434,7 @@ class Task:
         has_own = type(task).score is not Task.score
         found = task.score(run.model, examples) if has_own else task.scores_of(statistics, examples)
         scores: dict[str, Any] = {**found, "n": len(examples)}
-        if statistics.shape[1] == 2 and "loss" in scores:  # the targets are numbers: not in nats
+        if statistics.shape[1] == 2 and "loss" in scores:  # of numbers: the loss is not in nats
             scores["mse"] = scores.pop("loss")
         rows = task.answers(logits, examples)
         if rows and cls.metrics:
@@ -434,7 +446,7 @@ class Task:
 
     @classmethod
     def within_limit(cls, run: Trained, examples: Any) -> Any:
-        """The examples that the run can read; warns of others, and a UserError if there are none."""
+        """Return the examples that the run can read, and warn of others. Raise a UserError if none fit."""
         if not len(examples):
             raise UserError("there is nothing to score.\nPass data with at least one example.")
         if not cls.misfits:
@@ -448,33 +460,33 @@ class Task:
 
     @classmethod
     def title(cls, example: Any, number: int) -> str:
-        """The input of an example as text; its number, for data without text."""
+        """Return the input of an example as text; for data without text, the unit and `number`."""
         return " | ".join(cls.texts(example)) or f"{singular(cls.unit)} {number}"
 
     @no_grad()
     def rows_of_logits(self, model: Any, examples: Sequence[Any]) -> list[np.ndarray]:
-        """The logits of each example's row."""
+        """Return the logits of each example."""
         return [row for batch in self.batches(examples) for row in self.logits(model, batch).numpy()]
 
     def answers(self, logits: Sequence[np.ndarray], examples: Sequence[Any]) -> list[tuple[str, Any, Any]]:
-        """The input, correct answer and prediction of each example; none without labels or metrics."""
+        """Return the input, correct answer and prediction of each example; [] without labels and metrics."""
         if not (self.label_names or self.metrics):
             return []
         if logits[0].ndim > 1 and type(self).decode is Task.decode:
-            return []  # several targets, which the task does not decode
+            return []  # the task does not decode several targets
         return [
             (self.title(example, n), self.expected(example), self.decode(logits[n], example))
             for n, example in enumerate(examples)
         ]
 
     def decode(self, logits: np.ndarray, example: Any) -> Any:
-        """The prediction in the logits of an example's row: a class, a number, or a list of numbers."""
+        """Return the prediction for an example: the name of a class, a number, or a list of numbers."""
         if self.label_names:
             return self.label_names[int(logits.argmax())]
         return logits.item() if logits.size == 1 else logits.tolist()
 
     def expected(self, example: Any) -> Any:
-        """The correct answer, to compare with `decode`; several right ones are a tuple."""
+        """Return the correct answer, to compare with `decode`'s; a tuple if several are accepted."""
         if labels := self.labels_in([example]):
             return " ".join(labels)
         target = np.asarray(self.encode(example)["target"])
@@ -484,7 +496,7 @@ class Task:
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        """A few predictions, a line each, printed after training."""
+        """Return a few predictions, one line each, to print after training."""
         examples = splits.get("test", splits["validation"])[:5]
         task = cls.of_run(run, examples)
         found = task.answers(task.rows_of_logits(run.model, examples), examples)
@@ -492,20 +504,20 @@ class Task:
 
     # ------------------------------------------------------------ a user's inputs
 
-    inputs: ClassVar[tuple[str, ...]] = ("a text",)  # names of an input's texts: ("a question", "a context")
+    inputs: ClassVar[tuple[str, ...]] = ("a text",)  # what the texts of an input are, such as "a question"
     marks: ClassVar[tuple[str, ...]] = ()  # special tokens that a user may write in a text
     reads_words: ClassVar[bool] = False  # whether a text may be a list of words
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:
-        """A user's text in the format of the training texts."""
+        """Return a user's text in the format of the training texts."""
         return text
 
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        """A list with a short input (its texts) from the held-out data; [] if there is none.
+        """Return a list with one short input (a list of texts) from the held-out data; [] if there is none.
 
-        It is stored in run.json, and appears in the command that training prints.
+        The input is stored in run.json, and is part of the example command that training prints.
         """
         if tokenizer is None:
             return []
@@ -516,31 +528,31 @@ class Task:
 
     @classmethod
     def read_input(cls, run: Trained, texts: Sequence[Any]) -> Any:
-        """The example of a user's texts, to be predicted; a UserError if there is nothing to predict."""
+        """Make an example of a user's texts. Raise a UserError if there is nothing to predict."""
         return reading_task(cls).read(run, texts)
 
     @classmethod
     def predictions(
         cls, run: Trained, inputs: Sequence[Sequence[Any]], top: int = 5, **decoding: Any
     ) -> list[Prediction]:
-        """What `predict` returns for each input, a list of texts."""
+        """Return the `predict` results for a user's inputs, each a list of texts."""
         return cls.predict(run, [cls.read_input(run, texts) for texts in inputs], top, **decoding)
 
     @classmethod
     def predict(
         cls, run: Trained, examples: Sequence[Any], top: int = 5, **decoding: Any
     ) -> list[Prediction]:
-        """The prediction for each example, with the `top` most likely classes.
+        """Return a prediction for each example, with the `top` most likely classes.
 
-        `decoding` are arguments of `generate`, for tasks with `translate`; with `num_return_sequences`, there
-        are so many predictions for each example.
+        `decoding` has arguments of `generate`, for tasks with `translate`. With `num_return_sequences`, each
+        example has that many consecutive predictions.
         """
         task = cls.of_run(run, examples)
         rows = task.rows_of_logits(run.model, examples)
         return [task.prediction(logits, example, top) for logits, example in zip(rows, examples, strict=True)]
 
     def prediction(self, logits: np.ndarray, example: Any, top: int) -> Prediction:
-        """The prediction in the logits of an example's row, as text and as values for programs."""
+        """Return the prediction for an example, given its logits, as text and as values for programs."""
         if self.label_names and logits.ndim == 1:
             return class_prediction(logits, self.label_names, top)
         found = self.decode(logits, example)
@@ -548,9 +560,10 @@ class Task:
 
     @classmethod
     def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Self, str]:
-        """A task whose only batch is one example, from the user's texts or the data; and its title.
+        """Return a task whose only batch is one example, and the example's title.
 
-        `graph` draws the computation graph of its loss.
+        The example is made from the user's texts; without texts, it comes from the validation data. `graph`
+        draws the computation graph of its loss.
         """
         if not texts:
             example = cls.default_example(run, validation())
@@ -566,12 +579,12 @@ class Task:
 
     @classmethod
     def default_example(cls, run: Trained, examples: Any) -> Any:
-        """The example that `graph` draws by default."""
+        """Return the example that `graph` draws by default."""
         return examples[0]
 
 
 def check_reads_files(task: Any) -> Any:
-    """The task; a UserError if it cannot read the user's files."""
+    """Return the task. Raise a UserError if it cannot read the user's files."""
     if hasattr(task, "read_file"):
         return task
     raise UserError(
@@ -580,7 +593,7 @@ def check_reads_files(task: Any) -> Any:
 
 
 def reading_task(task: Any) -> Any:
-    """The task; a UserError if it cannot make examples from a user's texts."""
+    """Return the task. Raise a UserError if it cannot make examples from a user's texts."""
     if hasattr(task, "read"):
         return task
     raise UserError(
@@ -591,7 +604,7 @@ def reading_task(task: Any) -> Any:
 
 
 def answer_text(answer: Any) -> str:
-    """A prediction or a correct answer as text."""
+    """Format a prediction or a correct answer as text."""
     if isinstance(answer, float):
         return f"{answer:.4g}"
     return answer if isinstance(answer, str) else " | ".join(map(answer_text, answer))
@@ -616,7 +629,7 @@ def register_task(cls: T) -> T:
 
 
 def task_class(name: str) -> type[Task]:
-    """The task registered under a name; a UserError if there is none."""
+    """Return the task registered under a name. Raise a UserError if there is none."""
     if name not in list(TASKS):
         raise UserError(
             f"unknown task {name!r:.60}.{did_you_mean(str(name), TASKS)}\n"
@@ -630,17 +643,17 @@ def task_class(name: str) -> type[Task]:
 
 
 def needed_options(run: Trained) -> Mapping[str, Any]:
-    """The options of `generate` that a run's model needs (`Trained.generation`)."""
+    """Return the options of `generate` that a run's model needs."""
     return getattr(run, "generation", {})
 
 
 def split_rows(n: int, parts: int) -> list[np.ndarray]:
-    """The numbers 0 to n - 1, split into at most `parts` parts of similar sizes."""
+    """Split the numbers from 0 to n - 1 into `parts` parts of similar sizes, at most n."""
     return np.array_split(np.arange(n), min(n, parts))
 
 
 def first_rows(task: Task, batch: Any, count: int) -> Any:
-    """About the first `count` rows of a task's batch; the whole batch if it cannot be split."""
+    """Return about the first `count` rows of a task's batch; the whole batch if it cannot be split."""
     if not task.splits_rows:
         return batch
     parts = -(-len(batch["target"]) // max(count, 1))

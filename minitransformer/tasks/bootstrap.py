@@ -1,7 +1,7 @@
 """Bootstrap confidence intervals, and paired bootstrap tests of differences (Koehn 2004).
 
-A resample draws as many examples as there are, with replacement; its score is the formula of their sums. The
-draws are sacreBLEU's, and depend on the number of examples only: two runs are compared on the same resamples.
+A resample draws n of n examples with replacement; its score is computed from the sums of their statistics.
+The draws are the same as sacreBLEU's, and depend only on n, so two runs are compared on the same resamples.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from jaxtyping import Float
 
 from .scores import FORMULAS, Score
 
-RESAMPLES, SEED = 1000, 12345  # sacreBLEU's
-PART = 2**22  # numbers drawn at a time
+RESAMPLES, SEED = 1000, 12345  # sacreBLEU's defaults
+PART = 2**22  # how many numbers to draw at a time
 
 
 class Difference(NamedTuple):
-    """The difference of a score from the baseline's, its 95% interval, and its p-value."""
+    """The difference between a score and the baseline's, with its 95% confidence interval and p-value."""
 
     value: float
     low: float
@@ -28,20 +28,20 @@ class Difference(NamedTuple):
 
 
 def resampled_sums(statistics: Float[np.ndarray, "n sums"]) -> Float[np.ndarray, "resamples sums"]:
-    """The sums of the statistics over each resample."""
+    """Return the sums of the statistics over each of RESAMPLES resamples of the n examples."""
     n = len(statistics)
     random = np.random.default_rng(SEED)
     parts = []
     rows = max(1, PART // n)
     for start in range(0, RESAMPLES, rows):
         drawn = random.choice(n, size=(min(rows, RESAMPLES - start), n))
-        times = np.stack([np.bincount(row, minlength=n) for row in drawn]).astype(np.float64)
-        parts.append(times @ statistics)
+        counts = np.stack([np.bincount(row, minlength=n) for row in drawn]).astype(np.float64)
+        parts.append(counts @ statistics)
     return np.concatenate(parts)
 
 
 def resample(scores: Mapping[str, Score]) -> dict[str, np.ndarray]:
-    """Each score on each resample."""
+    """Compute each score on each resample. Return an array (resamples,) for each name."""
     found: dict[str, np.ndarray] = {}
     for n in {len(score.statistics) for score in scores.values()}:
         same_length = {name: score for name, score in scores.items() if len(score.statistics) == n}
@@ -56,7 +56,7 @@ def resample(scores: Mapping[str, Score]) -> dict[str, np.ndarray]:
 
 
 def percentile_interval(values: np.ndarray) -> tuple[float, float]:
-    """The interval between the 2.5% and 97.5% percentiles, ignoring NaN."""
+    """The interval from the 2.5th to the 97.5th percentile, ignoring NaN; (NaN, NaN) without values."""
     ordered = np.sort(values[~np.isnan(values)])
     if not len(ordered):
         return (np.nan, np.nan)
@@ -65,13 +65,13 @@ def percentile_interval(values: np.ndarray) -> tuple[float, float]:
 
 
 def intervals(scores: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """The 95% interval of each `Score` with several examples."""
+    """The 95% confidence interval of each `Score` that has several examples."""
     known = {name: s for name, s in scores.items() if isinstance(s, Score) and len(s.statistics) > 1}
     return {name: percentile_interval(values) for name, values in resample(known).items()}
 
 
 def differences(baseline: Mapping[str, Score], scores: Mapping[str, Score]) -> dict[str, Difference]:
-    """Paired bootstrap tests of the scores that both have, on the same examples."""
+    """Test the scores that both mappings have by the paired bootstrap. Both must have the same examples."""
     names = [name for name in scores if name in baseline]
     before = resample({name: baseline[name] for name in names})
     after = resample({name: scores[name] for name in names})
@@ -84,9 +84,10 @@ def differences(baseline: Mapping[str, Score], scores: Mapping[str, Score]) -> d
 
 
 def p_value(drawn: np.ndarray, value: float) -> float:
-    """The p-value of a difference, as sacreBLEU computes it: how often |drawn| exceeds its mean by |value|.
+    """The p-value of a difference `value`, given the differences `drawn` on the resamples.
 
-    1 if all differences drawn are 0, for which sacreBLEU gives the smallest p-value.
+    As in sacreBLEU, it is how often |drawn| exceeds its own mean by more than |value|. If all of `drawn` are
+    0, it is 1; sacreBLEU gives the smallest p-value there.
     """
     if not drawn.any():
         return 1.0

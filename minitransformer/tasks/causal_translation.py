@@ -1,4 +1,7 @@
-"""Translation by a decoder-only model: source and target are one sequence, and the loss is the target's."""
+"""Translation by a decoder-only model, which reads source and target as one sequence.
+
+Only the target's tokens have a loss.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classification: one label for a text, from the state of [CLS] (Devlin et al. 2018, 4.1)."""
+"""Classification: the state of [CLS] predicts one label for a text (Devlin et al. 2018, 4.1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .scores import accuracy, macro_f1
 
 @dataclass(frozen=True)
 class ClassificationData(LabelledData):
-    """Labelled texts: their source and batching."""
+    """The source and the batching of labelled texts."""
 
     dataset: str = "phrasebook-kind"  # or "phrasebook-object", "brackets"; "file" with --data FILE
 

@@ -1,6 +1,6 @@
 """Denoising: spans of a text are removed, and the model restores them, as in T5's and BART's pre-training.
 
-The spans are drawn again in each step. See data/denoising.py for both objectives.
+New spans are drawn in each step. See data/denoising.py for the objectives of both models.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ MASK = "<MASK>"
 
 @dataclass(frozen=True)
 class DenoisingData(TextSettings):
-    """Texts, and the noise: their source and batching."""
+    """The source of the texts, the noise, and the batching."""
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE: a text on each line)
-    objective: str = "span_corruption"  # of T5; or "infilling", of BART
+    objective: str = "span_corruption"  # "span_corruption" (T5) or "infilling" (BART)
     noise: float = 0.15  # the fraction of tokens that is removed
-    mean_span: float = 3.0  # mean length of the spans
-    sentences: int = 3  # per text of the phrasebook
+    mean_span: float = 3.0  # mean length of the removed spans, in tokens
+    sentences: int = 3  # sentences per text of the phrasebook
     tokenizer: str = "word"  # "word", "bpe", "unigram", "wordpiece" or "char"
     batch_size: int = 64  # texts per batch
     max_length: int = 64  # tokens per text; longer ones are left out
@@ -82,12 +82,16 @@ class Denoising(EncoderDecoderTask):
 
     @classmethod
     def built_in(cls, data: Any) -> Splits:
-        """Texts of a few sentences; the tokenizer also has the words of tasks that --init-from can start."""
+        """Return texts of a few sentences each.
+
+        The tokenizer is trained on the words of text-to-text as well, so that --init-from can start from the
+        denoising model there.
+        """
         found = {}
         for name, split in sentence_splits().items():
             texts = []
             n = data.sentences
-            for sentences in zip(*split, strict=True):  # in English, in French
+            for sentences in zip(*split, strict=True):  # the English side, then the French one
                 ended = [text if text[-1] in ".?" else f"{text}." for text in sentences]
                 texts += [" ".join(ended[i : i + n]) for i in range(0, len(ended) - n + 1, n)]
             found[name] = texts
@@ -107,7 +111,7 @@ class Denoising(EncoderDecoderTask):
 
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        """A text whose middle word is a gap."""
+        """Return a text whose middle word is replaced by the mark of a gap."""
         mark = MASK if data.objective == "infilling" else SENTINELS[0]
         return [[with_mark(text, mark)] for (text,) in super().short_inputs(data, tokenizer, splits)]
 
@@ -120,7 +124,7 @@ class Denoising(EncoderDecoderTask):
         return dict(pair_row(*self.add_noise(row["ids"], random), self.tokenizer))
 
     def add_noise(self, ids: list[int], random: np.random.Generator) -> tuple[list[int], list[int]]:
-        """The source and target ids of a text."""
+        """Remove spans of a text. Return the source ids and the target ids."""
         data = self.data
         if data.objective == "infilling":
             spans = infilled_spans(len(ids), random, data.noise, data.mean_span)
@@ -144,7 +148,7 @@ class Denoising(EncoderDecoderTask):
 
     @classmethod
     def generated_rows(cls, run: Trained, examples: Any, **decoding: Any) -> list[tuple[str, str, str]]:
-        """The source, with gaps that are always the same, the text, and the model's text of each example."""
+        """Return the source (with the same gaps in each call), text and model's text of each example."""
         sources = cls.sources(run, examples)
         shown = [" ".join(run.tokenizer.id_to_token[i] for i in source) for source in sources]
         texts = [run.tokenizer.decode(run.tokenizer.encode(text)) for text in examples]
@@ -152,7 +156,7 @@ class Denoising(EncoderDecoderTask):
 
     @classmethod
     def sources(cls, run: Trained, texts: Sequence[str]) -> list[list[int]]:
-        """The source ids of the texts, always with the same noise."""
+        """Return the source ids of the texts, with the same noise in each call."""
         task = cls.of_run(run, texts)
         drawn = (row_generator(task.seed, DENOISING, VALIDATION, row) for row in range(len(texts)))
         rows = zip(map(run.tokenizer.encode, texts), drawn, strict=True)
@@ -170,7 +174,7 @@ class Denoising(EncoderDecoderTask):
 
     @classmethod
     def read_input(cls, run: Trained, texts: Sequence[str]) -> str:
-        """A text with gaps: <extra_id_0>, <extra_id_1>, ..., or <MASK>, as the run's objective marks them."""
+        """Read a text with gaps: <extra_id_0>, <extra_id_1>, ... (span corruption) or <MASK> (infilling)."""
         text = cls.read(run, texts)
         check_gaps(text, run.recipe.data.objective)
         return text
@@ -179,7 +183,7 @@ class Denoising(EncoderDecoderTask):
     def predict(
         cls, run: Trained, examples: Sequence[str], top: int = 5, **decoding: Any
     ) -> list[Prediction]:
-        """The texts with their gaps filled."""
+        """Return the texts with their gaps filled."""
         sources = [marked_ids(run.tokenizer, text, cls.marks) for text in examples]
         return list(map(text_prediction, fill_gaps(run, sources, **decoding)))
 
@@ -189,7 +193,7 @@ def sentinel_ids(tokenizer: Tokenizer) -> list[int]:
 
 
 def check_gaps(text: str, objective: str) -> None:
-    """Raise a UserError unless the gaps of a text are marked as the objective marks them."""
+    """Raise a UserError unless a text has gaps, marked as the objective marks them."""
     marks = split_at_marks(text, (*SENTINELS, MASK))[1::2]
     expected = [MASK] * len(marks) if objective == "infilling" else SENTINELS[: len(marks)]
     if marks and marks == expected:
@@ -204,7 +208,7 @@ def check_gaps(text: str, objective: str) -> None:
 
 
 def fill_gaps(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> list[str]:
-    """Let the model fill the gaps of source ids. Return the whole texts, `num_return_sequences` for each."""
+    """Return the texts in which the model has filled the gaps, `num_return_sequences` for each source."""
     tokenizer = run.tokenizer
     data = run.recipe.data
     rows = [[*tokenizer.prefix, *source, tokenizer.end_id] for source in sources]

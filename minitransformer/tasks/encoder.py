@@ -1,6 +1,6 @@
-"""Base class of the tasks of encoder-only models: examples become rows of token ids, each with its targets.
+"""Base class of the tasks of encoder-only models. Each example becomes a row of token ids, with its targets.
 
-A subclass defines how to encode an example as a row (`encode`), and how to read a row's logits (`decode`).
+A subclass defines how an example is encoded as a row (`encode`), and how logits are decoded (`decode`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from .settings import TextSettings, check_positions
 
 @dataclass(frozen=True)
 class LabelledData(TextSettings):
-    """Labelled texts: their source and batching."""
+    """The source and the batching of labelled texts."""
 
     tokenizer: str = "word"  # "word", "wordpiece", "bpe", "unigram" or "char"
     batch_size: int = 32  # examples per batch
     max_length: int = 64  # tokens per example, [CLS] and [SEP] included; longer ones are left out
-    examples: int = 0  # number to train on; 0: all
+    examples: int = 0  # number of examples to train on; 0: all
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,7 +43,7 @@ class LabelledData(TextSettings):
 
 
 class EncoderTask(Task):
-    """Base class of tasks on rows of tokens, which an encoder reads and whose `head` predicts the targets."""
+    """Base class of tasks in which an encoder reads a row of tokens and its `head` predicts the targets."""
 
     # ------------------------------------------------------------ the data
 
@@ -67,7 +67,7 @@ class EncoderTask(Task):
 
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: Any) -> int:
-        """The number of tokens of an example's row."""
+        """The number of tokens in the row of an example, including [CLS] and each [SEP]."""
         texts = cls.texts(example)
         return sum(len(marked_ids(tokenizer, text, cls.marks)) for text in texts) + 1 + len(texts)
 
@@ -79,7 +79,7 @@ class EncoderTask(Task):
             self.encode = cache(self.encode)  # type: ignore[method-assign]
 
     def join_texts(self, *texts: Sequence[int]) -> dict[str, Any]:
-        """[CLS] first [SEP] second [SEP], and the segment of each token (figure 2)."""
+        """Return the row [CLS] first [SEP] second [SEP], and the segment of each token (BERT, figure 2)."""
         ids = [self.cls_id]
         types = [0]
         for segment, text in enumerate(texts):
@@ -91,8 +91,8 @@ class EncoderTask(Task):
 
     model_types = ("bert",)
     is_encoder_decoder = False
-    head: ClassVar[str]  # BERT's head
-    segments: ClassVar[int] = 1  # texts in a row
+    head: ClassVar[str]  # the `head` setting that BERT needs
+    segments: ClassVar[int] = 1  # the number of texts in a row
 
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
@@ -106,11 +106,11 @@ class EncoderTask(Task):
 
     @classmethod
     def head_of(cls, data: Any) -> str:
-        """The head that a BERT needs for this data."""
+        """Return the `head` setting that BERT needs for these data settings."""
         return cls.head
 
     def output(self, model: Any, batch: Batch) -> Any:
-        """The model's output for a batch; segments are passed only if rows have several texts."""
+        """Return the model's output for a batch. Token types are passed only if rows have several texts."""
         types = () if self.segments == 1 else (None, batch["token_types"])
         return model(batch["input"], *types)
 
@@ -121,7 +121,7 @@ class EncoderTask(Task):
 
     @classmethod
     def read(cls, run: Trained, texts: Sequence[str], names: Sequence[str] = ()) -> Any:
-        """An example of the user's texts, with any target; a UserError if the run cannot read them."""
+        """Make an example of the user's texts, with any target. Raise a UserError for invalid texts."""
         check_texts(run, texts, names or cls.inputs)
         example = cls.unlabelled(run, [text.strip() if isinstance(text, str) else text for text in texts])
         length = cls.length(run.tokenizer, example)
@@ -130,5 +130,5 @@ class EncoderTask(Task):
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Any:
-        """An example with the user's texts, and any target."""
+        """Make an example with the user's texts and any target."""
         raise NotImplementedError

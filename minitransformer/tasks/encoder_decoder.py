@@ -1,4 +1,4 @@
-"""Base class of the tasks of encoder-decoders: the model generates a target text from a source."""
+"""Base class of the tasks of encoder-decoders, which generate a target text from a source text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EncoderDecoderTask(Task):
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        """Scores of the model's texts, and scores with teacher forcing."""
+        """Return the scores of generated texts and with teacher forcing; and the rows of predictions.txt."""
         examples = cls.within_limit(run, examples)
         rows = cls.generated_rows(run, examples, **decoding)
         _, references, predictions = zip(*rows, strict=True)
@@ -47,7 +47,7 @@ class EncoderDecoderTask(Task):
 
     @classmethod
     def generated_rows(cls, run: Trained, examples: Any, **decoding: Any) -> list[tuple[str, str, str]]:
-        """The source, the reference and the model's text of each example."""
+        """Return the source, the reference and the model's text of each example."""
         found = cls.predict(run, examples, **decoding)
         return [(s, t, prediction.text) for (s, t), prediction in zip(examples, found, strict=True)]
 
@@ -58,9 +58,10 @@ class EncoderDecoderTask(Task):
 
     @classmethod
     def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
-        """The model's texts. `decoding` are arguments of `generate`; the default is greedy.
+        """Return the texts that the model generates, by default with greedy decoding.
 
-        With `num_return_sequences`, all of the first text come first, then those of the second.
+        `decoding` has arguments of `generate`. With `num_return_sequences=n`, each text has n consecutive
+        results.
         """
         return [found.text for found in cls.predictions(run, [[text] for text in texts], **decoding)]
 
@@ -68,7 +69,7 @@ class EncoderDecoderTask(Task):
 def generate_targets(
     run: Trained, sources: Sequence[list[int]], limits: Sequence[int], batch_size: int = 64, **decoding: Any
 ) -> list[list[list[int]]]:
-    """For each source, the ids of its `num_return_sequences` targets, of at most its limit of tokens."""
+    """Generate `num_return_sequences` targets for each source. A target has at most `limits[i]` token ids."""
     decoding = {**needed_options(run), **decoding}
     count = decoding.get("num_return_sequences", 1)
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch

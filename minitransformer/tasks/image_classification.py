@@ -39,7 +39,7 @@ Example = tuple[np.ndarray, int]
 
 @dataclass(frozen=True)
 class ImageData(DataSettings):
-    """Labelled images: their source, batching and augmentation."""
+    """The source, the batching and the augmentation of labelled images."""
 
     dataset: str = "digits"  # scikit-learn's, 8 x 8 pixels; or "file" (--data FILE.npz)
     batch_size: int = 64  # images per batch
@@ -98,12 +98,12 @@ class ImageClassification(Task):
 
     @classmethod
     def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
-        """The pixel range of the training file."""
+        """Return the pixel range of the training images."""
         return dict(getattr(splits, "reading", {}))
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        """The numbers from 0 to the largest label of the training split, as text."""
+        """Return the numbers from 0 to the largest label of the training split, as strings."""
         number = 1 + max(label for _, label in splits["train"])
         images = len(splits["train"])
         if number > images:
@@ -169,7 +169,7 @@ class ImageClassification(Task):
 
     @classmethod
     def read(cls, run: Trained, texts: Sequence[str]) -> Example:
-        """An image with its class, IGNORE if that is unknown; `test:3` is image 3 of the run's test split."""
+        """Read an image, with its class or IGNORE if unknown. `test:3` is image 3 of the run's test split."""
         check_texts(run, texts, cls.inputs)
         name = texts[0].strip()
         processor = own_processor(run.reading)  # only an imported run has one
@@ -218,14 +218,14 @@ class ImageClassification(Task):
 
 
 def expected_shape(model: Any, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """The image shape in a model's settings; what they do not specify is taken from `shape`."""
+    """The image shape (C, H, W) in a model's settings; what they do not specify is taken from `shape`."""
     size = getattr(model, "image_size", None)
     height, width = (size, size) if size else shape[1:]
     return getattr(model, "num_channels", shape[0]), height, width
 
 
 def how_to_fit(shape: tuple[int, ...], expected: tuple[int, ...], patch_size: int) -> str:
-    """What to do with training images of this shape, for an error."""
+    """The advice of an error message about training images that have not the shape the model reads."""
     channels, height, width = shape
     convert = f"Convert the images to {size_text(expected)}"
     if height != width:
@@ -242,7 +242,7 @@ def how_to_fit(shape: tuple[int, ...], expected: tuple[int, ...], patch_size: in
 
 
 def size_text(shape: tuple[int, ...]) -> str:
-    """A shape (C, H, W) in words."""
+    """Describe an image shape (C, H, W): "28 x 28 pixels, 1 channel"."""
     return f"{shape[1]} x {shape[2]} pixels, {counted(shape[0], 'channel')}"
 
 
@@ -258,7 +258,7 @@ def trained_pixels(run: Trained) -> PixelRange | None:
 
 
 def label_name(label: int, names: Sequence[str]) -> str:
-    """The name of a class; its number if it is not one of the model's, "" if it is unknown."""
+    """The name of a class; its number if the model does not have the class; "" if `label` is IGNORE."""
     if label == IGNORE:
         return ""
     return unique_names(names)[label] if label < len(names) else str(label)

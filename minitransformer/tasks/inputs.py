@@ -1,4 +1,4 @@
-"""Checks and reads the texts that a user passes to a trained run, and picks short examples of the data."""
+"""Functions that check and read the texts a user passes to a trained run, and pick short example inputs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..errors import UserError, counted, truncated_repr
 from ..files import printable
 from ..text.tokenizer import Tokenizer, unused_letter
 
-MAX_SHORT = 16  # tokens of a short example
-MAX_CANDIDATES = 200  # examples of a split among which it is picked
+MAX_SHORT = 16  # the maximum number of tokens in a short example
+MAX_CANDIDATES = 200  # how many examples of a split to look at for a short one
 
 
 def check_texts(run: Any, texts: Sequence[Any], names: Sequence[str]) -> None:
-    """Raise a UserError unless there is a text, or a list of words, for each name, and none is empty."""
+    """Raise a UserError unless there is one non-empty text (or list of words) for each name."""
     expected = " and ".join(names)
     if len(texts) != len(names):
         how = "in quotes" if len(names) == 1 else "each in quotes, or on one line with a tab between them"
@@ -32,9 +32,9 @@ def check_texts(run: Any, texts: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def check_length(length: int, limit: int, text: str | Sequence[str], most: int | None = 0) -> None:
-    """Raise a UserError for an input with more tokens than the run takes.
+    """Raise a UserError if an input has more than `limit` tokens.
 
-    `most` is the length that its model could be trained on; None: any.
+    `most` is the longest input that the run's model could be trained on; None if it has no limit.
     """
     if length > limit:
         longer = f", or train with --max-length {length} or more" if most is None or length <= most else ""
@@ -46,29 +46,29 @@ def check_length(length: int, limit: int, text: str | Sequence[str], most: int |
 
 
 def split_at_marks(text: str, marks: Sequence[str]) -> list[str]:
-    """Split a text at its marks, which are at the odd indices of the result."""
+    """Split a text at the marks in it. The marks are at the odd indices of the result."""
     return re.split(f"({'|'.join(map(re.escape, marks))})", text) if marks else [text]
 
 
 def marked_ids(tokenizer: Any, text: str, marks: Sequence[str]) -> list[int]:
-    """The ids of a text in which these marks are special tokens, not words."""
+    """Encode a text in which `marks` are special tokens."""
     return tokenizer.encode_marked(split_at_marks(text, marks))
 
 
 def with_mark(text: str, mark: str) -> str:
-    """The text with its middle word replaced by a mark."""
+    """Replace the middle word of a text by a mark."""
     words = text.split()
     words[len(words) // 2] = mark
     return " ".join(words)
 
 
 def without_marks(text: str, marks: Sequence[str]) -> str:
-    """The text without its marks."""
+    """The text without marks and repeated spaces."""
     return " ".join(" ".join(split_at_marks(text, marks)[::2]).split()) if marks else text
 
 
 def make_visible(word: str) -> str:
-    """The word; quoted and escaped if it has no visible characters."""
+    """Return the word; quote and escape it if it has no visible characters."""
     is_visible = any(not (c.isspace() or unicodedata.category(c) in ("Cf", "Cc", "Mn")) for c in word)
     return word if is_visible else ascii(word)
 
@@ -76,10 +76,10 @@ def make_visible(word: str) -> str:
 def pick_input(
     tokenizer: Any, candidates: Iterable[Sequence[str]], limit: int, is_argument: bool = True
 ) -> list[list[str]]:
-    """The first of the candidates with at most `limit` tokens and no unknown words, in a list.
+    """Return a list with the first candidate of at most `limit` tokens and without unknown words.
 
-    If there is none, the one with the fewest unknown words, or the shortest; [] without candidates. With
-    `is_argument`, only texts that can be a shell argument.
+    If there is none, return the candidate with the fewest unknown words, the shortest of several; [] without
+    candidates. With `is_argument`, skip texts that cannot be a shell argument.
     """
 
     def cost(texts: Sequence[str]) -> tuple[int, int]:
@@ -104,18 +104,18 @@ def pick_input(
 
 
 def held_out_first(splits: Mapping[str, Any]) -> Iterator[Any]:
-    """Some examples of each split; the training split comes last."""
+    """Yield some examples of each split, the training split last."""
     for name in ("validation", "test", "train"):
         yield from splits.get(name, ())[:MAX_CANDIDATES]
 
 
 def can_be_argument(text: str) -> bool:
-    """Whether a text is not blank, and can be the argument of a command without escapes."""
+    """Whether a text is not blank, can be printed, and is not read as an option of a command."""
     return bool(text.strip()) and text.isprintable() and not text.startswith("-")
 
 
 def inputs_of_run(run: Any) -> list[list[str]]:
-    """Short inputs from a run's own data, as stored in its run.json; of an imported one, some words."""
+    """Return the short inputs in a run's run.json; for an imported run, some words of its vocabulary."""
     record = getattr(run, "record", None)
     if record is not None and record.examples:
         return record.examples
@@ -129,10 +129,10 @@ def inputs_of_run(run: Any) -> list[list[str]]:
 
 
 def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:
-    """Warn of words that are not in the vocabulary, naming up to `most` of them."""
+    """Print a warning that names up to `most` words that are not in the vocabulary, if there are any."""
     unknown_token = run.tokenizer.id_to_token.get(run.tokenizer.unk_id)
     if unknown_token is None:
-        return  # `encode` refuses such words
+        return  # `encode` raises an error for such words
     found: list[str] = []
     for text in texts:
         parts = split_at_marks(text, run.task.marks)[::2]
@@ -146,5 +146,5 @@ def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:
 
 
 def word_ids(tokenizer: Tokenizer, word: str) -> list[int]:
-    """The token ids of a single word; <UNK> for a word without tokens."""
+    """The token ids of a single word; the id of <UNK> if it has no tokens."""
     return tokenizer.encode(word) or [tokenizer.unk_id or 0]

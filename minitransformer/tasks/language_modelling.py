@@ -30,13 +30,13 @@ from .losses import target_scores, target_statistics
 from .scores import Score, perplexity
 from .settings import TextSettings, check_positions, text_tokenizer
 
-SEARCHED = 20_000  # characters of a text in which short inputs are searched
-STRETCH = 100  # consecutive tokens that count as one example, since neighbors are not independent
+SEARCHED = 20_000  # how many characters of a text are searched for short inputs
+STRETCH = 100  # consecutive tokens that count as one example, since neighboring tokens are not independent
 
 
 @dataclass(frozen=True)
 class TextData(TextSettings):
-    """A long text: its source and batching."""
+    """The source and the batching of a long text."""
 
     dataset: str = "tinyshakespeare"  # "tinyshakespeare" or "file" (--data FILE)
     tokenizer: str = "char"  # "char", "word", "bpe" or "unigram"
@@ -59,7 +59,7 @@ class LanguageModelling(Task):
     name = "language-modelling"
     Data = TextData
     unit = "characters"
-    own_training: ClassVar[Mapping[str, Any]] = {"validate_every": 0, "patience": 5}  # by the text's size
+    own_training: ClassVar[Mapping[str, Any]] = {"validate_every": 0, "patience": 5}  # 0: once an epoch
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
@@ -73,7 +73,7 @@ class LanguageModelling(Task):
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
-        """A character vocabulary has the characters of all splits, and no special tokens."""
+        """Train the tokenizer. A "char" one has the characters of all splits, and no special tokens."""
         held_out = [text for name, text in splits.items() if name != "train"]
         return text_tokenizer(data.tokenizer, vocab_size, [splits["train"]], held_out, special_tokens=False)
 
@@ -85,13 +85,13 @@ class LanguageModelling(Task):
 
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        """A prompt, and the start of a text. The prompt is a line feed, if the training text has any."""
+        """Return a prompt and the start of a text; the prompt is a line feed if the training text has any."""
         text = splits["validation"]
         limit = max(min(MAX_SHORT, data.block_size), 1)
-        inside = re.sub(r"^\S*\s+", "", text[:SEARCHED]) or text[:SEARCHED]  # it may begin within a word
+        inside = re.sub(r"^\S*\s+", "", text[:SEARCHED]) or text[:SEARCHED]  # it may start in a word
         lines = [line.strip() for line in inside.split("\n") if line.strip()]
         lines = [line_start(line, tokenizer, limit) for line in lines]
-        pairs = [f"{line}\n{following}" for line, following in pairwise(lines)]  # if lines are single tokens
+        pairs = [f"{line}\n{following}" for line, following in pairwise(lines)]  # for lines of one token
         starts = [[start] for start in [*lines, *pairs] if has_target(tokenizer, start)]
         found = pick_input(tokenizer, starts or [[line] for line in lines], limit, is_argument=False)
         newline = "\n" in splits.get("train", text) and has_known_tokens(tokenizer, "\n")
@@ -148,14 +148,14 @@ class LanguageModelling(Task):
     accuracy = "token_accuracy"
 
     def score(self, model: Any, examples: np.ndarray) -> dict[str, Score]:
-        """Mean loss, token accuracy and, for characters, bits per character over the ids of a text."""
+        """Return the mean loss, the token accuracy and, for a "char" tokenizer, the bits per character."""
         return score_text(model, self.tokenizer, examples, self.data.block_size, self.data.batch_size)
 
     @classmethod
     def evaluate(
         cls, run: Trained, examples: str, stride: int | None = None, **decoding: Any
     ) -> tuple[dict[str, Any], Rows]:
-        """The scores of a text, in blocks; or with a `stride`, in windows that move by so many tokens."""
+        """Score a text in blocks or, with a `stride`, in windows that move by that many tokens."""
         # a pretrained tokenizer adds its special tokens, such as the <s> before a text
         encode = getattr(run.tokenizer, "encode_with_special_tokens", run.tokenizer.encode)
         ids = np.array(encode(examples), np.int64)
@@ -175,7 +175,7 @@ class LanguageModelling(Task):
 
     @classmethod
     def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Self, str]:
-        """A text, by default a short input. Each token but the first is a target."""
+        """Return the task of one text, by default a short input. Each token but the first is a target."""
         if len(texts) > 1:
             raise UserError(
                 f"{run.folder} is a language model, which takes no translation.\nPass one text, in quotes."
@@ -199,7 +199,10 @@ class LanguageModelling(Task):
 
     @classmethod
     def default_prompt(cls, run: Trained) -> str:
-        """A short input of the run's data. An imported model has none: its text follows the start token."""
+        """Return a short input of the run's data; for an imported model with a start token, an empty text.
+
+        Raise a UserError if there is neither.
+        """
         is_imported = bool(getattr(getattr(run, "record", None), "imported", None))
         if is_imported and (run.tokenizer.prefix or run.tokenizer.start_id is not None):
             return ""
@@ -228,9 +231,9 @@ class LanguageModelling(Task):
 
     @classmethod
     def prompt_ids(cls, run: Trained, prompt: str) -> list[int]:
-        """The ids of a prompt, after the tokens that begin each text; a UserError if there are none.
+        """Return the ids of a prompt, after those that begin each text. Raise a UserError if there are none.
 
-        The special tokens of a pretrained tokenizer, such as <|endoftext|>, are tokens in it.
+        The prompt may contain special tokens of a pretrained tokenizer, such as <|endoftext|>.
         """
         tokenizer = run.tokenizer
         before = tokenizer.prefix
@@ -243,7 +246,7 @@ class LanguageModelling(Task):
         ids = marked_ids(tokenizer, prompt, marks)
         if not ids and (prompt or not before):
             raise UserError(f"the prompt {prompt!r} has no tokens.\nPass a longer prompt.")
-        begins = ids[: len(before)] == before  # with the special tokens, as written
+        begins = ids[: len(before)] == before  # the user wrote the special tokens
         return ids if begins else [*before, *ids]
 
 
@@ -255,14 +258,15 @@ def score_text(
     batch_size: int,
     stride: int | None = None,
 ) -> dict[str, Score]:
-    """Mean loss, token accuracy and, for characters, bits per character over a text.
+    """Return the mean loss, the token accuracy and, for a "char" tokenizer, the bits per character of a text.
 
-    The examples of the `Score`s are stretches of the text, which do not depend on the block size.
+    An example of a `Score` is a stretch of 100 tokens, whatever the block size, so runs with other block
+    sizes can be compared.
     """
     check_text(ids)
     sums = np.zeros((-(-len(ids) // STRETCH), 3))
     place = 0
-    blocks = all_blocks(ids, block_size, 2 * batch_size)  # no graph: less memory than a step
+    blocks = all_blocks(ids, block_size, 2 * batch_size)  # twice the batch: no memory for gradients
     if stride is not None:
         check_integer("stride", stride, 1, block_size)
         blocks = sliding_blocks(ids, block_size, stride, 2 * batch_size)
@@ -278,25 +282,25 @@ def score_text(
 
 
 def check_text(ids: np.ndarray) -> None:
-    """Raise a UserError for a text without a token to predict."""
+    """Raise a UserError if a text has fewer than two tokens, so that there is none to predict."""
     if len(ids) < 2:
         raise UserError(f"a text of {counted(len(ids), 'token')} cannot be scored.\nPass a longer text.")
 
 
 def has_known_tokens(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether a text has tokens, none of which is unknown."""
+    """Whether a text has tokens, and none of them is unknown."""
     return not tokenizer.unknown_words(text) and bool(tokenizer.encode(text))
 
 
 def has_target(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether a text has a token to predict, after its first one."""
+    """Whether a text has a second token, which can be predicted."""
     with suppress(UserError):  # a character is not in the vocabulary
         return len(tokenizer.encode(text)) > 1
     return False
 
 
 def line_start(line: str, tokenizer: Tokenizer, limit: int) -> str:
-    """The first words of a line: at most 4, and at most `limit` tokens. A long word is cut."""
+    """The first words of a line: at most 4 words and `limit` tokens. A single long word is cut."""
     words = line.split(" ")[:4]
     try:
         while len(words) > 1 and len(tokenizer.encode(" ".join(words))) > limit:

@@ -1,4 +1,4 @@
-"""Losses of targets, as the sum that training needs and as scores of each example."""
+"""Losses of targets: their sum, for training, and the loss of each target, for scores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _unsmoothed: ContextVar[list[Tensor] | None] = ContextVar("_unsmoothed", default
 
 @contextmanager
 def record_unsmoothed_losses() -> Iterator[list[Tensor]]:
-    """A context in which `loss_sum` appends to a list what each loss is without label smoothing."""
+    """A context manager that gives a list; `loss_sum` appends its losses to it, without label smoothing."""
     found: list[Tensor] = []
     token = _unsmoothed.set(found)
     try:
@@ -33,7 +33,7 @@ def record_unsmoothed_losses() -> Iterator[list[Tensor]]:
 
 
 def loss_sum(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tensor:
-    """The cross-entropy summed over targets: logits (..., V), target (...)."""
+    """The cross-entropy of logits (..., V), summed over the targets (...) that are not IGNORE."""
     rows = logits.reshape(-1, logits.shape[-1])
     loss = partial(F.cross_entropy, ignore_index=IGNORE, reduction="sum")
     if (unsmoothed := _unsmoothed.get()) is not None:
@@ -43,7 +43,7 @@ def loss_sum(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tens
 
 
 def squared_errors(predictions: Tensor, target: Any) -> Tensor:
-    """The mean squared error of each example's numbers."""
+    """The mean squared error of each example, a tensor (examples,). Raise a UserError if shapes differ."""
     target = target if isinstance(target, Tensor) else Tensor(target)
     if predictions.shape != target.shape:
         raise UserError(
@@ -55,9 +55,10 @@ def squared_errors(predictions: Tensor, target: Any) -> Tensor:
 
 
 def target_statistics(logits: Tensor, target: np.ndarray) -> Float[np.ndarray, "*target sums"]:
-    """For each target: its loss, whether the prediction is correct, and 1 (0 if ignored). Logits (..., V).
+    """Return the loss, whether the prediction is correct, and 1 for each target; all are 0 for IGNORE.
 
-    The numbers of an example are one target, of which there are the loss and 1.
+    The logits of classes are (..., V). If the targets are numbers, all numbers of an example count as one
+    target, with two statistics: its mean squared error and 1.
     """
     if not is_classes(target):
         errors = squared_errors(logits, target).numpy()
@@ -72,7 +73,7 @@ def target_statistics(logits: Tensor, target: np.ndarray) -> Float[np.ndarray, "
 def target_scores(
     statistics: Float[np.ndarray, "examples sums"], accuracy: str = "accuracy"
 ) -> dict[str, Score]:
-    """The mean loss and, of classes, accuracy, from the sums of `target_statistics` over each example."""
+    """The mean loss and, for classes, the accuracy, given `target_statistics` summed over each example."""
     if not statistics[:, -1].any():
         raise UserError(
             "there is nothing to score: no target is in the training data.\n"

@@ -35,7 +35,7 @@ from .settings import TextSettings
 
 @dataclass(frozen=True)
 class MaskedData(TextSettings):
-    """Sentences, or documents of sentences: their source and batching."""
+    """The source and the batching of sentences, or documents of sentences."""
 
     dataset: str = "phrasebook"  # its English side; or "file" (--data FILE)
     tokenizer: str = "word"  # "word", "wordpiece", "bpe" or "char"
@@ -57,7 +57,7 @@ NEXT_SENTENCE_INPUTS = ("a text", "another that may follow it")
 class MaskedLanguageModelling(EncoderTask):
     """Fill in masked words. An example is a sentence, or two consecutive ones and their document's number.
 
-    Masks are drawn again in each step; so are the other sentences that replace half of the second ones.
+    Each step draws new masks, and new sentences to replace half of the second sentences.
     """
 
     # ------------------------------------------------------------ the data
@@ -87,7 +87,7 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def rows_of(cls, data: Any, found: Sequence[Sequence[str]]) -> list[Document]:
-        """The sentences of documents; or all pairs of consecutive sentences, with their document's number."""
+        """Return the examples in documents: each sentence or, with `next_sentence`, each consecutive pair."""
         if not data.next_sentence:
             return [(text,) for document in found for text in document]
         return [
@@ -116,12 +116,12 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        """A text whose middle word is masked."""
+        """Return a text whose middle word is masked."""
         return [[with_mark(text, MASK)] for (text,) in super().short_inputs(data, tokenizer, splits)]
 
     @cached_property
     def token_ids(self) -> Callable[[str], list[int]]:
-        """The ids of a text, cached by text: pairs of texts change in each step."""
+        """A function that returns the ids of a text. It caches each text, since pairs change in each step."""
         return cache(lambda text: marked_ids(self.tokenizer, text, self.marks))
 
     stream = MASKING
@@ -130,7 +130,7 @@ class MaskedLanguageModelling(EncoderTask):
         return self.join_texts(*map(self.token_ids, self.texts(example)))
 
     def vary(self, row: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
-        """Mask tokens of a row; the target of a masked position is its token."""
+        """Mask tokens of a row. The target of a masked position is its token; other targets are IGNORE."""
         ids = np.array(row["input"])
         first = self.tokenizer.first_ordinary_id
         words = (first, self.tokenizer.vocab_size)
@@ -138,7 +138,10 @@ class MaskedLanguageModelling(EncoderTask):
         return row | {"input": read.tolist(), "target": target.tolist()}
 
     def batches(self, examples: Sequence[Document]) -> Iterator[Batch]:
-        """Other sentences come from the same examples, so that known ones do not give the answer away."""
+        """Yield all examples once. Second sentences are replaced by sentences of `examples`.
+
+        Sentences of the training data would give the answer away.
+        """
         size = self.data.batch_size
         for number, start in enumerate(range(0, len(examples), size)):
             yield self.collate(examples[start : start + size], VALIDATION + number, examples)
@@ -146,11 +149,12 @@ class MaskedLanguageModelling(EncoderTask):
     def collate(
         self, examples: Sequence[Document], step: int, others: Sequence[Document] | None = None
     ) -> Batch:
-        """The batch of examples, half of whose second sentences may be replaced by `others` (None: train).
+        """Make a batch of examples. Half of the second sentences are replaced by sentences of `others`.
 
-        "follows" is 0 if the second text follows the first.
+        By default, `others` is the training split. "follows" is 0 if the second sentence follows the first,
+        and 1 if it was replaced, as in BERT.
         """
-        if not self.data.next_sentence or len(examples[0]) == 1:  # a user's text
+        if not self.data.next_sentence or len(examples[0]) == 1:  # a single text, of a user
             return super().collate(examples, step)
         others = self.train if others is None else others
         drawn = (row_generator(self.seed, PAIRING, step, r) for r in range(len(examples)))
@@ -167,7 +171,7 @@ class MaskedLanguageModelling(EncoderTask):
         return "pretraining" if data.next_sentence else "masked_lm"
 
     def outputs(self, model: Any, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """The logits of words, and of whether the second sentence follows; these may be None."""
+        """Return the logits of the words, and those of the next sentence or None without `next_sentence`."""
         if not self.data.next_sentence:
             return model(batch["input"]), None
         out = model(batch["input"], None, batch["token_types"])
@@ -177,7 +181,7 @@ class MaskedLanguageModelling(EncoderTask):
         return self.outputs(model, batch)[0]
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
-        """The sum of the losses of masked words and sentence pairs; each prediction has the same weight."""
+        """Return the summed losses of masked words and sentence pairs. All have the same weight."""
         words, follows = self.outputs(model, batch)
         total = loss_sum(words, batch["target"], label_smoothing)
         if follows is None or "follows" not in batch:
@@ -194,7 +198,7 @@ class MaskedLanguageModelling(EncoderTask):
 
     @no_grad()
     def score(self, model: Any, examples: Sequence[Any]) -> dict[str, Score]:
-        """The mean loss and accuracy of masked words, and of sentence pairs."""
+        """Return the mean loss and the accuracy, of masked words and of sentence pairs."""
         rows = []
         pairs = []
         for batch in self.batches(examples):
@@ -216,7 +220,7 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        """Sentences whose middle word is masked, and the most likely words for it."""
+        """Return sentences whose middle word is masked, with the most likely words for it."""
         texts = [with_mark(document[0], MASK) for document in splits["test"][:5]]
         found = cls.predictions(run, [[text] for text in texts], 3)
         return [f"{text} -> {prediction.text}" for text, prediction in zip(texts, found, strict=True)]
@@ -225,13 +229,13 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def read(cls, run: Trained, texts: Sequence[str], names: Sequence[str] = ()) -> Document:
-        """Return one text, or a pair if the run was trained on pairs and there are two."""
+        """Read one text, or two if the run was trained with `next_sentence`."""
         is_pair = run.recipe.data.next_sentence and len(texts) > 1
         return super().read(run, texts, NEXT_SENTENCE_INPUTS if is_pair else cls.inputs)
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Document:
-        return (*texts, "0")[: 2 * len(texts) - 1]  # a pair has a document
+        return (*texts, "0")[: 2 * len(texts) - 1]  # a pair ends with a document's number
 
     @classmethod
     def read_input(cls, run: Trained, texts: Sequence[str]) -> Document:
@@ -247,7 +251,7 @@ class MaskedLanguageModelling(EncoderTask):
     def predict(
         cls, run: Trained, examples: Sequence[Document], top: int = 5, **decoding: Any
     ) -> list[Prediction]:
-        """The most likely words for each [MASK]; for two texts, also whether the second follows the first."""
+        """Return the likeliest words for each [MASK]; for two texts, also whether the second follows."""
         task = cls.of_run(run, [])
         size = run.recipe.data.batch_size
         found = []
@@ -262,13 +266,13 @@ class MaskedLanguageModelling(EncoderTask):
     def fill_in(
         self, row: dict[str, Any], words: np.ndarray, follows: np.ndarray | None, top: int
     ) -> Prediction:
-        """The prediction in the logits of a row: words (T, V), follows (2,)."""
+        """Return the prediction for a row, given its logits `words` (T, V) and `follows` (2,) or None."""
         names = self.tokenizer.id_to_token
         ids = np.array(row["input"])
         masks = np.flatnonzero(ids == self.tokenizer.special_id(MASK))
         candidates = [likeliest(words[place], names, top) for place in masks]
         ids[masks] = words[masks].argmax(-1)
-        shown = [percentages(chances) for chances in candidates]
+        shown = [percentages(probabilities) for probabilities in candidates]
         values: dict[str, Any] = {"prediction": self.tokenizer.decode(ids.tolist()), "masks": candidates}
         if follows is not None:
             values["follows"] = float(softmax(follows)[0])

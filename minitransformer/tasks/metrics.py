@@ -1,4 +1,4 @@
-"""Metrics: how scores are named, formatted and compared; and the scores of translations."""
+"""Metrics, which say how scores are named, formatted and compared; and the scores of translations."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from .scores import Score, accuracy
 
 @dataclass(frozen=True)
 class Metric:
-    """Describes a score. If `higher_is_better` is None, it cannot be monitored to choose checkpoints.
+    """The label, direction and format of a score.
 
-    `unit` is the format: "%" for a fraction from 0 to 1, "points" for a score from 0 to 100.
+    If `higher_is_better` is None, the score cannot select checkpoints (--monitor). `unit` is "%" for a
+    fraction from 0 to 1, "points" for a score from 0 to 100, and "" for other numbers.
     """
 
     label: str
     higher_is_better: bool | None = None
     unit: str = ""
-    of_tokens: bool = False  # depends on the tokenizer
-    by_length: bool = True  # whether it is in the table of scores by length
+    of_tokens: bool = False  # whether the score depends on the tokenizer
+    by_length: bool = True  # whether the score is in the table of scores by length
 
     @property
     def short_label(self) -> str:
@@ -29,19 +30,19 @@ class Metric:
         return self.label.partition(" (")[0]
 
     def text(self, value: Any) -> str:
-        """The score as text."""
+        """Format a score."""
         if not isinstance(value, float):
             return str(value)
         return {"%": f"{value:.2%}", "points": f"{value:.2f}"}.get(self.unit, f"{value:.4g}")
 
     def difference(self, value: float) -> str:
-        """A difference of two scores as text; percentages are in percentage points."""
+        """Format a difference of two scores. A difference of percentages is in percentage points."""
         if self.unit:
             return f"{100 * value if self.unit == '%' else value:+.2f}"
         return f"{value:+.4f}" if abs(value) < 10 else f"{value:+.1f}"  # such as a perplexity
 
 
-METRICS = {  # common ones; a task's `descriptions` add to these, or override them
+METRICS = {  # the metrics of all tasks; a task's `descriptions` add to them, or override them
     "exact_match": Metric("exact match", True, "%"),
     "token_accuracy": Metric("token accuracy (teacher forcing)", True, "%", of_tokens=True),
     "bleu": Metric("BLEU (sacreBLEU, cased raw text)", True, "points"),
@@ -61,10 +62,11 @@ METRICS = {  # common ones; a task's `descriptions` add to these, or override th
 
 
 def translation_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """`exact_match` (0 to 1), `bleu` of cased raw text, `bleu_lc_tok` of lowercased text, `chrf`.
+    """Return `exact_match` (0 to 1), and `bleu`, `bleu_lc_tok` (lowercased) and `chrf` (0 to 100).
 
-    The signatures name sacreBLEU's tokenizer, which follows the script of the references. A line feed in a
-    text counts as a space, since sacreBLEU's command reads one text per line.
+    The last three also have a sacreBLEU signature, such as `bleu_signature`. Its tokenizer depends on the
+    script of the references (see `bleu_tokenizer`). A line feed in a text counts as a space, since
+    sacreBLEU's command reads one text per line.
     """
     from sacrebleu.metrics import BLEU, CHRF
 
@@ -84,7 +86,7 @@ def translation_scores(hypotheses: Sequence[str], references: Sequence[str]) -> 
 
 
 def bleu_tokenizer(references: Sequence[str]) -> str:
-    """sacreBLEU's tokenizer: "zh" for Chinese, "char" for other scripts without spaces, else "13a"."""
+    """Choose sacreBLEU's tokenizer: "zh" for Chinese, "char" for other scripts without spaces, else "13a"."""
     text = " ".join(references)
     unspaced = UNSPACED_CHARACTER.findall(text)
     if 2 * len(unspaced) <= len(scored_words(text)):
@@ -94,5 +96,5 @@ def bleu_tokenizer(references: Sequence[str]) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """The text with spaces for line feeds."""
+    """Replace line feeds by spaces."""
     return text.replace("\n", " ")

@@ -1,4 +1,4 @@
-"""Predictions for a user's input: text for the terminal, and values for programs (`--json`)."""
+"""Predictions for a user's input, as text for the terminal and as values for programs (`--json`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..files import one_line
 
 
 class Prediction(NamedTuple):
-    """A prediction as text (several lines end with a line feed), and as JSON values."""
+    """A prediction as text and as JSON values. A text of several lines ends with a line feed."""
 
     text: str
     values: dict[str, Any]
@@ -26,31 +26,32 @@ def softmax(logits: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
 
 
 def likeliest(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -> dict[str, float]:
-    """The names of the `top` most likely classes, with their probabilities."""
-    chances = softmax(logits)
-    return {names[i]: float(chances[i]) for i in np.argsort(-chances, kind="stable")[:top]}
+    """The names of the `top` most likely classes, mapped to their probabilities."""
+    probabilities = softmax(logits)
+    return {names[i]: float(probabilities[i]) for i in np.argsort(-probabilities, kind="stable")[:top]}
 
 
-def percentages(chances: dict[str, float]) -> str:
-    """Names and probabilities as text: `statement 93.5%, question 6.5%`."""
-    return ", ".join(f"{one_line(name)} {chance:.1%}" for name, chance in chances.items())
+def percentages(probabilities: dict[str, float]) -> str:
+    """Format names and their probabilities: `statement 93.5%, question 6.5%`."""
+    return ", ".join(f"{one_line(name)} {probability:.1%}" for name, probability in probabilities.items())
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """The names of classes; equal ones, such as ImageNet's two cranes, with their numbers."""
+    """Append the class number to names that several classes have, such as ImageNet's two "crane"."""
     counts = Counter(names)
     return [name if counts[name] == 1 else f"{name} ({i})" for i, name in enumerate(names)]
 
 
 def class_prediction(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -> Prediction:
-    """The prediction of the `top` most likely classes."""
-    chances = likeliest(logits, unique_names(names), top)
-    name, chance = next(iter(chances.items()))
+    """Return the likeliest class, with the `top` most likely classes as candidates."""
+    probabilities = likeliest(logits, unique_names(names), top)
+    name, probability = next(iter(probabilities.items()))
     return Prediction(
-        percentages(chances), {"prediction": name, "probability": chance, "candidates": chances}
+        percentages(probabilities),
+        {"prediction": name, "probability": probability, "candidates": probabilities},
     )
 
 
 def text_prediction(text: str) -> Prediction:
-    """A text that the model generated."""
+    """Return a text that the model generated as a prediction."""
     return Prediction(text, {"prediction": text})

@@ -39,7 +39,7 @@ from .scores import answer_scores
 
 @dataclass(frozen=True)
 class QuestionData(LabelledData):
-    """Questions, contexts and answers: their source and batching."""
+    """The source and the batching of questions, contexts and answers."""
 
     max_answer_length: int = 20  # maximum number of tokens in a predicted answer
 
@@ -49,7 +49,7 @@ class QuestionData(LabelledData):
 
 
 class ContextToken(NamedTuple):
-    """A token of a context, and the characters where it begins and ends."""
+    """A token of a context, at the characters from `start` to `end` (exclusive)."""
 
     id: int
     start: int
@@ -60,7 +60,7 @@ class ContextToken(NamedTuple):
 
 @register_task
 class QuestionAnswering(EncoderTask):
-    """Predicts the first and the last token of an answer."""
+    """The first and the last token of the answer to a question, in a given context."""
 
     # ------------------------------------------------------------ the data
 
@@ -87,7 +87,7 @@ class QuestionAnswering(EncoderTask):
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
-        """Also drops training examples whose answer begins or ends inside a token: it cannot be learned."""
+        """Also drop training examples whose answer cannot be learned, since it cuts a token."""
         splits = super().filter(data, tokenizer, splits)
         train = [example for example in splits["train"] if answer_span(tokenizer, example)]
         if not train:
@@ -99,7 +99,7 @@ class QuestionAnswering(EncoderTask):
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
-        """A line for each split with answers that no model can give exactly."""
+        """Return a warning for each split with answers that no model can give exactly."""
         lines = []
         limit = data.max_answer_length
         for name, examples in splits.items():
@@ -124,7 +124,7 @@ class QuestionAnswering(EncoderTask):
         return self.join_texts(question, context) | {"target": target}
 
     def unknown_targets(self, example: Question) -> int:
-        """2 (first and last token) if the answer begins or ends inside a token."""
+        """Return 2 (the first and the last token) if the answer begins or ends inside a token, else 0."""
         return 0 if answer_span(self.tokenizer, example) else 2
 
     # ------------------------------------------------------------ the objective
@@ -133,13 +133,16 @@ class QuestionAnswering(EncoderTask):
     segments = 2
 
     def logits(self, model: Any, batch: Batch) -> Float[Tensor, "B 2 T"]:
-        """The scores of the context's tokens as first and last token; -1e9 for all other tokens."""
+        """Return each token's scores as first and as last token of the answer; -1e9 outside the context."""
         scores = self.output(model, batch).logits.transpose(1, 2)  # (B, 2, T)
         inside = (batch["token_types"] == 1) & (batch["input"] != self.sep_id)
         return scores + np.where(inside, 0, -1e9).astype(np.float32)[:, None, :]
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor:
-        """The sum of the losses of first and last tokens; label smoothing would reward the question."""
+        """Return the summed losses of first and last tokens, without label smoothing.
+
+        Smoothing would reward tokens of the question.
+        """
         return loss_sum(self.logits(model, batch), batch["target"], 0.0)
 
     # ------------------------------------------------------------ the scores
@@ -150,9 +153,9 @@ class QuestionAnswering(EncoderTask):
         return self.best_answer(logits, example)[0]
 
     def best_answer(self, logits: np.ndarray, example: Question) -> tuple[str, float]:
-        """The answer with the highest sum of first and last score, and its probability.
+        """Return the answer with the highest sum of first and last score, and its probability.
 
-        Its probability is the product of the first and the last token's.
+        The probability is the product of the probabilities of its first and its last token.
         """
         tokens = context_tokens(self.tokenizer, example.context)
         n = len(tokens)
@@ -162,8 +165,8 @@ class QuestionAnswering(EncoderTask):
         ordered = np.triu(np.ones((n, n))) * np.tri(n, n, self.data.max_answer_length - 1)
         sums = np.where(ordered > 0, first[:, None] + last, -np.inf)
         i, j = divmod(int(sums.argmax()), n)
-        chance = softmax(logits[0])[offset + i] * softmax(logits[1])[offset + j]
-        return example.context[tokens[i].start : tokens[j].end], float(chance)
+        probability = softmax(logits[0])[offset + i] * softmax(logits[1])[offset + j]
+        return example.context[tokens[i].start : tokens[j].end], float(probability)
 
     def expected(self, example: Question) -> tuple[str, ...]:
         return example.answers
@@ -173,8 +176,8 @@ class QuestionAnswering(EncoderTask):
     inputs = ("a question", "a context")
 
     def prediction(self, logits: np.ndarray, example: Question, top: int) -> Prediction:
-        answer, chance = self.best_answer(logits, example)
-        return Prediction(f"{answer}  {chance:.1%}", {"prediction": answer, "probability": chance})
+        answer, probability = self.best_answer(logits, example)
+        return Prediction(f"{answer}  {probability:.1%}", {"prediction": answer, "probability": probability})
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Question:
@@ -188,10 +191,10 @@ INSIDE = "whose answer begins or ends inside a token"
 
 
 def answer_span(tokenizer: Tokenizer, example: Question) -> tuple[int, int] | None:
-    """The indices of the answer's first and last token in the context; None if it has no token boundaries.
+    """The indices of the answer's first and last token in the context; None if no token boundaries match.
 
-    If the answer occurs several times, it is the place given in the data, or else the first with whole words.
-    Of several right answers, it is the first with token boundaries.
+    If the answer occurs several times, the occurrence given in the data is taken, or else the first one of
+    whole words. If there are several right answers, the first one at token boundaries is taken.
     """
     tokens = context_tokens(tokenizer, example.context)
     others = [Question(*example[:2], other) for other in example.others]
@@ -202,7 +205,7 @@ def answer_span(tokenizer: Tokenizer, example: Question) -> tuple[int, int] | No
 
 
 def _span(tokens: Sequence[ContextToken], places: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """The indices of the first and last token of the first place that has token boundaries."""
+    """The indices of the first and last token of the first place that begins and ends at token boundaries."""
     for whole_words in (True, False):
         first = {t.start: i for i, t in reversed([*enumerate(tokens)]) if t.begins_word or not whole_words}
         last = {t.end: i for i, t in enumerate(tokens) if t.ends_word or not whole_words}
@@ -226,7 +229,7 @@ def context_tokens(tokenizer: Tokenizer, context: str) -> list[ContextToken]:
 
 @lru_cache(2**16)
 def _word_tokens(tokenizer: Tokenizer, word: str) -> list[tuple[int, int, int]]:
-    """The tokens of a word, with their start and end; <UNK> for a word without tokens."""
+    """The ids of a word's tokens, with their start and end in the word; <UNK> for a word without tokens."""
     tokens = []
     for i, (start, end) in tokenizer.encode_with_offsets(word):
         while end < len(word) and unicodedata.combining(word[end]):

@@ -1,7 +1,7 @@
-"""Scores: each is a formula of sums over the test examples.
+"""Scores, each of which is computed by a formula from sums over the test examples.
 
-A `Score` keeps each example's contribution, from which confidence intervals, scores of some of the examples,
-and comparisons of two runs are computed (see bootstrap.py).
+A `Score` keeps each example's contribution to the sums. From these, bootstrap.py computes confidence
+intervals and compares two runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..data.labels import are_entities
 from ..text.words import scored_words
 
 Sums = Float[np.ndarray, "*resamples sums"]
-MAX_STATISTICS = 2**24  # numbers; larger statistics are not kept by example
+MAX_STATISTICS = 2**24  # the most numbers to keep by example; of more, only the sums are kept
 
 
 class Score(float):
@@ -44,15 +44,15 @@ class Score(float):
         return float, (float(self),)
 
     def of(self, examples: Sequence[int] | np.ndarray) -> Score:
-        """The score of some of the examples."""
+        """Return the score of some of the examples."""
         return Score(self.statistics[examples], self.formula)
 
     def by(self, formula: str) -> Score:
-        """The score of another formula on the same statistics."""
+        """Return the score that another formula computes from the same statistics."""
         return Score(self.statistics, formula)
 
 
-# ---------------------------------------------------------------- formulas, on one or more rows of sums
+# ---------------------------------------------------------------- formulas: arrays (..., sums) -> (...)
 
 
 def mean(sums: Sums) -> Any:
@@ -62,7 +62,7 @@ def mean(sums: Sums) -> Any:
 
 
 def perplexity_of(sums: Sums) -> Any:
-    """exp(mean), the number of equally likely tokens that the model chooses from."""
+    """exp(mean): the model is as uncertain as if it chose among this many equally likely tokens."""
     loss = mean(sums)
     with np.errstate(over="ignore"):
         return np.where(loss < 700, np.exp(loss), np.inf)
@@ -85,14 +85,14 @@ def f1_of(sums: Sums) -> Any:
 
 
 def macro_f1_of(sums: Sums) -> Any:
-    """The mean F1 over the classes that occur, from hits, predicted and expected of each class."""
+    """The mean F1 over the classes that occur, given each class's numbers of hits, predicted and expected."""
     classes = sums.reshape(*sums.shape[:-1], -1, 3)
     occurs = classes[..., 1:].sum(-1) > 0
     return (f1_of(classes) * occurs).sum(-1) / np.maximum(occurs.sum(-1), 1)
 
 
-def of_sacrebleu(metric: str) -> Callable[[Sums], Any]:
-    """The formula of a sacreBLEU metric, from the sums of its own statistics."""
+def sacrebleu_formula(metric: str) -> Callable[[Sums], Any]:
+    """Return the formula that computes a sacreBLEU metric ("BLEU" or "CHRF") from summed statistics."""
 
     def formula(sums: Sums) -> Any:
         import sacrebleu.metrics
@@ -100,7 +100,7 @@ def of_sacrebleu(metric: str) -> Callable[[Sums], Any]:
         compute = getattr(sacrebleu.metrics, metric)()._compute_score_from_stats
         if sums.ndim == 1:
             return compute(sums.tolist()).score
-        return np.array([compute(row).score for row in sums.astype(np.float32)])  # its precision there
+        return np.array([compute(row).score for row in sums.astype(np.float32)])  # as sacreBLEU resamples
 
     return formula
 
@@ -112,8 +112,8 @@ FORMULAS: dict[str, Callable[[Sums], Any]] = {
     "root": root,
     "f1": f1_of,
     "macro_f1": macro_f1_of,
-    "bleu": of_sacrebleu("BLEU"),
-    "chrf": of_sacrebleu("CHRF"),
+    "bleu": sacrebleu_formula("BLEU"),
+    "chrf": sacrebleu_formula("CHRF"),
 }
 
 
@@ -131,24 +131,24 @@ def accuracy(predicted: Sequence[object], expected: Sequence[object]) -> Score:
 
 
 def exact_match(predicted: Sequence[object], expected: Sequence[object]) -> Score:
-    """The accuracy of texts."""
+    """The fraction of texts that are predicted exactly."""
     return accuracy(predicted, expected)
 
 
 def f1(hits: int, predicted: int, expected: int) -> float:
-    """F1 from counts."""
+    """The F1 of counts: the harmonic mean of precision and recall."""
     return float(f1_of(np.array([hits, predicted, expected])))
 
 
 def rmse(predicted: Sequence[float], expected: Sequence[float]) -> Score:
-    """The root of the mean squared error of numbers."""
+    """The square root of the mean squared error of numbers."""
     return Score([((p - e) ** 2, 1) for p, e in zip(predicted, expected, strict=True)], "root")
 
 
 def macro_f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
     """The unweighted mean of the F1 of each class."""
     classes = {name: i for i, name in enumerate(sorted({*predicted, *expected}))}
-    kept = 3 * len(expected) * len(classes) <= MAX_STATISTICS  # else only their sum
+    kept = 3 * len(expected) * len(classes) <= MAX_STATISTICS  # if False, only the sums are
     statistics = np.zeros((len(expected) if kept else 1, len(classes), 3))
     for i, (p, e) in enumerate(zip(predicted, expected, strict=True)):
         row = statistics[i if kept else 0]
@@ -160,9 +160,10 @@ def macro_f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
 
 
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
-    """The entities (type, start, end) of BIO tags, with types or without.
+    """The entities (type, start, end) in BIO tags; `end` is exclusive, the type of tags without types is "".
 
-    An I- tag after another type starts an entity, as in conlleval (Tjong Kim Sang and De Meulder 2003).
+    An I- tag after "O" or another type starts an entity, as in conlleval (Tjong Kim Sang and De Meulder
+    2003).
     """
     found = set()
     start = 0
@@ -186,13 +187,16 @@ def tag_accuracy(predicted: Sequence[Sequence[str]], expected: Sequence[Sequence
 
 
 def entity_f1(predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]) -> Score:
-    """F1 of entities; an entity is correct if its type and both ends are."""
+    """The F1 of entities. An entity is correct if its type, start and end are."""
     found = [(entities(p), entities(e)) for p, e in zip(predicted, expected, strict=True)]
     return Score([(len(p & e), len(p), len(e)) for p, e in found], "f1")
 
 
 def tag_scores(predicted: Sequence[str], expected: Sequence[str]) -> dict[str, Score]:
-    """`accuracy` of the tags of texts and, unless tags mark no entities (parts of speech), `entity_f1`."""
+    """The `accuracy` of the tags of texts and, if the tags mark entities, `entity_f1`.
+
+    Each text's tags are one string, separated by spaces.
+    """
     one = [tags.split() for tags in predicted]
     other = [tags.split() for tags in expected]
     scores = {"accuracy": tag_accuracy(one, other)}
@@ -202,10 +206,10 @@ def tag_scores(predicted: Sequence[str], expected: Sequence[str]) -> dict[str, S
 
 
 def answer_words(text: str) -> list[str]:
-    """Words without case, punctuation and articles, as SQuAD compares them (Rajpurkar et al. 2016, 6.1).
+    """The words of an answer without case, punctuation and articles, as SQuAD compares them.
 
-    Unicode is normalized (NFC): accented letters are the same, composed or not. In scripts without spaces
-    between words, such as Chinese, each character is a word.
+    See Rajpurkar et al. 2016, 6.1. Unicode is normalized (NFC), so composed and decomposed accents are equal.
+    In scripts without spaces between words, such as Chinese, each character is a word.
     """
     text = unicodedata.normalize("NFC", text.lower())
     kept = "".join(c for c in text if c not in string.punctuation)
@@ -213,9 +217,9 @@ def answer_words(text: str) -> list[str]:
 
 
 def answer_scores(predicted: Sequence[str], expected: Sequence[str | Sequence[str]]) -> dict[str, Score]:
-    """`exact_match` of answers and `f1` of their words, as means over the questions.
+    """The mean `exact_match` of answers and the mean `f1` of their words, over the questions.
 
-    Of several right answers, the one that gives the best score counts, as in SQuAD.
+    If a question has several right answers, the one with the best score counts, as in SQuAD.
     """
     exact = []
     overlaps = []
@@ -228,6 +232,6 @@ def answer_scores(predicted: Sequence[str], expected: Sequence[str | Sequence[st
 
 
 def word_f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
-    """F1 of words in any order; 1 if there are none on both sides."""
+    """The F1 of words, in any order; 1 if neither side has words."""
     hits = (Counter(predicted) & Counter(expected)).total()
     return 1.0 if not predicted and not expected else f1(hits, len(predicted), len(expected))

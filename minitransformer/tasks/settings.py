@@ -1,4 +1,4 @@
-"""What the [data] sections of several tasks have in common: tokenizers, and checks of settings."""
+"""Base classes of tasks' [data] sections, and functions to train tokenizers and check settings."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def text_tokenizer(
     special_tokens: bool = True,
     added: Sequence[str] = (),
 ) -> Tokenizer:
-    """Train a tokenizer of one of KINDS; vocab_size 0 means all words or characters, or 8,000 pieces.
+    """Train a tokenizer of one of KINDS. vocab_size 0 means all words or characters, or 8,000 subwords.
 
-    The `held_out` texts must round-trip too: how spaces and unknown characters are encoded depends on them.
-    `added` are special tokens of the task.
+    `held_out` are texts that must round-trip too, though no words are learned from them: how spaces and
+    unknown characters are encoded depends on them. `added` are special tokens of the task.
     """
     check_choice("tokenizer", kind, KINDS)
     if kind == "word":
@@ -42,7 +42,7 @@ def text_tokenizer(
 
 @dataclass(frozen=True)
 class DataSettings(Config):
-    """The [data] section of every task of the package: a data set of the package, or the user's file."""
+    """Base class of [data] sections: the data set, either one of the package's or the user's file."""
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE)
 
@@ -58,7 +58,7 @@ class DataSettings(Config):
 
 @dataclass(frozen=True)
 class TextSettings(FileFormat, DataSettings):
-    """The [data] section of a task on texts, which also says how the user's file is read."""
+    """Base class of [data] sections for texts, which also have the format of the user's file."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,7 +1,7 @@
 """Similarity: texts with the same meaning get similar vectors (Reimers and Gurevych 2019).
 
-The loss is contrastive with in-batch negatives (Henderson et al. 2017): the cross-entropy of finding each
-text's partner among all second texts of the batch, with the cosines, times 20, as logits.
+The loss is contrastive with in-batch negatives (Henderson et al. 2017): it is the cross-entropy of finding
+each text's partner among all second texts of the batch. The logits are the cosine similarities, times 20.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Similarity(EncoderTask):
         return max(len(tokenizer.encode(text)) for text in example) + 2
 
     def text_rows(self, texts: Sequence[str]) -> np.ndarray:
-        """A row for each text: [CLS] text [SEP], at most `max_length` tokens."""
+        """Return a row [CLS] text [SEP] for each text, cut to at most `max_length` tokens."""
         ids = [self.tokenizer.encode(text)[: self.data.max_length - 2] for text in texts]
         return pad_rows([self.join_texts(each)["input"] for each in ids], self.tokenizer.pad_id)
 
     def collate(self, examples: Sequence[Pair], step: int) -> Batch:
-        """Rows of all first texts, then of all second texts; the partner of first text i is `target[i]`."""
+        """Make a batch of all first texts, then all second texts. Text i's partner is second `target[i]`."""
         texts = [pair[side] for side in (0, 1) for pair in examples]
         return Batch(input=self.text_rows(texts), target=np.arange(len(examples)))
 
@@ -79,24 +79,24 @@ class Similarity(EncoderTask):
 
     @classmethod
     def vectors(cls, run: Trained, texts: Sequence[str]) -> np.ndarray:
-        """The unit vector of each text; the dot product of two is their cosine similarity."""
+        """Return the unit vector of each text. The dot product of two vectors is their cosine similarity."""
         return cls.of_run(run, []).text_vectors(run.model, [text.strip() for text in texts])
 
     @no_grad()
     def text_vectors(self, model: Any, texts: Sequence[str]) -> np.ndarray:
-        """The unit vector of each text, which must be in the format of the training texts."""
+        """Return the unit vector of each text. Texts must be in the format of the training texts."""
         parts = [texts[start : start + 64] for start in range(0, len(texts), 64)]
         return np.concatenate([model(self.text_rows(part)).numpy() for part in parts])
 
     def score(self, model: Any, examples: Any) -> dict[str, Score]:
-        """Accuracy and mean reciprocal rank of the partner among all second texts, and the loss."""
+        """Return the accuracy and mean reciprocal rank of the partner among second texts, and the loss."""
         return self.rank_pairs(model, examples)[0]
 
     def rank_pairs(self, model: Any, examples: Sequence[Pair]) -> tuple[dict[str, Score], list[str]]:
-        """The scores of pairs, and the nearest second text of each first text.
+        """Return the scores of pairs, and the second text that is nearest to each first text.
 
-        In a tie, other texts rank ahead of the partner: a model that maps all texts to one vector finds no
-        partner.
+        In a tie, other texts rank ahead of the partner, so a model that maps all texts to one vector gets an
+        accuracy of 0.
         """
         firsts = [a for a, _ in examples]
         seconds = [b for _, b in examples]
@@ -146,7 +146,7 @@ class Similarity(EncoderTask):
     def predict(
         cls, run: Trained, examples: Sequence[Pair], top: int = 5, **decoding: Any
     ) -> list[Prediction]:
-        """The cosine similarity of each pair of texts."""
+        """Return the cosine similarity of each pair of texts."""
         first, second = (cls.vectors(run, side) for side in zip(*examples, strict=True))
         cosines = (first * second).sum(-1).tolist()
         return [Prediction(f"cosine {cosine:.3f}", {"prediction": cosine}) for cosine in cosines]

@@ -1,7 +1,7 @@
-"""Tagging: a label for each word, such as named entities in BIO tags (Devlin et al. 2018, 5.3).
+"""Tagging: a label for each word, such as the BIO tag of a named entity (Devlin et al. 2018, 5.3).
 
 A word's tag is predicted at its first token; its other tokens have no target. Texts are split into words as
-in the training data: `U.S.` is one word if it is a word there.
+in the training data: `U.S.` is one word if it is one in the training data.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Tagging(EncoderTask):
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
-        """A line that the scores have no entity F1, unless the tags mark entities."""
+        """Return a line that says there is no entity F1, unless the tags mark entities."""
         tags = cls.labels_in(next(iter(splits.values())))
         if are_entities(tags):
             return []
@@ -72,7 +72,7 @@ class Tagging(EncoderTask):
 
     @classmethod
     def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
-        """The words with punctuation marks, for splitting other texts the same way."""
+        """Return the training words that contain punctuation marks, to split other texts in the same way."""
         return {
             "marked_words": words_with_marks(word for example in splits["train"] for word in example.words)
         }
@@ -102,7 +102,7 @@ class Tagging(EncoderTask):
         return " ".join(self.label_names[i] for i in self.word_logits(logits, example).argmax(-1))
 
     def word_logits(self, logits: np.ndarray, example: TaggedSentence) -> np.ndarray:
-        """The logits at the first token of each word."""
+        """Return the logits at the first token of each word."""
         lengths = [len(word_ids(self.tokenizer, word)) for word in example.words]
         return logits[1 + np.cumsum([0, *lengths[:-1]])]
 
@@ -111,13 +111,13 @@ class Tagging(EncoderTask):
     reads_words = True
 
     def prediction(self, logits: np.ndarray, example: TaggedSentence, top: int) -> Prediction:
-        """A word and its tag on each line, then a blank line, in the format of `read_tagged`."""
+        """Return a word and its tag on each line, then a blank line, in the format of `read_tagged`."""
         rows = [softmax(row) for row in self.word_logits(logits, example)]
         tags = [self.label_names[int(row.argmax())] for row in rows]
         width = max(map(len, example.words))
         lines = [f"{word:<{width}}  {tag}\n" for word, tag in zip(example.words, tags, strict=True)]
-        chances = [float(row.max()) for row in rows]
-        values = {"words": list(example.words), "prediction": tags, "probabilities": chances}
+        probabilities = [float(row.max()) for row in rows]
+        values = {"words": list(example.words), "prediction": tags, "probabilities": probabilities}
         return Prediction("".join(lines), values)
 
     @classmethod
@@ -128,12 +128,12 @@ class Tagging(EncoderTask):
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:
-        """The words of a text, separated by spaces."""
+        """Return the words of a text, separated by spaces."""
         return " ".join(WordSplitter(run.reading.get("marked_words", [])).split(text))
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[Any]) -> TaggedSentence:
-        """A sentence, split into words as in the training data; or a list of words."""
+        """Make an example of a list of words, or of a sentence, which is split as in the training data."""
         (text,) = texts
         if isinstance(text, str):
             text = cls.as_read(run, text).split()
@@ -144,7 +144,7 @@ class Tagging(EncoderTask):
 
 
 def check_word_list(words: Sequence[Any]) -> list[str]:
-    """A user's list of words; a UserError for anything but strings without spaces."""
+    """Return a user's list of words. Raise a UserError if one is not a string without spaces."""
     for word in words:
         if not isinstance(word, str) or word.split() != [word]:
             raise UserError(

@@ -1,4 +1,4 @@
-"""Text to text: one model for several tasks, which the prefix selects (Raffel et al. 2020, 2.4)."""
+"""Text to text: one model learns several tasks, named by a prefix of the source (Raffel et al. 2020, 2.4)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .scores import Score
 from .settings import TextSettings
 from .translation import Translation, check_lengths
 
-FEW = 15  # random stream
+FEW = 15  # the random stream that orders the training pairs
 
 
 @dataclass(frozen=True)
 class PrefixedData(TextSettings):
-    """Pairs of a text with a task prefix, and a target: their source and batching."""
+    """The source and the batching of pairs: a text with a task prefix, and a target."""
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE); the prefix is part of the source
     tokenizer: str = "word"  # "word", "bpe", "unigram", "wordpiece" or "char"
@@ -51,7 +51,7 @@ class TextToText(Translation):
         else:
             splits = user_splits(sources, lambda path: cls.read_file(data, path))
         train = splits["train"]
-        # a random order gives a few examples every prefix
+        # in random order, so that even a few examples have every prefix
         rows = generator(0, FEW, len(train)).permutation(len(train))[: data.examples or None]
         shown = {source.partition(":")[0]: (source, target) for source, target in splits["test"]}
         found = {**splits, "train": [train[i] for i in rows]}
@@ -73,7 +73,7 @@ class TextToText(Translation):
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        """The scores over all tasks, and the exact match of each prefix."""
+        """Return the scores over all tasks, and the exact match of each prefix."""
         scores, rows = super().evaluate(run, examples, **decoding)
         prefixes = [source.partition(":")[0].strip() for source, _, _ in rows[1:]]
         for prefix in dict.fromkeys(prefixes):

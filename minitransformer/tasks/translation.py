@@ -1,7 +1,7 @@
-"""Translation, or any mapping from text to text: pairs of texts for an encoder-decoder.
+"""Translation, or any mapping from text to text, learned from pairs of texts by an encoder-decoder.
 
-This is the task to read first: its data, its objective (the next token of the target), its scores, and
-translation with a trained model.
+Read this task first. It defines its data, its objective (the next token of the target), its scores, and how
+to translate with a trained model.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GENERATED: dict[str, Callable[[], dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class PairData(TextSettings):
-    """Sentence pairs: their source and batching."""
+    """The source and the batching of sentence pairs."""
 
     # "phrasebook", "multi30k", "reverse", "addition", "summaries", "dialogues", or "file" (--data FILE)
     dataset: str = "phrasebook"
@@ -106,7 +106,7 @@ class Translation(EncoderDecoderTask):
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> list[str]:
-        """Warns of targets that do not round-trip through the tokenizer."""
+        """Return a warning if targets do not round-trip through the tokenizer."""
         targets = [target for pairs in splits.values() for _, target in pairs]
         if tokenizer.kind == "bpe" or not (lossy := tokenizer.lossy_texts(targets)):  # BPE is lossless
             return []
@@ -131,9 +131,9 @@ class Translation(EncoderDecoderTask):
         super().__init__(data, self.ids(train), self.ids(validation), tokenizer, labels, seed)
 
     def ids(self, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[list[int], list[int]]]:
-        """Both sides of each pair as token ids."""
+        """Return both sides of each pair as token ids."""
         encode = self.tokenizer.encode
-        encode_target = getattr(self.tokenizer, "encode_target", encode)  # your own may have one method
+        encode_target = getattr(self.tokenizer, "encode_target", encode)  # a user's may not have it
         return [(encode(source), encode_target(target)) for source, target in pairs]
 
     def encode(self, example: tuple[list[int], list[int]]) -> dict[str, Any]:
@@ -143,7 +143,7 @@ class Translation(EncoderDecoderTask):
         return self.batches_of(self.train)
 
     def batches_of(self, examples: Sequence[tuple[list[int], list[int]]]) -> TokenBatches:
-        """Batches of examples of similar length, up to a number of tokens."""
+        """Group examples of similar length into batches of at most `max_tokens` tokens."""
         lengths = [(len(source) + 1, len(target) + 1) for source, target in examples]  # with <END>
         return TokenBatches(np.array(lengths, np.int64).reshape(-1, 2), self.data.max_tokens, self.seed)
 
@@ -178,7 +178,7 @@ class Translation(EncoderDecoderTask):
 
     @classmethod
     def read(cls, run: Trained, texts: Sequence[str]) -> Pair:
-        """A text, and its translation if there is another text."""
+        """Read a text, and its translation if there is a second text."""
         check_texts(run, texts, (*cls.inputs, "its translation")[: max(len(texts), 1)])
         source, target = [text.strip() for text in (*texts, "")[:2]]  # like the training pairs
         for side in (source, target):
@@ -188,13 +188,13 @@ class Translation(EncoderDecoderTask):
 
     @classmethod
     def read_input(cls, run: Trained, texts: Sequence[str]) -> Pair:
-        """Read one text, whose translation is predicted."""
+        """Read one text, to be translated."""
         check_texts(run, texts, cls.inputs)
         return cls.read(run, texts)
 
     @classmethod
     def source_ids(cls, tokenizer: Any, source: str) -> list[int]:
-        """The ids that the model reads before it writes the target."""
+        """Return the ids that the model reads before it generates the target."""
         return [*tokenizer.prefix, *tokenizer.encode(source), tokenizer.end_id]
 
     def with_answer(self, example: Pair, answer: str) -> Pair:
@@ -204,7 +204,7 @@ class Translation(EncoderDecoderTask):
     def predict(
         cls, run: Trained, examples: Sequence[Pair], top: int = 5, **decoding: Any
     ) -> list[Prediction]:
-        """The translation of each pair's source."""
+        """Return the translation of each pair's source."""
         sources = [cls.source_ids(run.tokenizer, source) for source, _ in examples]
         # an undertrained model may never end a translation
         limits = [min(run.recipe.data.max_length, 10 * len(source) + 100) for source in sources]

@@ -1,4 +1,4 @@
-"""The experiments, a file each, by subject. Importing this package registers them in this order."""
+"""The experiments, one per file, grouped by subject. Importing this package registers them in this order."""
 
 # ruff: noqa: I001
 
@@ -15,14 +15,14 @@ from . import (
 # attention and its heads
 from . import sqrt_dk, three_matrices, many_heads, heads_specialise, head_pruning
 
-# what is around attention
+# residual connections, norms, feed-forward networks and embeddings
 from . import gradient_flow, residuals, norms, warm_up, feed_forward_width, weight_tying, probes
 
 # training
 from . import cheating, exposure_bias, smoothing
 
-# what is learned, from which data
+# what is learned from which data
 from . import contextual_meaning, attention_of_it, two_directions, pre_training, loss_and_size
 
-# from recurrent models to attention, and what both cost
+# recurrent models and attention, and their costs
 from . import fixed_context, far_gradients, equal_quality, shorter_than_wide, attention_memory

@@ -1,4 +1,4 @@
-"""Are positions easier to learn from if they are added to the words, or concatenated with them?"""
+"""Is it better to add positions to the word embeddings, or to concatenate them?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -72,7 +72,7 @@ def translation_model(arm: str, data: Sentences) -> Transformer:
     if arm == "half and half":
         return translator(data, concatenate_positions=True, d_ff=317)
     model = translator(data, d_model=80, d_ff=117)
-    model.embedding = translator(data).embedding  # its width is 64: logits use the first 64 of 80 numbers
+    model.embedding = translator(data).embedding  # of width 64: logits use the first 64 of 80 numbers
     model.encoder_positions = SinusoidalPositions(16, concatenate=True)
     model.decoder_positions = SinusoidalPositions(16, concatenate=True)
     return model

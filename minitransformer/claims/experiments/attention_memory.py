@@ -1,4 +1,4 @@
-"""Does attention need four times the memory for twice the words, and what avoids it?"""
+"""Does attention need four times the memory for twice as many words, and how can that be avoided?"""
 
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
@@ -16,13 +16,13 @@ LENGTHS = {"from 64 to 128 words": 64, "from 512 to 1,024 words": 512}
 
 @contextmanager
 def kernels(name: str) -> Iterator[None]:
-    """Attention "as defined", with its n by n weights, or "in tiles", a part of them at a time."""
+    """Context manager that computes attention "as defined", with all n x n weights, or "in tiles"."""
     with mg.fused(name == "in tiles"), mg.kernels.use("numpy"):
         yield
 
 
 def peak_bytes(call: Callable[[], object]) -> int:
-    """The most that NumPy's arrays and Python hold at a time during a call, beyond what they held before."""
+    """The peak number of bytes that a call allocates, for NumPy's arrays and Python's objects."""
     tracemalloc.start()
     call()
     peak = tracemalloc.get_traced_memory()[1]
@@ -54,7 +54,7 @@ def attention_memory(trial: Trial) -> Mapping[str, float]:
     n = LENGTHS[trial.case]
     short, long = (mg.randn(1, length, 64, requires_grad=True) for length in (n, 2 * n))
     with kernels(trial.arm):
-        layer(short).sum().backward()  # makes the gradients of the parameters
+        layer(short).sum().backward()  # allocates the gradients of the parameters
         found = {
             "short": peak_bytes(lambda: layer(short).sum().backward()),
             "long": peak_bytes(lambda: layer(long).sum().backward()),

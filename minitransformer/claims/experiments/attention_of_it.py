@@ -3,8 +3,8 @@
 The animal did not cross the street because it was too tired.  ... parce qu'il était trop fatigué.
 The animal did not cross the street because it was too wide.   ... parce qu'elle était trop large.
 
-A small translator has to know which of two nouns is meant, because French has il and elle. The grammar of the
-phrasebook knows it; the model sees only sentences and their translations.
+A small translator must know which of two nouns is meant, because French has il and elle. The grammar that
+generates the phrasebook knows; the model only sees sentences and their translations.
 """
 
 from collections import Counter
@@ -28,15 +28,14 @@ HELD_OUT = 400
 
 
 def reasons(seed: int) -> list[Sentence]:
-    """Different sentences with "it" (not he or she): the document's two, and others in an order drawn with
-    the seed."""
+    """Return different sentences with "it": the two of the document first, then others in random order."""
     first, second, *others = (pair for _, pair in read_sentences(FILE))
     order = np.random.default_rng(seed).permutation(len(others))
     return [first, second, *(others[i] for i in order)]
 
 
 def data_of(pairs: Sequence[Sentence]) -> Sentences:
-    """The first are held out."""
+    """Encode sentence pairs. The first HELD_OUT pairs are held out."""
     tokenizer = Tokenizer.train_word([text for pair in pairs for text in pair])
     ids = [(tokenizer.encode(english), tokenizer.encode(french)) for english, french in pairs]
     return Sentences(ids[HELD_OUT:], ids[:HELD_OUT], [], tokenizer)
@@ -48,8 +47,10 @@ def small_translator(data: Sentences) -> Transformer:
 
 @mg.no_grad()
 def look(model: Transformer, data: Sentences, pairs: Sequence[Sentence]) -> tuple[np.ndarray, dict]:
-    """Whether each il or elle is right, given the words before it, and the attention in the model; `pairs`
-    are those that are held out."""
+    """Return whether the model predicts each il or elle rightly, and the attention weights by module.
+
+    `pairs` are the held-out sentences. Each word is predicted given the right previous words.
+    """
     batch = collate(data.held_out[: len(pairs)], data.tokenizer)
     model.eval()
     with record_attention(model) as maps:
@@ -61,8 +62,10 @@ def look(model: Transformer, data: Sentences, pairs: Sequence[Sentence]) -> tupl
 
 
 def shares(maps: Mapping[str, np.ndarray], pairs: Sequence[Sentence], rows: slice = slice(None)) -> dict:
-    """For each head (h, 2), its attention from "it" on the noun that it refers to, and on the other one; in
-    cross-attention, from the place where il or elle is written. The mean over some sentences."""
+    """Return each module's mean attention (heads, 2) on the noun that "it" refers to and on the other noun.
+
+    Attention is from "it" in the encoder; in cross-attention, from the position that predicts il or elle.
+    """
     found = {}
     for name, weights in maps.items():
         if name.startswith("encoder") or "cross" in name:
@@ -77,9 +80,9 @@ def shares(maps: Mapping[str, np.ndarray], pairs: Sequence[Sentence], rows: slic
 
 
 def best_head(maps: Mapping[str, np.ndarray], pairs: Sequence[Sentence], stack: str) -> np.ndarray:
-    """The attention (2,) on both nouns of the head that attends most to the right one.
+    """Return the attention (2,) on both nouns by the head of a stack that prefers the right noun most.
 
-    The head is chosen on half of the sentences, and measured on the others.
+    The head is chosen on half of the sentences, and measured on the other half.
     """
     half = len(pairs) // 2
     chosen, measured = (shares(maps, pairs, rows) for rows in (slice(half), slice(half, None)))

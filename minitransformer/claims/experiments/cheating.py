@@ -1,4 +1,4 @@
-"""Does a decoder that sees the next word in training copy it, and not learn to write?"""
+"""Does a decoder that sees the next word in training copy it, instead of learning to write?"""
 
 from collections.abc import Mapping
 
@@ -23,14 +23,14 @@ from ..translating import (
 
 @mg.no_grad()
 def copied(model: Transformer, data: Sentences, seed: int) -> float:
-    """The fraction of places at which the model says the word ahead, after another one was put there."""
+    """The fraction of positions at which the model predicts a wrong next word that was put there."""
     random = np.random.default_rng(seed)
     batch = collate(data.held_out, data.tokenizer)
-    words = [word for _, french in data.train for word in french]  # with their frequencies
+    words = [word for _, french in data.train for word in french]  # frequent words are drawn more often
     rows = np.arange(len(data.held_out))
     places = np.array([random.integers(len(french)) for _, french in data.held_out])
     put = random.choice(words, len(rows))
-    batch["target_in"][rows, places + 1] = put  # at place 0 is <START>
+    batch["target_in"][rows, places + 1] = put  # position 0 has <START>
     model.eval()
     said = model(batch["source"], batch["target_in"]).numpy().argmax(-1)[rows, places]
     model.train()
@@ -58,9 +58,9 @@ def copied(model: Transformer, data: Sentences, seed: int) -> float:
     arms=("masked", "not masked"),
     rates=(1e-3, 3e-3, 1e-2),
     rules=(
-        # more often than not; the masked model cannot see the word ahead, so it says it by chance alone
+        # more often than not; the masked model does not see the next word, so it only predicts it by chance
         Rule("masked: copied", "not masked: copied", by=0.5, part="copies"),
-        # half of all sentences; so the masked model must have learned to translate at least as many
+        # half of all sentences, so the masked model must translate at least as many
         Rule("masked: error", "not masked: error", by=0.5, part="cannot write"),
     ),
 )

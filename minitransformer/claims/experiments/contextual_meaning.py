@@ -1,8 +1,8 @@
 """Do the layers give an ambiguous word the meaning that its sentence implies?
 
-A table of word vectors has one row for "bank". In BERT and in a translator's encoder that row is only the
-input: each layer mixes in the context, even with untrained weights. So the question is
-whether the vectors of one meaning are alike, even where other words tell the meaning.
+A table of word vectors has one row for "bank". In BERT and in a translator's encoder, that row is only the
+input: each layer mixes in the context, even with untrained weights. So the question is whether the vectors of
+one meaning are similar, even in sentences in which different words imply the meaning.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def encode(text: str) -> list[int]:
 
 
 def made_sentences(first: range, second: range) -> tuple[list[str], np.ndarray]:
-    """The sentences with these of the eight words before "bank" and after it, and the meaning of each."""
+    """Return sentences with the words `first` before "bank" and `second` after it, and their meanings."""
     found = [
         (sentence(BEFORE[meaning][i], AFTER[meaning][j]), number)
         for number, meaning in enumerate(MEANINGS)
@@ -54,7 +54,7 @@ def made_sentences(first: range, second: range) -> tuple[list[str], np.ndarray]:
     return [text for text, _ in found], np.array([number for _, number in found])
 
 
-FIRST, LAST = range(4), range(4, 8)  # no sentence of the last words alone is trained on
+FIRST, LAST = range(4), range(4, 8)  # sentences of only the last words are not trained on
 
 
 def bert() -> BERT:
@@ -67,7 +67,7 @@ def bert() -> BERT:
 
 
 def fill_in_words(model: BERT, rate: float, steps: int, seed: int) -> list[float]:
-    """Train on masked words; no label tells a meaning."""
+    """Train on masked words, without labels for meanings. Return the losses."""
     random = np.random.default_rng(seed)
     texts = [
         text for pair in ((FIRST, FIRST), (FIRST, LAST), (LAST, FIRST)) for text in made_sentences(*pair)[0]
@@ -87,7 +87,7 @@ def fill_in_words(model: BERT, rate: float, steps: int, seed: int) -> list[float
 
 @mg.no_grad()
 def states_of_bank(model: BERT, texts: list[str]) -> list[np.ndarray]:
-    """The vector of "bank" in each sentence: the row of the table, then the state after each layer."""
+    """Return the vectors (N, D) of "bank" in the sentences: from the table, then after each layer."""
     ids = np.array([encode(text) for text in texts])
     x = model.embed(ids)
     found = [model.embedding(ids), *(x := layer(x) for layer in model.encoder.layers)]
@@ -95,14 +95,14 @@ def states_of_bank(model: BERT, texts: list[str]) -> list[np.ndarray]:
 
 
 def cosines(vectors: np.ndarray) -> np.ndarray:
-    """Cosines between all pairs, after subtracting the mean, which all vectors share."""
+    """The cosines between all pairs of vectors, after subtracting their mean."""
     vectors = vectors - vectors.mean(0)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit @ unit.T
 
 
 def same_and_other(vectors: np.ndarray, meanings: np.ndarray) -> tuple[float, float]:
-    """The mean cosine of two sentences with the same meaning, and of two with different ones."""
+    """The mean cosine of two sentences with the same meaning, and that of two with different meanings."""
     c = cosines(vectors)
     same = meanings[:, None] == meanings
     return float(c[same & ~np.eye(len(c), dtype=bool)].mean()), float(c[~same].mean())
@@ -111,8 +111,10 @@ def same_and_other(vectors: np.ndarray, meanings: np.ndarray) -> tuple[float, fl
 def nearest_error(
     known: np.ndarray, meanings: np.ndarray, vectors: np.ndarray, right: np.ndarray, use: np.ndarray
 ) -> float:
-    """The fraction of vectors that are nearer to the mean of those known to have the other meaning. `use`
-    (N, K) marks those that are used for each."""
+    """The fraction of vectors that are nearer to the mean of the known vectors of the other meaning.
+
+    `use` (N, K) marks the known vectors that are used for each vector.
+    """
     wrong = 0
     for vector, meaning, chosen in zip(vectors, right, use, strict=True):
         far = [np.linalg.norm(vector - known[chosen & (meanings == number)].mean(0)) for number in (0, 1)]
@@ -129,7 +131,7 @@ def separation(
 
 
 def without_shared_clues(texts: list[str]) -> np.ndarray:
-    """(N, N), True for two sentences that share no word, except those that all sentences have."""
+    """A mask (N, N) of pairs of sentences that share no words, except those that all sentences have."""
     clues = [set(text.split()) - set(sentence("", "").split()) for text in texts]
     return np.array([[not a & b for a in clues] for b in clues])
 
@@ -155,7 +157,7 @@ def in_made_sentences(trial: Trial) -> Mapping[str, float]:
 
 @mg.no_grad()
 def encoded(model: Transformer, pairs: list[Sentence], tokenizer: Tokenizer) -> np.ndarray:
-    """The state of the word of two meanings in each English sentence, after the encoder."""
+    """The encoder's output (N, D) at the ambiguous word of each English sentence."""
     batch = collate([(tokenizer.encode(english), []) for english, _ in pairs], tokenizer)
     model.eval()
     states = model.encode(batch["source"]).numpy()

@@ -13,13 +13,13 @@ from ...models.seq2seq import Seq2Seq, Seq2SeqConfig
 from ..claim import Rule, Trial, claim
 from ..translating import Sentences, held_out_loss, sentences, size, token_loss, translator
 
-GOAL = 1.0  # held-out loss, nats per token
-STEPS = 800  # the most that are trained
+GOAL = 1.0  # the held-out loss to reach, in nats per token
+STEPS = 800  # the most training steps
 EVERY = 20  # steps between two evaluations of the held-out loss
 
 
 def recurrent(data: Sentences, attention: str, width: int) -> Seq2Seq:
-    """A GRU encoder-decoder, whose encoder reads from left to right."""
+    """Create a GRU encoder-decoder, whose encoder reads from left to right."""
     return Seq2Seq(
         Seq2SeqConfig(
             data.tokenizer.vocab_size, embedding_dim=64, hidden_size=width, attention=attention,
@@ -28,7 +28,7 @@ def recurrent(data: Sentences, attention: str, width: int) -> Seq2Seq:
     )  # fmt: skip
 
 
-# about equally many parameters
+# translators with about the same number of parameters
 TRANSLATORS: dict[str, Callable[[Sentences], nn.Module]] = {
     "Transformer": translator,
     "RNN, attention": lambda data: recurrent(data, "dot", 148),
@@ -39,10 +39,12 @@ TRANSLATORS: dict[str, Callable[[Sentences], nn.Module]] = {
 def time_to_goal(
     model: nn.Module, data: Sentences, rate: float, steps: int, seed: int
 ) -> Mapping[str, float]:
-    """Train at a constant rate until the held-out loss is at the goal; count the time of its steps alone.
+    """Train until the held-out loss reaches GOAL, and measure the processor time of the training steps.
+
+    After 40 steps of warm-up, the rate is constant.
 
     Between two evaluations, the loss is assumed to fall linearly. The first two steps, which may compile
-    kernels, count like the third. If the goal is not reached, the time is that of all steps.
+    kernels, count like the third. If the goal is not reached, the time of all steps is returned.
     """
     random = np.random.default_rng(seed)
     optimizer = optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9)

@@ -1,7 +1,7 @@
-"""Do errors accumulate in a model that has never read its own words, and does training on them help?
+"""Do errors accumulate in a model that has never read its own words, and does training on these help?
 
-Greedy decoding writes the words that are right with teacher forcing, so the fraction of sentences without
-any mistake is the same for both. What a mistake leads to shows in the number of wrong words.
+Up to the first mistake, greedy decoding predicts the same words as teacher forcing, so the fraction of
+sentences without mistakes is the same. The number of wrong words shows what a mistake leads to.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ from ..translating import (
     translator,
 )
 
-STEPS = {"translation": 400, "reversal": 200}  # enough to learn them, and few enough for some mistakes
-MOST = 0.5  # the fraction of the words read that are the model's own, at the end of training
+STEPS = {"translation": 400, "reversal": 200}  # enough to learn the task, few enough to make some mistakes
+MOST = 0.5  # at the end of training, the fraction of the decoder's words that are the model's own
 
 
 def data_of(trial: Trial) -> Sentences:
@@ -45,8 +45,10 @@ def data_of(trial: Trial) -> Sentences:
 
 @mg.no_grad()
 def with_own_words(model: Transformer, batch: Batch, part: float, random: np.random.Generator) -> Batch:
-    """The batch, with this fraction of the words that the decoder reads replaced by those that it would write
-    there (Mihaylova and Martins 2019, "Scheduled Sampling for Transformers")."""
+    """Replace a fraction `part` of the words that the decoder reads by the words that it predicts there.
+
+    (Mihaylova and Martins 2019, "Scheduled Sampling for Transformers".)
+    """
     own = model(batch["source"], batch["target_in"]).numpy().argmax(-1)[:, :-1]
     read = batch["target_in"].copy()
     is_word = read[:, 1:] != model.config.pad_token_id
@@ -69,8 +71,10 @@ def train(model: Transformer, data: Sentences, trial: Trial, steps: int) -> None
 
 @mg.no_grad()
 def after_a_mistake(model: Transformer, data: Sentences, seed: int) -> tuple[float, float]:
-    """The fraction of next words that are wrong after a right word, and after the likeliest wrong one in its
-    place: one place in each sentence."""
+    """The fractions of next words that are wrong after a right word, and after the likeliest wrong word.
+
+    One position in each sentence is tested.
+    """
     random = np.random.default_rng(seed)
     batch = collate(data.held_out, data.tokenizer)
     rows = np.arange(len(data.held_out))
@@ -88,7 +92,7 @@ def after_a_mistake(model: Transformer, data: Sentences, seed: int) -> tuple[flo
 
 
 def distance(a: Sequence[int], b: Sequence[int]) -> int:
-    """The number of words to insert, delete or replace, so that a becomes b (Levenshtein)."""
+    """The Levenshtein distance: the number of words to insert, delete or replace to turn a into b."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         before, row[0] = row[0], i
@@ -98,7 +102,7 @@ def distance(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 def written_error(model: Transformer, data: Sentences) -> float:
-    """Wrong words in greedy translations, by the distance to the right one; <END> counts as a word."""
+    """The error rate of greedy translations: their `distance` to the right ones, per word with <END>."""
     written = translations(model, data.held_out, data)
     wrong = sum(distance(ids, target) for ids, (_, target) in zip(written, data.held_out, strict=True))
     return wrong / sum(len(target) + 1 for _, target in data.held_out)

@@ -1,4 +1,4 @@
-"""Do sinusoidal positions work beyond the longest sentence of the training?"""
+"""Do sinusoidal positions work beyond the longest training sentence?"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -16,8 +16,8 @@ from ..claim import Rule, Trial, claim
 from ..translating import Ids, Sentences, held_out_loss, probabilities, size, translator
 from ..word_before import WordBefore, spare_d_ff
 
-LONGEST = 24  # words of a sentence of the training that asks for the word before
-SHORT, LONG = 6, 8  # lengths of translations, in tokens of either language
+LONGEST = 24  # the most words of a training sentence in the case "word before"
+SHORT, LONG = 6, 8  # in translation: the most tokens of a short side, the fewest of a long one
 
 
 @claim(
@@ -74,10 +74,10 @@ def find_word_before(trial: Trial) -> Mapping[str, float]:
 
 
 def word_model(arm: str) -> WordBefore:
-    """For sentences of up to twice the longest training length, from three times as many words."""
+    """Create a model for sentences of up to 2 LONGEST words, out of a vocabulary of 3 LONGEST words."""
     if arm == "learned":
         return WordBefore(LearnedPositions(2 * LONGEST, 32), words=3 * LONGEST)
-    d_ff = 64 + spare_d_ff(2 * LONGEST * 32)  # makes up for the parameters of learned positions
+    d_ff = 64 + spare_d_ff(2 * LONGEST * 32)  # as many parameters as with learned positions
     return WordBefore(SinusoidalPositions(32), words=3 * LONGEST, d_ff=d_ff)
 
 
@@ -100,15 +100,15 @@ def translation_model(arm: str, data: Sentences) -> Transformer:
 
 
 def errors(model: Transformer, pairs: Ids, data: Sentences, first: int = 0) -> np.ndarray:
-    """Which next words are wrong, those at target positions from `first` on."""
+    """A mask of the wrong next words, at target positions from `first` on, given right previous words."""
     p, right = probabilities(model, pairs, data)
-    positions = np.concatenate([np.arange(len(target) + 1) for _, target in pairs])  # the last: the end
+    positions = np.concatenate([np.arange(len(target) + 1) for _, target in pairs])  # the last is <END>
     return (p.argmax(-1) != right)[positions >= first]
 
 
 @cache
 def short_and_long(seed: int, mixed: bool) -> Sentences:
-    """Short pairs, or two thirds short and a third long ones (`mixed`); `longer` are other long ones."""
+    """Draw short pairs or, if `mixed`, two thirds short and a third long pairs; and 300 more long pairs."""
     short, long, tokenizer = pool()
     random = np.random.default_rng(seed)
     short = [short[i] for i in random.permutation(len(short))]
@@ -121,7 +121,7 @@ def short_and_long(seed: int, mixed: bool) -> Sentences:
 
 @cache
 def pool() -> tuple[Ids, Ids, Tokenizer]:
-    """All short pairs, all long ones of the same words, and their tokenizer."""
+    """Return all short pairs, all long pairs of words in short ones, and the tokenizer."""
     pairs = phrasebook().train
     tokenizer = Tokenizer.train_word([text for pair in pairs for text in pair])
     ids = [(tokenizer.encode(english), tokenizer.encode(french)) for english, french in pairs]

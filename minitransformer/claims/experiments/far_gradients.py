@@ -1,4 +1,4 @@
-"""Between far words: are there many steps, and does the gradient fade, in recurrence but not in attention?"""
+"""Do many steps and vanishing gradients separate distant words in recurrence, but not in attention?"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -32,16 +32,16 @@ class Recurrent(nn.Module):
 
 
 def open_lstm(d: int) -> nn.LSTM:
-    """An LSTM with open forget gates: with a bias of 5, a cell keeps sigmoid(5) = 0.993 of itself per step.
+    """Create an LSTM with open forget gates: with a bias of 5, a cell keeps sigmoid(5) = 0.993 per step.
 
-    An LSTM may learn that; an initial bias of 1 is common (Jozefowicz et al. 2015).
+    An LSTM can learn such a bias; an initial bias of 1 is common (Jozefowicz et al. 2015).
     """
     lstm = nn.LSTM(d, d, batch_first=True)
     lstm.bias_hh_l0.array[d : 2 * d] = 5
     return lstm
 
 
-# the layers, of about equally many parameters, and their widths
+# the layers, which have about the same number of parameters, and their widths
 LAYERS: dict[str, tuple[int, Callable[[int], nn.Module]]] = {
     "self-attention": (32, lambda d: EncoderLayer(LayerConfig(d, num_heads=4, d_ff=2 * d, dropout=0.0))),
     "simple RNN": (63, lambda d: Recurrent(nn.RNN(d, d, batch_first=True))),
@@ -51,7 +51,7 @@ LAYERS: dict[str, tuple[int, Callable[[int], nn.Module]]] = {
 
 
 class FirstWord(nn.Module):
-    """Names the first word of a text (B, T) from the layer's last output: logits (B, V)."""
+    """A model that predicts the first word of a text (B, T) from a layer's last output: logits (B, V)."""
 
     def __init__(self, arm: str) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def train(model: nn.Module, rate: float, steps: int, seed: int) -> None:
 
 @mg.no_grad()
 def scores(model: nn.Module, seed: int) -> dict[str, float]:
-    """The loss and the error on new texts."""
+    """The loss and the error on new texts, drawn with the seed."""
     ids = np.random.default_rng([seed, 1]).integers(VOCABULARY, size=(500, WORDS))
     logits = model(ids)
     return {

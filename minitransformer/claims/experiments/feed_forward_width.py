@@ -1,4 +1,4 @@
-"""Is 4 d the right width of the feed-forward networks, when the parameters are the same?"""
+"""Is 4 d the right width of feed-forward networks, for the same number of parameters?"""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from ...models.transformer import Transformer
 from ..claim import Rule, Trial, claim
 from ..translating import Sentences, held_out_loss, sentences, size, train, translator
 
-# (d_model, d_ff), for the same parameters with a vocabulary of about 1,000
+# (d_model, d_ff), with the same number of parameters for a vocabulary of about 1,000
 SHAPES = {"d_ff = d": (80, 94), "d_ff = 4 d": (64, 256), "d_ff = 16 d": (40, 668)}
 
 

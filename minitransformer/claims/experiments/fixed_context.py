@@ -1,4 +1,4 @@
-"""Is one vector for a whole sentence a bottleneck, the more so the longer the sentence?"""
+"""Is one vector for a whole sentence a bottleneck, and more so for longer sentences?"""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from ..translating import train as train_translator
 VOCABULARY = 4 + 10  # <PAD>, <UNK>, <START>, <END>, and ten letters
 LONGEST = 12
 
-# the size of a word's vector, and of each arm's states: their parameters differ by less than 1%
+# the widths of word vectors and of each arm's states; numbers of parameters differ by less than 1%
 WIDTHS = {
     "copying letters": {"embedding_dim": 32, "attention": 48, "fixed": 50},
     "translation": {"embedding_dim": 64, "attention": 64, "fixed": 67},
@@ -24,7 +24,7 @@ WIDTHS = {
 
 
 def build(arm: str, case: str, vocab_size: int) -> Seq2Seq:
-    """A GRU encoder-decoder, with additive attention or with the encoder's last states alone."""
+    """Create a GRU encoder-decoder, with additive attention or only the encoder's last states."""
     widths = WIDTHS[case]
     return Seq2Seq(
         Seq2SeqConfig(
@@ -37,14 +37,14 @@ def build(arm: str, case: str, vocab_size: int) -> Seq2Seq:
 def copies(
     random: np.random.Generator, length: int, number: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Source, decoder input and target of random letters to be copied: x <END>, <START> x, x <END>."""
+    """Draw random letters x to copy. Return source x <END>, decoder input <START> x, and target x <END>."""
     x = random.integers(4, VOCABULARY, (number, length))
     start, end = np.full((number, 1), 2), np.full((number, 1), 3)
     return np.hstack([x, end]), np.hstack([start, x]), np.hstack([x, end])
 
 
 def copying(trial: Trial) -> tuple[Seq2Seq, dict[str, float]]:
-    """Copy 2 to 12 random letters."""
+    """Train a model to copy 2 to 12 random letters. Return it with its scores."""
     model = build(trial.arm, trial.case, VOCABULARY)
     random = np.random.default_rng(trial.seed)
     optimizer = optim.Adam(model.parameters(), lr=trial.rate, betas=(0.9, 0.98))
@@ -62,7 +62,7 @@ def copying(trial: Trial) -> tuple[Seq2Seq, dict[str, float]]:
 
 @mg.no_grad()
 def copying_scores(model: Seq2Seq, length: int, seed: int) -> tuple[float, float]:
-    """The loss, and the fraction of wrong letters, of new texts of a length."""
+    """The loss and the fraction of wrong letters, for new texts of this length."""
     source, target_in, target = copies(np.random.default_rng([seed, length]), length, 300)
     logits = model(source, target_in)
     loss = F.cross_entropy(logits.flatten(0, 1), target.reshape(-1)).item()
@@ -70,7 +70,7 @@ def copying_scores(model: Seq2Seq, length: int, seed: int) -> tuple[float, float
 
 
 def translating(trial: Trial) -> tuple[Seq2Seq, dict[str, float]]:
-    """Translate sentences of at most 10 English words."""
+    """Train a model to translate sentences of at most 10 English words. Return it with its scores."""
     data = sentences(trial.seed, longest=10)
     model = build(trial.arm, trial.case, data.tokenizer.vocab_size)
     train_translator(model, data, trial.rate, trial.steps(800), trial.seed)

@@ -1,4 +1,4 @@
-"""What residual connections and norms do to the gradient of a stack, before it is trained."""
+"""The effect of residual connections and norms on the gradient of a stack that is not trained."""
 
 from collections.abc import Mapping
 
@@ -17,8 +17,10 @@ DEPTHS = {"6 layers": 6, "12 layers": 12}
 
 
 def states(way: str, depth: int, d_model: int = D) -> list[Tensor]:
-    """What enters the layers of a new encoder, what leaves each, and their gradients: what becomes of a
-    random gradient of size 1 at the end."""
+    """Return the input of a new encoder and the output of each layer, with gradients.
+
+    Backward starts at the last output with a random gradient, whose root mean square is 1.
+    """
     found = [mg.randn(16, 8, d_model, requires_grad=True)]  # (B, T, D)
     for _ in range(depth):
         layer = EncoderLayer(LayerConfig(d_model, num_heads=4, d_ff=4 * d_model))

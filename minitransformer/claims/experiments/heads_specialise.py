@@ -1,7 +1,7 @@
-"""Do heads specialise, each in a relation of its own?
+"""Do heads specialise, each in a different relation?
 
-Each relation gets a head of its own. How much more that head attends to it than heads do on average is
-measured on sentences other than those used to choose the head.
+A different head is chosen for each relation. How much more it attends to that relation than the average head
+is measured on other sentences than those on which it was chosen.
 """
 
 from collections import Counter
@@ -61,7 +61,7 @@ RELATIONS = {
     arms=("trained", "untrained"),
     cases=tuple(RELATIONS),
     rates=(1e-3, 3e-3, 1e-2),
-    rules=tuple(  # a quarter of its attention
+    rules=tuple(  # a quarter of a head's attention
         Rule(f"untrained: {relation}", f"trained: {relation}", by=0.25, case=case, part=relation)
         for case, relations in RELATIONS.items()
         for relation in relations
@@ -106,7 +106,7 @@ def encoder_scores(model: Transformer, data: Sentences, pairs: Ids) -> HeadScore
 
 
 def own_heads(scores: HeadScores, relations: Sequence[str]) -> dict[str, int]:
-    """A head for each relation: first the pair that exceeds the mean by most, then the next one left."""
+    """Choose a different head for each relation, starting with the pair that exceeds the mean by most."""
     table = {(r, head): value for r in relations for head, value in enumerate(above_mean(scores, r))}
     found: dict[str, int] = {}
     for relation, head in sorted(table, key=table.__getitem__, reverse=True):
@@ -116,5 +116,5 @@ def own_heads(scores: HeadScores, relations: Sequence[str]) -> dict[str, int]:
 
 
 def above_mean(scores: HeadScores, relation: str) -> np.ndarray:
-    """How much more each head attends to a relation than heads do on average."""
+    """The score of each head in a relation, minus the mean score of all heads."""
     return scores.of(relation) - scores.of(relation).mean()

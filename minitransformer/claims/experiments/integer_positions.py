@@ -1,4 +1,4 @@
-"""Are sinusoids better positions than integers?"""
+"""Are sinusoids better than integers as positions?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from ..claim import Rule, Trial, claim
 from ..translating import held_out_loss, sentences, size, translator
 from ..word_before import WordBefore
 
-FIRST = {"word before, from 0": 0, "word before, from 10,000": 10_000}  # position
+FIRST = {"word before, from 0": 0, "word before, from 10,000": 10_000}  # the position of the first word
 
 
 @claim(
@@ -63,19 +63,19 @@ def positions(arm: str, width: int) -> Positions:
 
 
 class Integers(Positions):
-    """The position itself, in each component."""
+    """Positions whose vectors have the position in each component."""
 
     def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
         return mg.tensor(np.repeat(np.arange(end)[index][..., None], x.shape[-1], -1), dtype=x.dtype)
 
 
 class IntegersTimesVector(Integers):
-    """The position times a vector, from which it learns a direction and a size."""
+    """Positions times a learned vector, which has a direction and a size."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.vector = nn.Parameter(np.empty(width, np.float32))
-        nn.init.normal_(self.vector, std=0.02)  # as learned positions begin
+        nn.init.normal_(self.vector, std=0.02)  # like learned positions
 
     def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
         return super().vectors(x, index, end) * self.vector

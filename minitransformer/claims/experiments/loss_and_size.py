@@ -1,4 +1,4 @@
-"""Do more parameters and more data lower the loss, from each size to the next?"""
+"""Does the loss fall from each size of model or data to the next larger one?"""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -30,20 +30,20 @@ Rows = Sequence[Sequence[int]]
 
 @cache
 def english() -> tuple[Rows, Tokenizer]:
-    """The different English sentences of the phrasebook as ids, and their tokenizer."""
+    """Return the different English sentences of the phrasebook as ids, and their tokenizer."""
     texts = list(dict.fromkeys(source for source, _ in phrasebook().train))
     tokenizer = Tokenizer.train_word(texts)
     return [tokenizer.encode(text) for text in texts], tokenizer
 
 
 def split(rows: Rows, seed: int) -> list[Rows]:
-    """300 sentences that choose an evaluation, 300 that are measured, and the rest for training."""
+    """Split sentences at random: 300 to choose the best step, 300 to measure, and the rest to train."""
     order = np.random.default_rng(seed).permutation(len(rows))
     return [[rows[i] for i in part] for part in np.split(order, (300, 600))]
 
 
 def build(width: int, vocab_size: int) -> GPT:
-    """A GPT of two layers."""
+    """Create a GPT with two layers."""
     return GPT(
         GPTConfig(
             vocab_size, n_positions=32, n_embd=width, n_layer=2, n_head=max(1, width // 16),
@@ -53,7 +53,7 @@ def build(width: int, vocab_size: int) -> GPT:
 
 
 def loss_of(model: GPT, rows: Rows, end: int) -> mg.Tensor:
-    """The mean loss of the tokens of these sentences; each begins and ends with the token `end`."""
+    """The mean loss per token of sentences, each of which begins and ends with the token `end`."""
     inputs = pad_rows([[end, *row] for row in rows], end)
     targets = pad_rows([[*row, end] for row in rows], IGNORE)
     return F.cross_entropy(model(inputs).flatten(0, 1), targets.reshape(-1), ignore_index=IGNORE)
@@ -62,9 +62,9 @@ def loss_of(model: GPT, rows: Rows, end: int) -> mg.Tensor:
 def train(
     model: GPT, rows: Rows, validation: Rows, held_out: Rows, end: int, rate: float, steps: int, seed: int
 ) -> tuple[float, float]:
-    """Train. Return the held-out loss where the loss of the validation sentences was lowest, and at the end.
+    """Train. Return the held-out loss at the step of lowest validation loss, and that at the end.
 
-    So a model that begins to memorize few sentences is taken before it does.
+    The best step comes before a model begins to memorize a small number of sentences.
     """
     random = np.random.default_rng(seed)
     optimizer = optim.AdamW(model.parameters(), lr=rate)
@@ -82,7 +82,7 @@ def train(
 
 
 def rules() -> list[Rule]:
-    """Each arm of a list has a loss at least 0.1 below the one before."""
+    """The rules that each arm's loss is at least 0.1 below the previous arm's."""
     made = []
     for part, arms in {
         "parameters, much data": ("small, much data", "medium, much data", "large, much data"),

@@ -1,4 +1,4 @@
-"""Do many heads learn more than one head of the same width in all?"""
+"""Do many heads learn more than one head of the same total width?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +35,7 @@ HEADS = {"4 heads": 4, "1 head": 1}
     arms=("4 heads", "1 head"),
     cases=("three relations", TRANSLATION),
     rates=(1e-3, 3e-3, 6e-3, 1e-2),
-    # one head costs the paper's translator log(5.29 / 4.92) = 0.07 nats per word piece (Table 3, A)
+    # in the paper, a translator with one head loses log(5.29 / 4.92) = 0.07 nats per word piece (Table 3, A)
     rules=(Rule("4 heads: loss", "1 head: loss", by=0.05),),
 )
 def many_heads(trial: Trial) -> Mapping[str, float]:
@@ -51,7 +51,7 @@ def build(trial: Trial) -> Any:
 
 
 def train_and_score(model: Any, trial: Trial) -> Mapping[str, float]:
-    """Train a translator, or a layer for three relations."""
+    """Train a translator, or a layer for three relations, and return the measures."""
     found = {"parameters": size(model)}
     if trial.case == TRANSLATION:
         data = sentences(trial.seed)

@@ -1,4 +1,4 @@
-"""What does a translator lose without positions in the encoder, in the decoder, or in both?"""
+"""How much does a translator lose without positions in the encoder, in the decoder, or in both?"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -67,7 +67,7 @@ def build(arm: str, data: Sentences, layers: int = 2) -> Transformer:
 
 @cache
 def copies(seed: int) -> Sentences:
-    """Sentences of 8 different words out of 32, in random order, each paired with itself."""
+    """Draw sentences of 8 different words out of 32, in random order, each paired with itself."""
     names = [chr(ord("a") + i) * 2 for i in range(26)] + [str(i) for i in range(6)]
     tokenizer = Tokenizer.train_word(names)
     words = np.array([tokenizer.encode(name)[0] for name in names])

@@ -1,8 +1,8 @@
 """Does layer norm make training faster and more stable?
 
-Each model is trained at four learning rates that span a factor of 30. Faster is a lower loss after equally
-many steps at the best rate of each arm. More stable is a lower mean over all rates: a rate that is not the
-best does less harm.
+Each model is trained at four learning rates that span a factor of 30. Faster means a lower loss after the
+same number of steps, at each arm's best rate. More stable means a lower mean loss over all rates, so that a
+rate that is not the best does less harm.
 """
 
 from collections.abc import Mapping
@@ -54,8 +54,10 @@ def make_model(trial: Trial) -> nn.Module:
 
 
 def shrink_branches(model: nn.Module) -> None:
-    """Divide the last matrix of each sub-layer by the square root of their number, so that values do not grow
-    with depth: as GPT-2 is initialized."""
+    """Divide the last matrix of each sub-layer by the square root of the number of sub-layers, as GPT-2 does.
+
+    So values do not grow with depth.
+    """
     last = [
         module
         for name, module in model.named_modules()
@@ -98,7 +100,7 @@ def shrink_branches(model: nn.Module) -> None:
 def norms(trial: Trial) -> Mapping[str, float]:
     losses = []
     for rate in RATES:
-        model = make_model(trial)  # anew
+        model = make_model(trial)  # the same initial weights for each rate
         losses.append(trained_loss(model, trial, rate))
     return {
         "loss": min(losses),

@@ -11,13 +11,13 @@ from ..reading import Texts, masked_words, objects, reader, scores, texts, train
 from ..translating import size
 
 LABELS = {"100 labels": 100, "300 labels": 300}
-UNLABELLED = 7000  # sentences; the labelled ones are some of them
+UNLABELLED = 7000  # the number of sentences, some of which are also used with labels
 PRE_TRAINING, FINE_TUNING = 800, 200  # steps
 
 
 @cache
 def pre_trained(seed: int, steps: int) -> dict[str, mg.Tensor]:
-    """The body of a BERT that learned to fill in masked words, without any labels."""
+    """Train a BERT on masked words, without labels. Return the weights of its body."""
     data = texts(seed, count=UNLABELLED)
     mg.manual_seed(seed)
     model = reader(data, "masked_lm")
@@ -26,7 +26,7 @@ def pre_trained(seed: int, steps: int) -> dict[str, mg.Tensor]:
 
 
 def classifier(data: Texts, body: Mapping[str, mg.Tensor]) -> nn.Sequential:
-    """Predicts the type of an object from the mean state of a BERT with these weights."""
+    """Create a classifier of objects' types, which reads the mean state of a BERT with these weights."""
     model = reader(data, "similarity")  # a head without parameters: the mean of the states
     model.load_state_dict(body, strict=False)
     width = model.config.hidden_size
@@ -55,7 +55,7 @@ def classifier(data: Texts, body: Mapping[str, mg.Tensor]) -> nn.Sequential:
     cases=tuple(LABELS),
     rates=(3e-3, 1e-2, 3e-2),
     tuned_by="error",
-    rules=(  # 5 of 100 sentences; from scratch, more than 10 are wrong
+    rules=(  # 5 of 100 sentences; without pre-training, more than 10 are wrong
         Rule("pre-trained: error", "from scratch: error", by=0.05),
         Rule("pre-trained: error", "from scratch, as many steps in all: error", by=0.05),
     ),

@@ -1,4 +1,4 @@
-"""Do lower layers know what is local, and higher layers what is global? Probes of an encoder's layers."""
+"""Do lower layers represent local properties, and higher layers global ones? Probes of an encoder."""
 
 import math
 from collections import Counter
@@ -21,13 +21,13 @@ DEPTH = 6
 
 
 def last_place(sentence: Sentence) -> int:
-    """The place of the last word, the first being 0; a final "." or "?" is not a word."""
+    """The index of the last word, counted from 0. A final "." or "?" is not a word."""
     tokens = tokens_of(sentence[0])
     return len(tokens) - 1 - (tokens[-1] in ".?")
 
 
 def word_before(sentence: Sentence) -> str:
-    """The word before the last, without case."""
+    """The second last word, in lower case."""
     return tokens_of(sentence[0])[last_place(sentence) - 1].lower()
 
 
@@ -43,9 +43,9 @@ GLOBAL = {
 
 
 def draw_sentences(seed: int) -> tuple[Sentences, list[Sentence]]:
-    """Pairs for the translator, and 3,000 other sentences at most for the probes.
+    """Draw pairs for the translator, and up to 3,000 other sentences for the probes.
 
-    Those have five words or more, and the word before their last is one of the twenty most common there.
+    The latter have at least five words, and their second last word is one of the twenty most common ones.
     """
     _, _, tokenizer = pool(8)
     short = [pair for pair in phrasebook().train if pair.mode and len(pair[0].split()) <= 8]
@@ -58,7 +58,7 @@ def draw_sentences(seed: int) -> tuple[Sentences, list[Sentence]]:
 
 
 def last_states(model: Transformer, data: Sentences, probed: Sequence[Sentence]) -> list[np.ndarray]:
-    """The vectors (N, D) of the last words: those that enter the encoder, and after each layer."""
+    """Return the vectors (N, D) of the last words: at the encoder's input, then after each layer."""
     pairs = [(data.tokenizer.encode(english), data.tokenizer.encode(french)) for english, french in probed]
     batch = collate(pairs, data.tokenizer)
     with mg.no_grad():
@@ -70,16 +70,16 @@ def last_states(model: Transformer, data: Sentences, probed: Sequence[Sentence])
 
 
 def accuracies(states: Sequence[np.ndarray], labels: Sequence[object]) -> Float[np.ndarray, " L"]:
-    """The accuracy of a linear probe of each layer on the quarter of the sentences that it has not seen."""
+    """The accuracy of a linear probe of each layer, on a held-out quarter of the sentences."""
     names, y = np.unique(np.array(labels), return_inverse=True)
     is_held_out = np.arange(len(y)) % 4 == 0
     return np.array([held_out_accuracy(x, y, len(names), is_held_out) for x in states])
 
 
 def mean_layer(accuracy: Float[np.ndarray, " L"]) -> float:
-    """The layer at which accuracy is gained, on average: each counts by what it adds to the best before it.
+    """The mean layer at which accuracy is gained, weighted by each layer's gain over the best previous one.
 
-    NaN if no layer adds anything.
+    NaN if no layer gains anything.
     """
     gains = np.diff(np.maximum.accumulate(accuracy))
     return float(gains @ np.arange(1, len(accuracy)) / gains.sum()) if gains.any() else math.nan

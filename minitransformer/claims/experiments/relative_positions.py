@@ -1,4 +1,4 @@
-"""Is the position k places on a linear function of a position, and does a model make use of it?"""
+"""Is the vector of position pos + k a linear function of that of pos, and does a model make use of it?"""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from ..word_before import WordBefore, spare_d_ff
 
 LENGTH, WORDS, WIDTH = 64, 80, 32
 BACK = {"k = 1": 1, "k = 5": 5}
-PENALTIES = (0.0, 1e-6, 1e-4, 1e-2, 1.0)  # for the linear map, relative to the squares of the positions
+PENALTIES = (0.0, 1e-6, 1e-4, 1e-2, 1.0)  # ridge penalties, relative to the mean square of the vectors
 
 
 @claim(
@@ -77,7 +77,7 @@ def relative_positions(trial: Trial) -> Mapping[str, float]:
 
 
 def build(arm: str, random: np.random.Generator) -> WordBefore:
-    """A model with a vector for each of 2 x 64 positions."""
+    """Create a model that has a vector for each of 2 x 64 positions."""
     if arm == "learned":
         return WordBefore(LearnedPositions(2 * LENGTH, WIDTH), WORDS, WIDTH)
     positions = RandomPositions(2 * LENGTH, WIDTH, random) if arm == "random" else SinusoidalPositions(WIDTH)
@@ -85,7 +85,7 @@ def build(arm: str, random: np.random.Generator) -> WordBefore:
 
 
 class RandomPositions(Positions):
-    """A random vector for each position, with the mean square of sinusoids, 1/2."""
+    """Random position vectors, with the mean square of sinusoids, 1/2."""
 
     def __init__(self, length: int, width: int, random: np.random.Generator) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class RandomPositions(Positions):
 
 
 def table(positions: Positions) -> np.ndarray:
-    """The vectors (positions, width)."""
+    """The vectors of all positions, (positions, width)."""
     if isinstance(positions, SinusoidalPositions):
         return positional_encoding(2 * LENGTH, WIDTH, np.float64)
     found = positions.weight.numpy() if isinstance(positions, LearnedPositions) else positions.table
@@ -104,7 +104,10 @@ def table(positions: Positions) -> np.ndarray:
 
 
 def unexplained(p: np.ndarray, k: int, random: np.random.Generator) -> float:
-    """What a linear map from p(pos) to p(pos + k), fitted on half of the positions, misses on the others."""
+    """The fraction of the variance of p(pos + k) that a linear map of p(pos) does not explain.
+
+    The map is fitted on half of the positions and tested on the others, with the best of PENALTIES.
+    """
     fit, test = np.array_split(random.permutation(len(p) - k), 2)
     variance = ((p[test + k] - p[fit + k].mean(0)) ** 2).sum()
     errors = []

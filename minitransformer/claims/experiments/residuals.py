@@ -1,6 +1,6 @@
-"""Do residual connections make deep Transformers trainable, while shallow ones need none?
+"""Are residual connections needed to train deep Transformers, but not shallow ones?
 
-What they do to gradients is measured in gradient_flow.py.
+Their effect on gradients is measured in gradient_flow.py.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,11 @@ SHALLOW, DEEP = zip(ENCODERS, LOOKERS, strict=True)
 
 
 def make_translator(data: Sentences, depth: int, has_residuals: bool) -> Transformer:
-    """A translator whose decoder always has residual connections: without them it would lose the previous
-    word, at any depth, as cross-attention returns only what is in the encoder's output."""
+    """Create a translator with or without residual connections in the encoder.
+
+    The decoder always has them. Without them, it would lose the previous word at any depth, since
+    cross-attention only returns what is in the encoder's output.
+    """
     model = translator(data, num_encoder_layers=depth, num_decoder_layers=1)
     if not has_residuals:
         put_around(model.encoder, model.config.d_model, "norm only")

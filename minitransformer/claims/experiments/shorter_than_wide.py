@@ -1,4 +1,4 @@
-"""Is attention faster than recurrence where a text is shorter than it is wide, T^2 d against T d^2?"""
+"""Is attention (T^2 d) faster than recurrence (T d^2) if the length T of a text is less than the width d?"""
 
 from collections.abc import Callable, Mapping
 
@@ -16,7 +16,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "simple RNN": lambda: nn.RNN(WIDTH, WIDTH, batch_first=True),
     "LSTM": lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True),
 }
-SHAPES = {  # texts in a batch, words in a text
+SHAPES = {  # (number of texts in a batch, number of words in a text)
     "n = d / 4, 1 text": (1, WIDTH // 4),
     "n = d / 4, 16 texts": (16, WIDTH // 4),
     "n = 4 d, 1 text": (1, 4 * WIDTH),
@@ -25,9 +25,9 @@ SHAPES = {  # texts in a batch, words in a text
 
 
 def rules() -> list[Rule]:
-    """Attention is the faster one of texts shorter than the width, recurrence that of longer ones.
+    """The rules that attention is faster for texts shorter than the width, and recurrence for longer ones.
 
-    Operations of a text do not depend on the batch, and are compared in one.
+    The number of operations per text does not depend on the batch, and is compared for one text.
     """
     made = []
     for case, (texts, n) in SHAPES.items():
@@ -75,6 +75,6 @@ def shorter_than_wide(trial: Trial) -> Mapping[str, float]:
 
 
 def output(layer: nn.Module, x: Tensor) -> Tensor:
-    """The layer's output (B, T, D), without the last state of a recurrent one."""
+    """The output (B, T, D) of a layer, without the last state of a recurrent layer."""
     out = layer(x)
     return out[0] if isinstance(out, tuple) else out

@@ -16,8 +16,10 @@ STEPS = {"400 sentences": 400, "4,000 sentences": 800}
 
 
 def reliability(p: np.ndarray, right: np.ndarray, bins: int = 10) -> list[tuple[float, float, float]]:
-    """The confidence (the probability of the likeliest word), the accuracy, and the fraction of all
-    predictions, of those whose confidence is in the same tenth."""
+    """Return the mean confidence, the accuracy and the fraction of the predictions in each bin of confidence.
+
+    The confidence of a prediction is the probability of the likeliest word. Empty bins are left out.
+    """
     confidence = p.max(-1)
     is_right = p.argmax(-1) == right
     tenth = np.minimum((confidence * bins).astype(int), bins - 1)
@@ -26,7 +28,7 @@ def reliability(p: np.ndarray, right: np.ndarray, bins: int = 10) -> list[tuple[
 
 
 def calibration_error(p: np.ndarray, right: np.ndarray) -> float:
-    """The mean of |confidence - accuracy| (Guo et al. 2017, "On Calibration of Modern Neural Networks")."""
+    """The expected calibration error: the mean |confidence - accuracy| over bins (Guo et al. 2017)."""
     return sum(abs(confidence - accuracy) * part for confidence, accuracy, part in reliability(p, right))
 
 
@@ -59,7 +61,7 @@ def calibration_error(p: np.ndarray, right: np.ndarray) -> float:
     rates=(1e-3, 3e-3, 1e-2),
     tuned_by="word error",  # not by the loss, which smoothing changes
     rules=(
-        # 2% of perplexity, half a word in 100, half a point of BLEU: the paper has 5% and half a point
+        # 2% of perplexity, half a word in 100, half a point of BLEU (in the paper, 5% and half a point)
         Rule("not smoothed: loss", "smoothed: loss", by=0.02, part="hurts perplexity"),
         Rule("smoothed: word error", "not smoothed: word error", by=0.005, part="improves accuracy and BLEU"),
         Rule(
@@ -68,7 +70,7 @@ def calibration_error(p: np.ndarray, right: np.ndarray) -> float:
             by=0.5,
             part="improves accuracy and BLEU",
         ),
-        # without smoothing it is wrong in 2 more of 100 words than it expects; with smoothing, it is not
+        # without smoothing, 2 more of 100 words are wrong than the model expects; not with smoothing
         Rule(
             "not smoothed: expected error",
             "not smoothed: word error",

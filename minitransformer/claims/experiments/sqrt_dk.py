@@ -1,7 +1,7 @@
-"""Do scores have to be divided by the square root of d_k, and do gradients vanish or explode without it?
+"""Must scores be divided by the square root of d_k, and do gradients vanish or explode otherwise?
 
-A query's gradient is compared to the gradient at its head's output, so that a model whose loss is larger does
-not count as one with larger gradients. It is measured before training, where both arms have the same weights.
+A query's gradient is measured relative to the gradient at its head's output, so that it does not depend on
+the size of the loss. It is measured before training, when both arms have the same weights.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from ..translating import (
 )
 
 HEADS = {"d_k = 8": 8, "d_k = 64": 1}
-TENTH = 0.1  # the share of the queries: about one of a sentence, which has ten tokens at most
+TENTH = 0.1  # a fraction of queries: about one query of a sentence, which has at most ten tokens
 
 
 @claim(
@@ -88,7 +88,7 @@ def build(trial: Trial, data: Sentences) -> Transformer:
 
 @mg.no_grad()
 def saturated(model: Transformer, data: Sentences) -> float:
-    """The fraction of queries, of all heads, with a weight above 0.95."""
+    """The fraction of queries, over all heads, that have a weight above 0.95."""
     batch = collate(data.held_out, data.tokenizer)
     with record_attention(model) as maps:
         model(batch["source"], batch["target_in"])
@@ -103,7 +103,7 @@ def saturated(model: Transformer, data: Sentences) -> float:
 
 
 class QueryGradients(Observer):
-    """The length of each query's gradient, for each unit of gradient at its head's output."""
+    """Observes the norm of each query's gradient, divided by that of the gradient at its head's output."""
 
     def __init__(self, d_k: int) -> None:
         self.d_k = d_k

@@ -1,4 +1,4 @@
-"""Can one matrix make queries, keys and values?"""
+"""Can queries, keys and values be computed by one matrix?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from .many_heads import TRANSLATION, train_and_score
 
 
 class OneMatrix(MultiHeadAttention):
-    """The same matrix and bias make queries, keys and values."""
+    """Attention whose queries, keys and values are computed by the same matrix and bias."""
 
     def __init__(self, d_model: int, num_heads: int) -> None:
         super().__init__(d_model, num_heads)
@@ -62,8 +62,8 @@ def build(trial: Trial) -> Any:
     data = sentences(trial.seed)
     if not is_one:
         return translator(data)
-    saved = 6 * 2 * 64 * (64 + 1)  # two matrices and biases of six attention modules,
-    model = translator(data, d_ff=256 + saved // (4 * (2 * 64 + 1)))  # four feed-forward networks share it
+    saved = 6 * 2 * 64 * (64 + 1)  # parameters of two matrices and biases of six attention modules
+    model = translator(data, d_ff=256 + saved // (4 * (2 * 64 + 1)))  # divided among four networks
     for layer in [*model.encoder.layers, *model.decoder.layers]:
         layer.self_attention = OneMatrix(64, 4)
     for layer in model.decoder.layers:

@@ -1,4 +1,4 @@
-"""Does a model that reads in both directions understand more than one that reads from the left?"""
+"""Does a model that reads in both directions understand more than one that reads from left to right?"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -27,7 +27,7 @@ def model_of(trial: Trial, data: Texts) -> BERT:
 
 
 def question_of(trial: Trial, data: Texts) -> Question:
-    """The task of a batch of sentences in training."""
+    """Return the function that makes a training batch from sentences."""
 
     def missing_words(rows: Sequence[Read], random: np.random.Generator) -> Batch:
         if trial.arm == "both sides":
@@ -37,7 +37,7 @@ def question_of(trial: Trial, data: Texts) -> Question:
     def entities(rows: Sequence[Read], _: np.random.Generator) -> Batch:
         return pad(data, [row.ids for row in rows], [[IGNORE, *row.tags, IGNORE] for row in rows])
 
-    def types_of_objects(rows: Sequence[Read], _: np.random.Generator) -> Batch:  # of the state of <END>
+    def types_of_objects(rows: Sequence[Read], _: np.random.Generator) -> Batch:  # predicted at <END>
         return pad(
             data, [row.ids for row in rows], [[IGNORE] * (len(row.ids) - 1) + [row.object] for row in rows]
         )
@@ -48,8 +48,10 @@ def question_of(trial: Trial, data: Texts) -> Question:
 
 
 def each_word(data: Texts, rows: Sequence[Read], both_sides: bool) -> Batch:
-    """Each word of each sentence is asked for once: from both sides it is hidden; from the left, it is what
-    follows."""
+    """Make a batch in which each word of each sentence is predicted once.
+
+    With `both_sides`, the word is masked; otherwise, it is predicted from the words before it.
+    """
     if not both_sides:
         return pad(data, [row.ids[:-1] for row in rows], [[*row.ids[1:-1], IGNORE] for row in rows])
     ids, asked = [], []

@@ -1,4 +1,4 @@
-"""Does training need a warm-up of the learning rate, and does the norm first lose nothing without it?"""
+"""Does training need a warm-up of the learning rate, and can pre-norm models do without it?"""
 
 from collections.abc import Mapping
 

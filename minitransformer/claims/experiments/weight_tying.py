@@ -1,4 +1,4 @@
-"""Do embeddings and output layer lose by sharing one matrix, and gain by what it saves?"""
+"""Do embeddings and output layer lose by sharing a matrix, and gain if the parameters are used elsewhere?"""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from ..translating import Sentences, held_out_loss, sentences, size, train, tran
 def make_translator(data: Sentences, arm: str) -> Transformer:
     if arm == "three matrices":
         model = translator(data, target_vocab_size=data.tokenizer.vocab_size, tie_embeddings=False)
-        nn.init.normal_(model.output.weight, std=model.config.d_model**-0.5)  # as an embedding begins
+        nn.init.normal_(model.output.weight, std=model.config.d_model**-0.5)  # like an embedding
         return model
     return translator(data, **({"d_model": 80, "d_ff": 289} if arm == "one, wider" else {}))
 

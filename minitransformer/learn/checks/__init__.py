@@ -1,1 +1,1 @@
-"""One file for each exercise: its lesson, three hints, and the check of an answer."""
+"""A file for each exercise, with its lesson, three hints, and the check of an answer."""

@@ -25,7 +25,7 @@ def check(answer: ModuleType) -> None:
     vectors = random.normal(size=(12, 5)) * random.uniform(0.3, 3, size=(12, 1))
     square = random.normal(size=(6, 6)) * random.uniform(0.3, 3, size=(6, 1))
     padded = vectors.copy()
-    padded[6] = 0  # padding, and not one of the three
+    padded[6] = 0  # a row of padding, which is not one of the three words
     cases = [(vectors, 0, 1, 2, 3), (vectors, 7, 3, 11, 1), (vectors, 5, 9, 4, 9), (square, 4, 0, 2, 2)]
     cases.append((padded, 0, 1, 2, 9))
     cases.append((random.normal(size=(200, 8)), 17, 150, 3, 20))
@@ -45,9 +45,9 @@ def _compare(call: str, value: Any, right: Any, advice: str) -> None:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Rows and cosines are equal (rows alone often agree by luck)."""
+    """Whether rows and cosines are equal. (Rows alone are often equal by chance.)"""
     one, two = ([np.asarray(part, float) for part in pair] for pair in (value, other))
-    if np.isinf(one[1]).any():  # rows of equal numbers have no order
+    if np.isinf(one[1]).any():  # infinite cosines are tied, so their rows may be in any order
         one[0], two[0] = np.sort(one[0]), np.sort(two[0])
     return all(
         x.shape == y.shape and np.allclose(x, y, atol=1e-6, equal_nan=True)
@@ -70,7 +70,7 @@ def _analogy(
     order: str = "closest first",
     found: str = "cosines",
 ) -> tuple[Any, Any]:
-    """The right answer, or with mistakes."""
+    """The right answer or, with other arguments, an answer with mistakes."""
     unit = vectors / _lengths(vectors, lengths)
     sought = signs[0] * unit[a] + signs[1] * unit[b] + signs[2] * unit[c]
     scores = _scores(unit, sought, measure)
@@ -128,7 +128,7 @@ WHOLE = "all vectors are divided by one number, the length of the whole table: e
 SQUARED = "the vectors are divided by the square of their length"
 SUMS = "the vectors are divided by the sum of their absolute numbers, not by their length"
 BARE = {"measure": "without the words' lengths"}
-STEPS: tuple[dict[str, dict[str, Any]], ...] = (  # the mistakes of each step
+STEPS: tuple[dict[str, dict[str, Any]], ...] = (  # the mistakes in each step
     {
         "the row of zeros was divided by its length, 0, and its cosine is nan: for a length of 0 use 1": {
             "lengths": "nan"

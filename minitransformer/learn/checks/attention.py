@@ -62,7 +62,7 @@ def check(answer: ModuleType) -> None:
 def _check_large_scores(
     answer: ModuleType, q: mg.Tensor, k: mg.Tensor, v: mg.Tensor, scaled: mg.Tensor
 ) -> None:
-    """Each query of the first batch may attend only to the two keys that it scores lowest."""
+    """Check with a mask that allows queries of the first batch only the two keys with the lowest scores."""
     lowest = scaled.numpy()[0].argsort(-1)[:, :2]
     mask = np.zeros((3, 5), bool)
     np.put_along_axis(mask, lowest, True, -1)
@@ -107,7 +107,7 @@ def _check_empty_row(
 
 
 def _results(answer: ModuleType, *arguments: object) -> tuple[mg.Tensor, mg.Tensor]:
-    """The answer's result and weights. Raises Wrong unless both are tensors."""
+    """Return the answer's result and weights. Raise Wrong unless both are tensors."""
     results = answer.attention(*arguments)
     if not isinstance(results, tuple) or len(results) != 2:
         raise Wrong("attention returns something other than a pair", "Return `out, weights`.")

@@ -20,7 +20,7 @@ HINTS = (
 ADVICE = (
     "Back through out = weights v, softmax, the scale, q k^T: write each gradient's shape beside its line."
 )
-SIZES = (  # T, S, d_k, d_v, and a batch: first a square, in which a wrong transpose has the right shape
+SIZES = (  # T, S, d_k, d_v, batch axes; first square matrices, whose transposes have the right shapes
     (3, 3, 3, 3, ()), (2, 4, 3, 5, ()), (3, 2, 4, 4, (2,)), (2, 3, 2, 3, (2, 2)), (1, 1, 2, 2, ()),
 )  # fmt: skip
 
@@ -31,13 +31,13 @@ def check(answer: ModuleType) -> None:
     for queries, keys, d_k, d_v, batch in SIZES:
         shapes = ((queries, d_k), (keys, d_k), (keys, d_v), (queries, d_v))
         cases.append(tuple(random.normal(size=(*batch, *shape)) for shape in shapes))
-    for some in (cases[:1], cases):  # the square alone first: with others, a wrong transpose raises an error
+    for some in (cases[:1], cases):  # first square matrices: in others, a wrong transpose raises an error
         for part, name in ((2, "v"), (0, "q"), (1, "k")):
             _check(answer, some, part, name)
 
 
 def _check(answer: ModuleType, cases: list[tuple[np.ndarray, ...]], part: int, name: str) -> None:
-    """The gradient of q, k or v."""
+    """Check the gradient of q, k or v (`part` 0, 1 or 2)."""
 
     def with_mistakes(*arguments: np.ndarray, **changes: Any) -> Any:
         return _gradients(*arguments, **changes)[part]
@@ -70,7 +70,7 @@ def _gradients(
     of_q: str = "",
     of_k: str = "",
 ) -> tuple[Any, Any, Any]:
-    """The right gradients, or with mistakes."""
+    """The right gradients or, with other arguments, gradients with mistakes."""
     root = np.sqrt(q.shape[-1])
     p = _softmax(q @ k.mT / root)
     if of_v:
@@ -107,7 +107,7 @@ def _gradients(
 
 
 def _of_v(p: np.ndarray, v: np.ndarray, g: np.ndarray, root: float, how: str) -> np.ndarray:
-    """The gradient of v, with a mistake."""
+    """The gradient of v with the mistake `how`."""
     ways = {
         "p": lambda: p @ g,
         "g": lambda: g,
@@ -123,7 +123,7 @@ def _of_v(p: np.ndarray, v: np.ndarray, g: np.ndarray, root: float, how: str) ->
 
 
 def _of_scaled(p: np.ndarray, dp: np.ndarray, how: str) -> np.ndarray:
-    """The gradient of the scaled scores."""
+    """The gradient of the scaled scores, right or with the mistake `how`."""
     ways = {
         "": lambda: p * (dp - (dp * p).sum(-1, keepdims=True)),
         "no softmax": lambda: dp,

@@ -48,7 +48,7 @@ def _cases() -> list[Case]:
         draw((0.0,), 6, (), 0, 4),  # the first step
         draw((-2.0, -0.5, -1.1, -0.9), 4, (2,), 3, 4),  # as many beams as tokens
         draw((-1.5, -0.7), 7, (0, 1), 4, 2),  # all finished
-        draw((-3.0, -2.5, -9.0), 4, (2,), 1, 2),  # fewer than there were
+        draw((-3.0, -2.5, -9.0), 4, (2,), 1, 2),  # fewer beams than before
         draw((-1.0, -1.1, -1.2, -1.3, -1.4, -9.0), 40, (3,), 7, 6),
     ]
 
@@ -88,7 +88,7 @@ def _tokens(c: Case) -> np.ndarray:
 
 
 def _flat(c: Case) -> np.ndarray:
-    """The best candidates, as indices of the flat table."""
+    """The indices of the best candidates in the flat table."""
     return _order(c, _table(c))
 
 

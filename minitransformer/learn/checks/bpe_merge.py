@@ -24,8 +24,13 @@ Words = dict[tuple[str, ...], int]
 PAPER: Words = {tuple("low"): 5, tuple("lower"): 2, tuple("newest"): 6, tuple("widest"): 3}
 COUNTED: tuple[Words, ...] = (
     PAPER,
-    {tuple("xab"): 1, tuple("abx"): 1, tuple("cdx"): 7, tuple("abc"): 1},  # more words have ab, more text cd
-    {("a", "b"): 3, ("c", "d"): 3, ("b", "a"): 2},  # a tie, and the pair in the other order
+    {
+        tuple("xab"): 1,
+        tuple("abx"): 1,
+        tuple("cdx"): 7,
+        tuple("abc"): 1,
+    },  # ab is in more words, cd is more frequent
+    {("a", "b"): 3, ("c", "d"): 3, ("b", "a"): 2},  # a tie, and a pair in the other order
     {("z", "y"): 4, ("b", "c"): 4, ("b", "d"): 4},  # a tie, of which the first sorted is not the first
     {("a", "a", "a"): 2, ("b", "c"): 3},  # two pairs in one word
     {tuple("aca"): 4, tuple("aba"): 2, tuple("ab"): 3},
@@ -114,7 +119,7 @@ def _last_counts(words: Words) -> Counter[tuple[str, ...]]:
 
 
 def _best_word(words: Words) -> Any:
-    """The first pair of the most frequent word that has one."""
+    """The first pair of the most frequent word that has a pair."""
     long = {symbols: count for symbols, count in words.items() if len(symbols) > 1}
     return max(long, key=lambda symbols: long[symbols])[:2] if long else None
 
@@ -223,7 +228,7 @@ def _merged_if(symbols: Symbols, condition: Callable[[Symbols], bool]) -> Symbol
 
 
 def _replaced(symbols: Symbols, pair: Any, keep: str) -> Symbols:
-    """Every pair that occurs is replaced, with what belongs to it."""
+    """The symbols, in which each occurrence of the pair is replaced by `keep`."""
     return tuple(
         s for each in _merged(symbols, pair) for s in ((keep,) if each == "".join(pair) else (each,))
     )

@@ -49,7 +49,7 @@ def _each(arrays: Arrays, limit: float) -> Arrays:
 
 
 def _to(arrays: Arrays, limit: float) -> np.ndarray:
-    """The gradient of norm `limit`, also if it was smaller; NaN if it is 0."""
+    """The gradient scaled to the norm `limit`, even if it was smaller; NaN if it is 0."""
     return _flat(arrays) * np.float64(limit) / _norm(arrays)
 
 

@@ -19,7 +19,7 @@ HINTS = (
     "transposed, times g.",
 )
 ADVICE = "Row v of the gradient is the sum of g over all places with ids == v, and 0 if there is none."
-CASES: tuple[tuple[int, int, Any], ...] = (  # V, D, ids: first some where wrong axes have the right shape
+CASES: tuple[tuple[int, int, Any], ...] = (  # V, D, ids; in the first case, wrong axes have the right shape
     (3, 3, [1, 0, 0]), (5, 4, [[1, 3, 1], [0, 1, 3]]), (4, 2, [2]), (4, 3, 3), (3, 2, [[[0, 2], [2, 2]]]),
     (3, 2, [0, 0, 0, 0]), (3, 2, np.zeros((2, 0), int)), (6, 1, [5, 4, 0, 5]),
 )  # fmt: skip
@@ -52,7 +52,7 @@ def _added(g: np.ndarray, ids: np.ndarray, size: int) -> np.ndarray:
 
 
 def _assigned(g: np.ndarray, ids: np.ndarray, size: int, step: int = 1) -> np.ndarray:
-    """Each id's row is the g of its last place, or with a step of -1 of its first."""
+    """The gradient in which an id's row is g at its last position or, with step = -1, at its first."""
     gradient = np.zeros((size, g.shape[-1]))
     for v, row in list(zip(ids.ravel(), _rows(g), strict=True))[::step]:
         gradient[v] = row
@@ -71,7 +71,7 @@ def _counts(ids: np.ndarray, size: int) -> np.ndarray:
 
 
 def _at_their_place(g: np.ndarray, ids: np.ndarray, size: int) -> np.ndarray:
-    """g of place i in row i of the gradient, whatever the id is."""
+    """The gradient whose row i is g at position i, whatever the id is."""
     return np.concatenate([_rows(g), np.zeros((size, g.shape[-1]))])[:size]
 
 

@@ -24,7 +24,7 @@ C = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
 
 def check(answer: ModuleType) -> None:
     x = np.array([[1.0, 2.0, -1.0], [0.5, 3.0, 1.5]])
-    cases = [  # with a large h, the terms that h leaves behind tell more
+    cases = [  # a large h shows which terms of Taylor's series remain
         (_curved, x, 0.5),
         (_curved, x, 1e-5),
         (_cubes, np.array([1.0, -2.0]), 0.1),
@@ -43,7 +43,7 @@ def check(answer: ModuleType) -> None:
 
 
 def _watched(f: Callable[[np.ndarray], float], shape: tuple[int, ...]) -> Callable[[Any], float]:
-    """f, which must be called with arrays of this shape."""
+    """Return a function like f that raises Wrong if it is called with an array of another shape."""
 
     def watched(x: Any) -> float:
         if np.shape(x) != shape:
@@ -57,7 +57,7 @@ def _watched(f: Callable[[np.ndarray], float], shape: tuple[int, ...]) -> Callab
 
 
 def _curved(x: np.ndarray) -> float:
-    """Cubes, so that the two sides differ, and products of two elements in a row and in a column."""
+    """A function with cubes, so that both sides differ, and products of elements in a row and a column."""
     return float((C * x**3).sum() + x[0, 0] ** 2 * x[0, 1] + 2 * x[0, 2] * x[1, 2] ** 2)
 
 
@@ -92,7 +92,7 @@ def _rows(f: Callable[[np.ndarray], float], x: np.ndarray, h: float) -> np.ndarr
 
 
 def _never_put_back(f: Callable[[np.ndarray], float], x: np.ndarray, h: float) -> np.ndarray:
-    """Two copies before the loop: earlier elements stay moved."""
+    """The gradient if two copies are made before the loop, so that earlier elements stay moved."""
     up, down, gradient = x.copy(), x.copy(), np.zeros(x.shape)
     for index in np.ndindex(x.shape):
         up[index] += h

@@ -23,7 +23,7 @@ HINTS = (
     "q = (1 - e) one_hot + e / V; loss = -(q * log_p).sum(-1).mean(); the gradient is (p - q) g / N with "
     "p = exp(log_p).",
 )
-CASES = (  # targets, V, e: N and V differ, a class that occurs twice, a single row, no smoothing
+CASES = (  # targets, V, e; among them a class that occurs twice, a single row, and no smoothing
     ([2, 0], 5, 0.1),
     ([1, 3, 0, 3, 3, 2], 4, 0.3),
     ([1], 2, 0.2),
@@ -32,7 +32,7 @@ CASES = (  # targets, V, e: N and V differ, a class that occurs twice, a single 
 
 
 Formula = Callable[..., Any]
-WRONG_TARGETS: dict[str, Formula] = {  # functions of the one-hot target h, V and e
+WRONG_TARGETS: dict[str, Formula] = {  # verdict -> a function of the one-hot target h, V and e
     "the target is not smoothed: e has no effect": lambda h, V, e: h,
     "e is shared by the V - 1 wrong classes only: it is spread over all V": (
         lambda h, V, e: (1 - e) * h + (1 - h) * e / (V - 1)
@@ -59,7 +59,7 @@ WRONG_TARGETS: dict[str, Formula] = {  # functions of the one-hot target h, V an
 
 
 class Terms(NamedTuple):
-    """What the loss is made of: logits, targets, e, the smoothed target, probabilities, their logarithms."""
+    """The parts of a loss: logits, targets, e, smoothed target, probabilities and their logarithms."""
 
     x: np.ndarray
     targets: np.ndarray
@@ -80,7 +80,7 @@ class Terms(NamedTuple):
         return -np.where(self.q > 0, self.q * np.log(self.q), 0).sum(-1)
 
 
-WRONG_LOSSES: dict[str, Formula] = {  # functions of Terms
+WRONG_LOSSES: dict[str, Formula] = {  # verdict -> a function of Terms
     "the loss is the sum over the rows, not their mean": lambda t: -(t.q * t.log_p).sum(),
     "the loss is one number for each row, not their mean": lambda t: -(t.q * t.log_p).sum(-1),
     "the loss is one number for each class of each row: sum over the classes": lambda t: -t.q * t.log_p,
@@ -112,7 +112,7 @@ WRONG_LOSSES: dict[str, Formula] = {  # functions of Terms
         lambda t: -(t.q * t.log_p).sum(0).mean()
     ),
 }
-WRONG_GRADIENTS: dict[str, Formula] = {  # losses with that gradient, functions of Terms and the logits
+WRONG_GRADIENTS: dict[str, Formula] = {  # verdict -> a loss with this gradient, of Terms and the logits
     "the gradient is that without smoothing: the one-hot target in place of q": (
         lambda t, x: F.cross_entropy(x, mg.tensor(t.targets))
     ),
@@ -154,7 +154,7 @@ def _loss(t: Terms, x: mg.Tensor) -> mg.Tensor:
 
 
 def _linear(t: Terms, x: mg.Tensor, gradient: np.ndarray) -> mg.Tensor:
-    """Something whose gradient for the logits is `gradient` / N."""
+    """A loss whose gradient with respect to the logits is `gradient` / N."""
     return (x * mg.tensor(gradient)).sum() / len(t.x)
 
 

@@ -23,7 +23,7 @@ SHAPES = (
 
 def check(answer: ModuleType) -> None:
     random = np.random.default_rng(0)
-    for rows, inputs, outputs in ((3, 4, 2), (3, 3, 3)):  # in a square a wrong transpose has the right shape
+    for rows, inputs, outputs in ((3, 4, 2), (3, 3, 3)):  # 3 x 3: a wrong transpose has the right shape
         shapes = ((rows, inputs), (outputs, inputs), (outputs,), (rows, outputs))
         _check(answer, *(random.normal(size=shape) for shape in shapes))
 
@@ -49,5 +49,5 @@ def _check(answer: ModuleType, x: np.ndarray, weight: np.ndarray, bias: np.ndarr
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a b, or nothing where the shapes do not fit."""
+    """The matrix product a b; an empty array if the shapes do not fit."""
     return a @ b if a.shape[1] == b.shape[0] else np.empty(0)

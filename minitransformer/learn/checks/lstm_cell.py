@@ -38,7 +38,7 @@ def _cases() -> list[Arrays]:
 def _blocks(
     case: Arrays, order: tuple[str, ...] = tuple("ifgo"), parts: str = "xbhd"
 ) -> dict[str, np.ndarray]:
-    """i, f, g and o before their activations, from the parts x W, b, h U, and d, the second bias."""
+    """i, f, g and o before their activations, as sums of the `parts` x W, b, h U, and the second bias d."""
     x, h, c, weight, recurrent, bias, other = case
     terms = {"x": x @ weight.T, "b": bias, "h": h @ recurrent.T, "d": other}
     gates = sum((terms[part] for part in parts), np.zeros((len(x), 4 * c.shape[1])))
@@ -141,7 +141,7 @@ WRONG_H: dict[str, Formula] = {
     "new_h adds the gate and the memory: multiply": lambda b: _sigmoid(b["o"]) + np.tanh(_new_c(b)),
     "new_h has two tanh around the memory": lambda b: _sigmoid(b["o"]) * np.tanh(np.tanh(_new_c(b))),
 }
-# of the gradients of h' and c', the gates f and o, and c'
+# verdict -> a function of the gradients of h' and c', the gates f and o, and c'
 WRONG_GRADIENTS: dict[str, Callable[..., np.ndarray]] = {
     "lacks what comes through h'": lambda h, c, f, o, m: c * f,
     "has only what comes through h'": (
@@ -211,7 +211,7 @@ def _of_blocks(formula: Formula, *case: np.ndarray, **how: Any) -> np.ndarray:
 
 
 def _wrong_blocks(formula: Formula) -> dict[str, Callable[..., np.ndarray]]:
-    """The right formula of blocks that are cut, ordered or summed in a wrong way."""
+    """Mistakes that apply the right formula to blocks that are split, ordered or summed in a wrong way."""
     mistakes: dict[str, Callable[..., np.ndarray]] = {
         words: partial(_of_blocks, formula, parts=parts) for parts, words in BY_PARTS.items()
     }

@@ -46,8 +46,8 @@ def _cases() -> list[Case]:
     return [
         _case(0, 4, 100),
         _case(1, 1, 12, rate=0.3),
-        _case(2, 3, 5, specials=1.0),  # nothing can be chosen
-        _case(3, 2, 30, specials=0.0, rate=0.15),  # everything is
+        _case(2, 3, 5, specials=1.0),  # no token can be chosen
+        _case(3, 2, 30, specials=0.0, rate=0.15),  # all tokens are chosen
         _case(4, 2, 0),  # empty texts
     ]
 

@@ -19,7 +19,7 @@ HINTS = (
 )
 TRUE = "True means that the query may attend to the key."
 PAD = 3
-IDS = np.array([[5, 0, 7, PAD], [4, PAD, PAD, PAD], [1, 2, 6, 8]])  # 0 is a word here
+IDS = np.array([[5, 0, 7, PAD], [4, PAD, PAD, PAD], [1, 2, 6, 8]])  # here 0 is a word
 
 
 def check(answer: ModuleType) -> None:

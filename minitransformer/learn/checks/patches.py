@@ -168,7 +168,7 @@ WRONG_TOKENS: dict[str, Callable[..., np.ndarray]] = {
 
 
 def _other_orders() -> dict[str, Callable[[Images, int], np.ndarray]]:
-    """The other orders of the six axes."""
+    """Mistakes that put the six axes into other orders, by verdict."""
     return {
         f"the axes (B, C, H / P, P, W / P, P) are in the order of transpose{order}: the patch's place comes "
         "first, then channel, row and column in it": partial(_patches, order=order)

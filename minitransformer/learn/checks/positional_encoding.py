@@ -78,7 +78,7 @@ def _table(
     waves: str = "sin, cos",
     layout: str = "pairs",
 ) -> np.ndarray:
-    """The right table, or with mistakes."""
+    """The right table or, with other arguments, a table with mistakes."""
     angles = _angles(length, d_model, exponent, base, positions)
     if waves == "degrees":
         angles = np.deg2rad(angles)

@@ -48,7 +48,7 @@ def _sublayer(weight: np.ndarray) -> Map:
 
 
 def _norm(x: np.ndarray) -> np.ndarray:
-    """Layer norm, with a weight and a bias, so that a norm twice is not the same as once."""
+    """Layer norm with a weight and a bias, so that applying it twice differs from applying it once."""
     centred = x - x.mean(-1, keepdims=True)
     return (
         centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * np.arange(1, x.shape[-1] + 1) + 0.3

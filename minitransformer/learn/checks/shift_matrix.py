@@ -55,7 +55,7 @@ def _angle(w: float, k: int, by: str) -> float:
     }[by]
 
 
-SQUARES: dict[str, Callable[[float, float], list[list[float]]]] = {  # functions of cos(w k) and sin(w k)
+SQUARES: dict[str, Callable[[float, float], list[list[float]]]] = {  # name -> square of cos(w k) and sin(w k)
     "c s -s c": lambda c, s: [[c, s], [-s, c]],
     "c -s s c": lambda c, s: [[c, -s], [s, c]],
     "c s s c": lambda c, s: [[c, s], [s, c]],
@@ -82,7 +82,7 @@ def _matrix(
     square: str = "c s -s c",
     place: str = "pairs",
 ) -> np.ndarray:
-    """The right matrix, or with mistakes."""
+    """The right matrix or, with other arguments, a matrix with mistakes."""
     matrix = np.zeros((d_model, d_model))
     for i in range(d_model // 2):
         angle = _angle(_frequency(i, k, d_model, exponent), k, by)

@@ -25,13 +25,13 @@ CASES = (  # texts, start, end, pad
     ([[7, 8]], 1, 2, 0),
     ([[5, 6], [7, 8]], 1, 2, 3),
     ([[], [4, 5]], 1, 2, 0),
-    ([[4, 5, 6], [7]], 0, 1, 0),  # as T5: the start is padding's id
+    ([[4, 5, 6], [7]], 0, 1, 0),  # like T5, whose start token is the padding token
     ([[5, 6, 0], [5]], 1, 2, 9),  # 0 is a word
 )
 
 
 class Case(NamedTuple):
-    """The arguments of `teacher_forcing`, and the rows that right and wrong answers are made of."""
+    """The arguments of `teacher_forcing`, and the rows of which right and wrong answers consist."""
 
     texts: list[list[int]]
     start: int

@@ -59,12 +59,12 @@ def _tokens_first(x: np.ndarray, heads: int) -> np.ndarray:
 
 
 def _pieces(x: np.ndarray, *shape: int) -> np.ndarray:
-    """x reshaped, with its axes at the front left alone."""
+    """Reshape the last two axes of x."""
     return x.reshape(*x.shape[:-2], *shape)
 
 
 def _interleaved(x: np.ndarray, heads: int) -> np.ndarray:
-    """Head h has columns h, h + heads, ..."""
+    """Split x so that head h has the columns h, h + heads, ..."""
     return np.moveaxis(x.reshape(*x.shape[:-1], x.shape[-1] // heads, heads), -1, -3)
 
 
@@ -89,7 +89,7 @@ def _multi_head(q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int) -> np.n
 
 
 def _between_heads(q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int) -> np.ndarray:
-    """Attention among the heads of one token."""
+    """The result if each token's heads attend to each other."""
     of_q, of_k, of_v = (_tokens_first(x, heads) for x in (q, k, v))
     out = _attention(of_q, of_k, of_v)
     return out.reshape(q.shape)

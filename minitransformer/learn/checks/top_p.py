@@ -24,19 +24,19 @@ Case = tuple[np.ndarray, float]
 
 
 def _cases() -> tuple[list[Case], list[Case]]:
-    """Logits and p: usual ones, by which mistakes are told apart, and special ones."""
+    """Cases (logits, p): usual ones, which distinguish mistakes, and special ones."""
     logs = lambda *rows: np.log(np.array(rows)) + np.arange(1, len(rows) + 1)[:, None]  # not normalized
     mixed = logs((0.1, 0.5, 0.15, 0.25), (0.02, 0.03, 0.91, 0.04), (0.3, 0.25, 0.2, 0.25 - 1e-3))
     usual = [
         (mixed, 0.7),
         (logs(NINE, NINE[::-1]), 0.75),
         (logs(NINE), 0.45),
-        (mixed, 0.01),  # less than the likeliest: it stays
+        (mixed, 0.01),  # less than the likeliest token's probability: this token stays
     ]
     special = [
         (mixed, 1.0),  # everything stays
         (np.array([[0.5], [-3.0]]), 0.5),  # a vocabulary of one
-        (np.where(mixed < 0, -np.inf, mixed), 0.9),  # some are forbidden already
+        (np.where(mixed < 0, -np.inf, mixed), 0.9),  # some tokens are already excluded
         (np.array([[1000.0, 998.0, 999.5], [-2000.0, -2001.0, -2000.5]]), 0.7),  # exp overflows
     ]
     return usual, special
@@ -48,7 +48,7 @@ def _softmax(x: np.ndarray, axis: int | None = -1) -> np.ndarray:
 
 
 def _dropped(x: np.ndarray, rule: Callable[[np.ndarray], np.ndarray], sign: int = -1) -> np.ndarray:
-    """Where `rule` of the sorted probabilities drops a token, at the tokens' own columns."""
+    """A mask of the tokens that `rule` drops, given the sorted probabilities, in vocabulary order."""
     order = np.argsort(sign * x, -1, kind="stable")
     result = np.empty(x.shape, bool)
     np.put_along_axis(result, order, rule(np.take_along_axis(_softmax(x), order, -1)), -1)

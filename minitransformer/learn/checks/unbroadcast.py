@@ -19,7 +19,7 @@ HINTS = (
     "tuple of all i with shape[i] == 1.",
 )
 ADVICE = "Sum over the axes that `shape` lacks, on the left, and over those where it is 1; the latter stay."
-CASES = (  # the shape of g, the shape of the small array: a square g first, where a wrong axis fits
+CASES = (  # shape of g, shape of the small array; in a square g, a wrong axis has the right length
     ((3, 3), (3,)), ((3, 3), (3, 1)), ((3, 4), (1, 4)), ((2, 3, 4), (3, 4)), ((2, 3, 4), (3, 1)),
     ((2, 3, 4), (1, 1, 4)), ((2, 3, 4), (2, 1, 4)), ((2, 3, 4), (2, 3, 1)), ((2, 3, 4), (1,)),
     ((2, 3, 4), (1, 1, 1)), ((3, 1, 4), (1, 4)), ((3, 3, 3, 3), (3, 1, 3)), ((2, 3, 4), (2, 3, 4)),
@@ -53,7 +53,7 @@ def _last(g: np.ndarray, axis: tuple[int, ...]) -> np.ndarray:
 
 
 def _from_the_right(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The missing axes are taken on the right."""
+    """The result if missing axes are assumed to be on the right."""
     extra = _extra(g, shape)
     return _sum_to(np.moveaxis(g, range(g.ndim - extra, g.ndim), range(extra)), shape)
 

@@ -53,13 +53,13 @@ def check(answer: ModuleType) -> None:
 
 
 def _check_order(answer: ModuleType, Value: Any) -> None:
-    """(a + b) b + a with a = b b, whatever order the operands have: b is complete last, a before it."""
+    """Check (a + b) b + a with a = b b, for all orders of operands. a and then b must be visited last."""
     for order in itertools.product((False, True), repeat=3):
         b = Value(2.0)
         a = b * b
         s = a + b if order[0] else b + a
         y = s * b if order[1] else b * s
-        top = y + a if order[2] else a + y  # a is used by the result, and by s, which is further from it
+        top = y + a if order[2] else a + y  # a is used by the result and by s
         early = list(_early_gradients(top, b))
         same = "each rule gets the gradient of the result, not that of the value that the rule belongs to"
         mistakes = {same: _walked(b, _first_come(top, 0), passes_on=False)}
@@ -70,7 +70,7 @@ def _check_order(answer: ModuleType, Value: Any) -> None:
 
 
 def _early_gradients(result: Any, leaf: Any) -> Iterator[float]:
-    """The gradients of `leaf` by walks in wrong orders: breadth first, depth first, before their inputs."""
+    """Yield the gradients of `leaf` by walks in wrong orders: breadth-first, depth-first, and preorder."""
     yield _walked(leaf, _first_come(result, 0))
     yield _walked(leaf, _first_come(result, -1))
     yield _walked(leaf, list(dict.fromkeys(_preorder(result))))

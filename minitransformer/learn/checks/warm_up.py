@@ -14,7 +14,7 @@ HINTS = (
     "d_model^-0.5 warmup_steps^-0.5. Solve for warmup_steps.",
     "d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5); and 1 / (d_model * peak**2).",
 )
-CASES = (  # step, d_model, warmup_steps: early, the end of the warm-up, late
+CASES = (  # step, d_model, warmup_steps; early, at the end of the warm-up, and late
     (1, 512, 4000),
     (3, 64, 10),
     (10, 64, 10),
@@ -106,7 +106,7 @@ def _rate(step: int, d: int, w: int) -> float:
 
 
 def _of_terms(formula: Callable[..., float], step: int, d: int, w: int) -> float:
-    """A formula of WRONG_RATES, given the rising and the falling term."""
+    """Compute a formula of WRONG_RATES, which gets the rising and the falling term."""
     return formula(step, d, w, step * w**-1.5, step**-0.5)
 
 

@@ -1,1 +1,1 @@
-"""Our solutions, with the blanks marked. `minitransformer learn` writes them without our lines."""
+"""Our solutions, with marked blanks. `minitransformer learn` writes them without the lines in the blanks."""

@@ -14,7 +14,7 @@ import numpy as np
 
 
 def adam_step(parameter, gradient, m, v, t, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8):
-    """The new parameter, m and v, as new arrays; t is the number of this step, from 1."""
+    """Return the new parameter, m and v as new arrays; t is the number of this step, counted from 1."""
     # BLANK: update m and v, correct both, move the parameter
     m = beta1 * m + (1 - beta1) * gradient
     v = beta2 * v + (1 - beta2) * gradient**2

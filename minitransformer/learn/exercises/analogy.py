@@ -4,13 +4,14 @@ What is to woman as king is to man? If the step from man to king has the same di
 to the word sought, then king - man + woman is close to it. Mikolov, Yih and Zweig 2013, "Linguistic
 Regularities in Continuous Space Word Representations", section 4:
 
-1. Each word's vector is divided by its length, so that frequent words, whose vectors are long, count no more.
+1. Each word's vector is divided by its length, so that frequent words, whose vectors are long, do not count
+   more.
 2. y = x_a - x_b + x_c.
 3. The words are compared with y by the cosine of the angle, cos(u, v) = u v / (|u| |v|).
-4. The three words themselves are no answers. (Without this rule the answer is often one of them.)
+4. None of the three words may be an answer. (Without this rule, the answer is often one of them.)
 
-`vectors` has one row for each word: shape (V, D). A row of zeros, as padding has it, stays zeros; its cosine
-with y is 0.
+`vectors` has one row for each word: shape (V, D). A row of zeros, such as that of padding, remains zero, and
+its cosine with y is 0.
 """
 
 import numpy as np

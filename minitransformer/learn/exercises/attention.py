@@ -17,7 +17,7 @@ from minigrad.nn import functional as F
 
 
 def attention(q, k, v, mask=None):
-    """The result and the weights, of shapes (..., T, d_v) and (..., T, S)."""
+    """Return the result (..., T, d_v) and the weights (..., T, S)."""
     # BLANK: compute `weights` and `out`; `.mT` transposes the last two axes, `masked_fill` replaces numbers
     d_k = q.shape[-1]
     hidden = mg.tensor(False) if mask is None else ~mg.tensor(mask)

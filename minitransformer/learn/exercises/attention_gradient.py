@@ -7,11 +7,12 @@
     weights = softmax(scaled)   (T, S)   along the keys, the last axis
     out     = weights v         (T, d_v)
 
-Given g, the gradient of out, (T, d_v), go back through them. Two are products of matrices: for y = a b, the
-gradient of a is g b^T and that of b is a^T g. For y = softmax(x), lesson 5 derives y (g - sum(g y)), with the
-sum along its axis. And a factor s of a step is a factor of its gradient. Write the shape beside each line.
+Given g, the gradient of out, (T, d_v), go back through them. Two steps are matrix products: for y = a b, the
+gradient of a is g b^T, and the gradient of b is a^T g. For y = softmax(x), lesson 5 derives
+y (g - sum(g y)), with the sum along its axis. And a factor s of a step is also a factor of its gradient.
+Write the shape beside each line.
 
-All arrays may have further axes at the front, such as a batch: `.mT` exchanges the last two.
+All arrays may have leading axes, such as a batch: `.mT` exchanges the last two axes.
 """
 
 import numpy as np
@@ -23,7 +24,7 @@ def softmax(x):
 
 
 def attention_gradients(q, k, v, g):
-    """The gradients of q (..., T, d_k), k (..., S, d_k) and v (..., S, d_v), given that of the output."""
+    """The gradients of q (..., T, d_k), k (..., S, d_k) and v (..., S, d_v), given g (..., T, d_v)."""
     scale = 1 / np.sqrt(q.shape[-1])
     weights = softmax(q @ k.mT * scale)  # (..., T, S)
     # BLANK: compute `gradient_of_q`, `gradient_of_k` and `gradient_of_v`

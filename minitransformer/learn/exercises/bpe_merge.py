@@ -30,7 +30,7 @@ def most_frequent_pair(words):
 
 
 def merge(symbols, pair):
-    """The tuple of symbols, in which each occurrence of the pair is one symbol."""
+    """The tuple of symbols, with each occurrence of the pair merged to one symbol."""
     # BLANK: fill the list `merged`, from left to right
     merged = []
     i = 0

@@ -1,15 +1,15 @@
 """Label smoothing: the target, its loss, and the gradient.
 
 "Attention Is All You Need", section 5.4, trains with "label smoothing of value 0.1" (Szegedy et al. 2016,
-section 7). The target of a token is no longer the right class alone: a part e of the probability is taken
-from it and spread evenly over *all* V classes, the right one included. Each row is still a distribution.
+section 7). The target of a token is no longer just the right class: a fraction e of its probability is spread
+evenly over *all* V classes, including the right one. Each row is still a distribution.
 
 The loss of a row is the cross-entropy of the model's p = softmax(x) with the target q,
 
     loss = -sum_k q_k log p_k
 
-and the loss of N rows is the mean of theirs. Derive its gradient with respect to x_j, for any q: write
-log p_k = x_k - log(sum_i exp(x_i)) first, and use what the q_k of a row sum to. At which p is it 0?
+and the loss of N rows is the mean of their losses. Derive its gradient with respect to x_j, for any q: first
+write log p_k = x_k - log(sum_i exp(x_i)), and use what the q_k of a row sum to. At which p is the gradient 0?
 """
 
 import numpy as np

@@ -4,9 +4,9 @@ With the mean and the variance of each row of n numbers (the variance divides by
 
     h = (x - mean) / sd,   sd = sqrt(variance + eps),   y = weight h + bias
 
-The gradients of weight and bias are g h and g; the engine sums them over the rows. For x: each x_j moves its
-own h_j, but also the mean and the variance, and so all others. With u = g weight, differentiate h_i by x_j.
-Three terms remain, and all are divided by sd. (Ba, Kiros and Hinton 2016, equation 4.)
+The gradients of weight and bias are g h and g; minigrad sums them over the rows. For x: each x_j changes h_j,
+but also the mean and the variance, and so all other h_i. With u = g weight, differentiate h_i by x_j. Three
+terms remain, all divided by sd. (Ba, Kiros and Hinton 2016, equation 4.)
 """
 
 import numpy as np

@@ -7,9 +7,9 @@ x and the last state h, all in one product with 4 H rows of weights, in the orde
     c' = sigmoid(f) c + sigmoid(i) tanh(g)                (the memory forgets a part, and takes up something)
     h' = sigmoid(o) tanh(c')                              (what it shows)
 
-Then the gradient of the old memory c. A training step knows the gradients of h' and of c' (from the next
-step, which reads both). c has an effect through c' only; but c' has effects in two ways. Derive it. What is
-left of a gradient after 100 steps if the forget gate is 1, and h' gets none?
+Then derive the gradient of the old memory c. A training step knows the gradients of h' and of c' (from the
+next step, which reads both). c only has an effect through c', but c' has an effect in two ways. What is left
+of a gradient after 100 steps if the forget gate is 1, and h' gets no gradient?
 """
 
 import numpy as np
@@ -20,9 +20,9 @@ def sigmoid(x):
 
 
 def lstm_cell(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh):
-    """The new h and c, both (N, H), of N rows.
+    """Return the new h and c, both (N, H).
 
-    x (N, D), h and c (N, H), weight_ih (4 H, D), weight_hh (4 H, H), the biases (4 H,).
+    x is (N, D), h and c are (N, H), weight_ih is (4 H, D), weight_hh (4 H, H), and the biases are (4 H,).
     """
     # BLANK: `new_h` and `new_c`; `np.split` cuts an array into equal parts along an axis
     gates = x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh  # (N, 4 H)
@@ -34,7 +34,7 @@ def lstm_cell(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh):
 
 
 def gradient_of_c(gradient_of_new_h, gradient_of_new_c, forget, output, new_c):
-    """The gradient of the old c. `forget` and `output` are the gates after their sigmoid; all are (N, H)."""
+    """The gradient of the old c. `forget` and `output` are the gates after the sigmoid; all are (N, H)."""
     # BLANK: `gradient`, from what reaches new_c in both ways
     through_h = gradient_of_new_h * output * (1 - np.tanh(new_c) ** 2)
     gradient = (gradient_of_new_c + through_h) * forget

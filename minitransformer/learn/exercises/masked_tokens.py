@@ -4,8 +4,8 @@ Devlin et al. 2018, section 3.1. 15 % of the tokens are chosen, and the model mu
 sides. Of the chosen ones, 80 % are replaced with the mask, 10 % with a random word, and 10 % stay: a model
 that reads a word can then not be sure that it is right, so every position needs a prediction of its own.
 
-Special tokens (start, end, padding) are never chosen. The target is the token that stood there if it was
-chosen, whatever is read now, and IGNORE elsewhere.
+Special tokens (start, end, padding) are never chosen. The target of a chosen token is the original token,
+whatever is read in its place; all other targets are IGNORE.
 
 The random numbers are given, so that each answer gives the same result: `draws` and `kinds` are uniform from
 0 to 1, `words` are random ids. A token is chosen if its draw is below 0.15. A kind below 0.8 stands for the
@@ -18,7 +18,7 @@ IGNORE = -100
 
 
 def corrupt(ids, special, mask_id, draws, kinds, words):
-    """What the model reads, and its target, two new arrays. All are (B, T); `special` has booleans."""
+    """Return what the model reads and its target, two new arrays. All are (B, T); `special` has booleans."""
     # BLANK: `read` and `target`
     chosen = (draws < 0.15) & ~special
     masked = chosen & (kinds < 0.8)

@@ -17,7 +17,7 @@ import numpy as np
 
 
 def causal_mask(length, past=0):
-    """Booleans of shape (length, past + length)."""
+    """The causal mask, booleans of shape (length, past + length)."""
     # BLANK: `mask`, from the positions of the queries and those of the keys
     queries = np.arange(past, past + length)[:, None]  # as a column: (length, 1)
     keys = np.arange(past + length)
@@ -27,7 +27,7 @@ def causal_mask(length, past=0):
 
 
 def padding_mask(ids, pad_id):
-    """Booleans for an array of ids (B, S), of a shape that broadcasts to (B, heads, queries, S)."""
+    """The padding mask for ids (B, S), booleans of a shape that broadcasts to (B, heads, queries, S)."""
     # BLANK: `mask`, with an axis of length 1 where the mask is the same for all
     mask = (ids != pad_id)[:, None, None, :]
     # END

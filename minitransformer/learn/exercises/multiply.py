@@ -1,7 +1,7 @@
 """The gradients of a product.
 
-`differentiable` makes an operation of a rule. The rule gets arrays and returns two things: the value, and for
-each input a function that turns the gradient of the value, `g`, into the gradient of that input.
+`differentiable` makes an operation from a rule. The rule gets arrays and returns two things: the value, and
+for each input a function that turns the gradient of the value, `g`, into the gradient of that input.
 
 Write the two functions for z = x y. Each has one line: how fast does z change with x? By the chain rule, that
 rate times g is the gradient of x.

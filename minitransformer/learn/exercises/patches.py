@@ -5,8 +5,8 @@ patches of P x P pixels. Each patch becomes one vector of C P P numbers, and eac
 layer. How many patches are there, and in which order? Here row by row, as one reads, and within a patch
 channel by channel, and row by row.
 
-`reshape` alone cannot do it: the pixels of a patch do not lie side by side in memory. But H is (H / P) P:
-split both axes in two, bring the axes into the right order, and join them again. Write the six axes down.
+`reshape` alone is not enough, since the pixels of a patch are not contiguous in memory. But H is (H / P) P:
+split both axes in two, bring the axes into the right order, and join them again. Write down the six axes.
 
 Then a learned class token comes first, and every token, the class token included, gets a learned position.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def patches(images, P):
-    """Images (B, C, H, W) as patches (B, N, C P P); P divides H and W."""
+    """Cut images (B, C, H, W) into patches (B, N, C P P); P divides H and W."""
     B, C, H, W = images.shape
     # BLANK: `flat`
     split = images.reshape(B, C, H // P, P, W // P, P)

@@ -9,10 +9,10 @@ Architecture", table 1):
 
     pre-norm:    x + f(norm(x))
 
-For the way back, `f_backward` takes the gradient of f's output and returns that of its input;
+For the backward pass, `f_backward` takes the gradient of f's output and returns the gradient of its input;
 `norm_backward` does the same for the norm. Given g, the gradient of the sublayer's output, return the
-gradient of x. Draw each formula as a picture with arrows: where do two ways lead from x to the output? Each
-brings a gradient, and they add up. What does g meet on the short way, in either picture?
+gradient of x. Draw each formula as a graph: where do two paths lead from x to the output? Each path gives a
+gradient, and they add up. What is on the shorter path in each graph?
 """
 
 
@@ -31,7 +31,7 @@ def pre_norm(x, f, norm):
 
 
 def post_norm_gradient(g, f_backward, norm_backward):
-    """The gradient of x, given g, that of post_norm(x, f, norm)."""
+    """The gradient of x, given g, the gradient of post_norm(x, f, norm)."""
     # BLANK: compute `gradient`
     of_sum = norm_backward(g)
     gradient = of_sum + f_backward(of_sum)
@@ -40,7 +40,7 @@ def post_norm_gradient(g, f_backward, norm_backward):
 
 
 def pre_norm_gradient(g, f_backward, norm_backward):
-    """The gradient of x, given g, that of pre_norm(x, f, norm)."""
+    """The gradient of x, given g, the gradient of pre_norm(x, f, norm)."""
     # BLANK: compute `gradient`
     through_f = norm_backward(f_backward(g))
     gradient = g + through_f

@@ -16,7 +16,7 @@ IGNORE = -100
 
 
 def teacher_forcing(texts, start_id, end_id, pad_id):
-    """The input and the target, two arrays of integers with a row for each text, a list of its ids."""
+    """Return the input and the target, two arrays of integers with a row for each text (a list of ids)."""
     # BLANK: `decoder_input` and `target`; `[0, *text]` is a new list with 0 before the text
     length = max(len(text) for text in texts) + 1
     decoder_input = np.full((len(texts), length), pad_id)

@@ -16,7 +16,7 @@ from minigrad.ops import differentiable
 
 @differentiable
 def softmax(x, /):
-    """Probabilities along the last axis."""
+    """The softmax along the last axis."""
     e = np.exp(x - x.max(-1, keepdims=True))
     y = e / e.sum(-1, keepdims=True)
 

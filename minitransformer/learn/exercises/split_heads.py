@@ -24,7 +24,7 @@ def attention(q, k, v):
 
 
 def split_heads(x, heads):
-    """(..., T, D) -> (..., heads, T, D / heads)."""
+    """Split (..., T, D) into heads: (..., heads, T, D / heads)."""
     # BLANK: compute `split`; `np.swapaxes(x, -2, -3)` exchanges two axes
     *batch, length, width = x.shape
     tokens_first = x.reshape(*batch, length, heads, width // heads)  # (..., T, heads, d_k)
@@ -34,7 +34,7 @@ def split_heads(x, heads):
 
 
 def merge_heads(x):
-    """(..., heads, T, d_k) -> (..., T, heads * d_k): the way back."""
+    """Concatenate heads (..., heads, T, d_k) to (..., T, heads * d_k), the inverse of `split_heads`."""
     # BLANK: compute `merged`
     *batch, heads, length, d_k = x.shape
     tokens_first = np.swapaxes(x, -2, -3)  # (..., T, heads, d_k)

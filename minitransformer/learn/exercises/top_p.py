@@ -1,8 +1,8 @@
 """Nucleus sampling's filter, top p.
 
-Holtzman et al. 2020, section 3.1. Before a token is drawn, unlikely ones are taken out: only the nucleus is
-left, the *fewest* tokens, beginning with the likeliest, that have a probability of p or more together. A
-sure model leaves one token to choose from, an unsure one leaves many.
+Holtzman et al. 2020, section 3.1. Before a token is drawn, unlikely tokens are removed. Only the nucleus
+remains: the *fewest* tokens, beginning with the likeliest, whose probabilities sum to p or more. A confident
+model leaves one token to choose from, an unsure one leaves many.
 
 For each row of logits: how likely is each token? Then from the likeliest down: is p reached *before* this
 token? If so, it is not needed. The logits that stay do not change, the others become -inf. The order of the
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def top_p(logits, p):
-    """New logits (rows, V): those of the nucleus of each row, -inf elsewhere; 0 < p <= 1."""
+    """Return new logits (rows, V), which are -inf outside of each row's nucleus; 0 < p <= 1."""
     # BLANK: `filtered`; `np.take_along_axis` and `np.put_along_axis` read and write at an order by row
     order = np.argsort(-logits, -1)
     e = np.exp(logits - logits.max(-1, keepdims=True))

@@ -33,7 +33,7 @@ class Value:
 
 
 def backward(result):
-    """Set `grad` of `result` and of all values behind it."""
+    """Set `grad` of `result` and of all values that it depends on."""
     # BLANK: find an order with every value after its inputs; go through it backward, and apply the rules
     order = []
     seen = set()

@@ -7,9 +7,9 @@
 Steps are counted from 1. One of the two terms rises with the step, the other falls; the rate follows the
 smaller one, and is largest where the two are equal.
 
-The formula has no learning rate that one could set: its peak follows from d_model and warmup_steps. So derive
-the inverse: of how many steps must the warm-up be for a given peak? Find the step of the peak, put it into
-the formula, and solve.
+The formula has no learning rate to set: its peak follows from d_model and warmup_steps. So derive the
+inverse: how many warm-up steps give a certain peak? Find the step of the peak, insert it into the formula,
+and solve.
 """
 
 
@@ -24,7 +24,7 @@ def learning_rate(step, d_model, warmup_steps):
 
 
 def warm_up_for(peak, d_model):
-    """The number of warm-up steps, not rounded, with which the largest rate is `peak`."""
+    """The number of warm-up steps, not rounded, for which the largest rate is `peak`."""
     # BLANK: `warmup_steps`
     warmup_steps = 1 / (d_model * peak**2)
     # END
