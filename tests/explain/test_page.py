@@ -441,7 +441,7 @@ def test_only_its_script_runs(open_page):
 
 SLIDERS = {
     "#embeddings": "window:encoder.embedded",
-    "#wavelengths": "slider:Position",
+    "#positions": "slider:Columns",
     "#probabilities": "slider:Temperature",
     "#beams": "slider:Beams",
 }
@@ -622,10 +622,10 @@ def test_what_belonged_to_another_place_is_gone(open_page):
 
 
 def test_waves_are_those_of_the_positions(open_page):
-    page = open_page(page_of(transformer(concatenate_positions=True, d_model=16)), "#wavelengths")
+    page = open_page(page_of(transformer(concatenate_positions=True, d_model=16)), "#positions")
     wide = page.page.evaluate(f"() => ({STAGE})('#positions').querySelectorAll('.matrix')[1].textContent")
     assert "× 8" in wide
-    assert page.page.evaluate(f"() => ({STAGE})('#wavelengths').textContent").count("× 8 columns") == 1
+    assert page.text("#screen").count("× 8 columns") == 1
 
 
 def test_the_quiz_hides_a_number_until_it_is_answered(open_page):

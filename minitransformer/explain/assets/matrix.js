@@ -247,7 +247,7 @@ export function tint(element, x, view) {
 }
 
 /** All columns as colours, so that one sees what the window of numbers is a part of. */
-function columnStrip(view, first, count, title) {
+export function columnStrip(view, first, count, title) {
   const height = view.rows > 24 ? 3 : view.rows > 8 ? 6 : 10;
   const unit = Math.max(1, Math.floor(512 / view.columns));
   const canvas = h("canvas", {

@@ -30,13 +30,7 @@ import { lossScreen, pullScreen } from "./loss.js";
 import { inLayer } from "./map.js";
 import { beamsScreen, logitsScreen, nextWordScreen, probabilitiesScreen } from "./output.js";
 import { stopMotion } from "./play.js";
-import {
-  finalNormScreen,
-  inputNormScreen,
-  positionsScreen,
-  segmentsScreen,
-  wavelengthsScreen,
-} from "./positions.js";
+import { finalNormScreen, inputNormScreen, positionsScreen, segmentsScreen } from "./positions.js";
 import { questionCard } from "./questions.js";
 import { recurrentStages } from "./recurrent.js";
 import { pictureScreen } from "./stage.js";
@@ -65,7 +59,6 @@ export function makeScreens(e) {
         "Positions",
         positionsScreen,
       ],
-      stacks[0].positions === "sinusoidal" && ["wavelengths", "Wavelengths", wavelengthsScreen],
       stacks[0].embeddingNorm && ["input-norm", "The norm of the input", inputNormScreen],
     ],
     Attention: [

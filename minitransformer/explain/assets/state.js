@@ -52,7 +52,6 @@ function fromBase85(text) {
   return bits;
 }
 
-export const POSITIONS_SHOWN = 100; // of a table of positions
 const LOSS_STAGES = ["heads", "loss", "pull", "backward"]; // they compare losses of one right answer
 const LARGE = 50e6; // weights: of such a model, a reader waits for a pass
 
@@ -85,7 +84,7 @@ export class Explanation {
     this.cell = null; // { name, index, gradient, weight }
     this.windows = {}; // the first column shown of each wide array
     this.word = 0; // the token whose vector is looked up
-    this.look = { pair: 2, position: 10 }; // of the waves of positions
+    this.wave = 2; // the pair of columns of the positions that is drawn
     this.unit = 0; // the number of a recurrent layer's vectors that is framed
     this.beamCount = 3;
     this.numbers = false; // the tables below an equation, or a recurrent layer's pictures
