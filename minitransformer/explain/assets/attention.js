@@ -1,7 +1,6 @@
 // Stages inside an attention: the same for self-attention and cross-attention of each layer.
 
 import { h } from "../../../minigrad/graph/assets/dom.js";
-import { eachHead, switchHead } from "./ablation.js";
 import { keepAddress } from "./address.js";
 import { isThere, range } from "./derive.js";
 import { hint, scrolling, symbol, titleOfPath, titleOfRows, unitOf, unitsOf, withRoles } from "./elements.js";
@@ -9,6 +8,7 @@ import { ONE_ROW, equation, heightForEquations } from "./equation.js";
 import { pictured } from "./image.js";
 import { matrix, plainTable } from "./matrix.js";
 import { elementOf, inTable, percent } from "./numbers.js";
+import { switchHead } from "./parts.js";
 import {
   attentionPicture,
   bars,
@@ -783,7 +783,7 @@ export function headsScreen(e) {
         Math.max(90, heightForEquations(e, 75) - 120),
       ),
     ],
-    beside: [eachHead(e), wordsBeside(e)],
+    beside: wordsBeside(e),
     below: () => [
       matrix(e, partOf(e, "concat"), { title: "heads side by side", current: currentRow(e) }),
       sign("times ", symbol("W_O"), biasOf(e, node.bias), " ="),

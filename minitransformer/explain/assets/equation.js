@@ -427,7 +427,7 @@ function cells(e, operand, gradient) {
 }
 
 function isAsked(e, { name, index, weight }, gradient, t, j) {
-  return Boolean(name && e.quiz) && samePlace(e.quiz.place, { name, index: index(t, j), gradient, weight });
+  return Boolean(name) && samePlace(e.quiz?.place, { name, index: index(t, j), gradient, weight });
 }
 
 /** Three significant digits; all of them are in the panel. */

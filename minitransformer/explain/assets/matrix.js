@@ -206,7 +206,7 @@ function cell(e, view, t, j, isFirst) {
   const x = elementOf(view.array, index);
   const place = { name: view.name, index, gradient: Boolean(view.gradient), weight: Boolean(view.weight) };
   const selected = samePlace(e.cell, place);
-  const asked = e.quiz && samePlace(e.quiz.place, place);
+  const asked = samePlace(e.quiz?.place, place);
   const text = asked ? "?" : inTable(x, view.decimals);
   const button = h(
     "button",

@@ -6,7 +6,7 @@ import { gradientPicture, paintStage, stageView } from "./stagepaint.js";
 
 const [FORWARD_SECONDS, BACKWARD_SECONDS] = [15, 10];
 const ARRIVES = 0.25; // of the time of a written word, until it has come to the input
-const [READ, WRITTEN, LOSS] = [0.2, 0.46, 0.55]; // the encoder is through; the answer is; the loss is lit
+export const [READ, WRITTEN, LOSS] = [0.2, 0.46, 0.55]; // the encoder is through; the answer is; the loss is lit
 
 /** How much of a strip is lit at `at`, from 0 to 1: `forward` by its values, `backward` by its gradient. */
 export function makeSchedule(e, layout) {

@@ -29,14 +29,13 @@ import {
 import { lossScreen, pullScreen } from "./loss.js";
 import { inLayer } from "./map.js";
 import { beamsScreen, logitsScreen, nextWordScreen, probabilitiesScreen } from "./output.js";
+import { closeWhatIf } from "./parts.js";
 import { stopMotion } from "./play.js";
 import { finalNormScreen, inputNormScreen, positionsScreen, segmentsScreen } from "./positions.js";
-import { questionCard } from "./questions.js";
 import { recurrentStages } from "./recurrent.js";
 import { pictureScreen } from "./stage.js";
 import { paintStage } from "./stagepaint.js";
 import { update } from "./update.js";
-import { closeWhatIf } from "./whatif.js";
 import { embeddingsScreen, patchesScreen, shiftedScreen, tokensScreen } from "./words.js";
 
 /** The stages inside of a Transformer's layer. */
@@ -201,7 +200,6 @@ export function renderScreen(e) {
             )
           : [body, below ? readout(e) : null],
         below && e.numbers ? h("section", { class: "below" }, below()) : null,
-        questionCard(e),
         h(
           "nav",
           { class: "turn", "aria-label": "Next and previous stage" },

@@ -53,8 +53,9 @@ export function pictureOf(e, isBack) {
   const width = Math.max(320, document.documentElement.clientWidth); // a notebook's frame has no width at first
   const controls = width < 700 ? 104 : CONTROLS;
   const below = width < 700 ? (isBack ? 150 : 82) : 0; // for the first lines of what stands below the picture
-  const isDocked = Boolean(e.opened) && width >= DOCKED; // then the picture leaves room for the card
-  const dock = askedAnswer(e) ? 440 : Math.max(440, Math.min(640, 0.42 * width));
+  const hasMenu = document.querySelector(".switches[open]"); // What if
+  const isDocked = Boolean(e.opened || hasMenu) && width >= DOCKED; // then the picture leaves room for it
+  const dock = askedAnswer(e) || !e.opened ? 440 : Math.max(440, Math.min(640, 0.42 * width));
   const room = isDocked ? width - dock : width;
   const view = viewOf(e, room, Math.max(380, window.innerHeight - header - controls - below - 2));
   const { layout } = view;
@@ -66,7 +67,7 @@ export function pictureOf(e, isBack) {
   );
   const card = e.opened ? (answerCard(e) ?? blockCard(e, view, isDocked ? dock : width - 24)) : null;
   if (e.opened && !card) return pictureOf(Object.assign(e, { opened: null }), isBack); // there is no such block
-  if (isDocked) place(card, { left: room, top: 6, width: dock - 10, maxHeight: layout.height - 12 });
+  if (card && isDocked) place(card, { left: room, top: 6, width: dock - 10, maxHeight: layout.height - 12 });
   card?.classList.toggle("docked", isDocked);
   const stage = h(
     "div",
@@ -90,7 +91,7 @@ export function pictureOf(e, isBack) {
 }
 
 /** Sizes and positions in pixels. */
-export function place(element, sizes) {
+function place(element, sizes) {
   for (const [name, value] of Object.entries(sizes)) element.style[name] = `${value}px`;
   return element;
 }
