@@ -6,7 +6,7 @@
 // dimensions. Of a `transposed` operand the axes are those of the array as it is drawn.
 
 import { announce, flat, h } from "../../../minigrad/graph/assets/dom.js";
-import { pageColours } from "./colours.js";
+import { headClass, headColour, pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
 import { symbol, roleClass, shownToken, titleOfRows } from "./elements.js";
 import { pictured } from "./image.js";
@@ -277,7 +277,7 @@ function heatFigure(e, operand) {
   );
   const figure = h(
     "figure",
-    { class: ["heat-map", operand.weight ? null : roleClass(operand.name)].filter(Boolean).join(" ") },
+    { class: `heat-map ${roleOf(operand) ?? ""}`.trim() },
     caption,
     columnLabels(e, operand),
     h("div", { class: "line-of-cells" }, rowLabels(e, operand), cells(e, operand, false)),
@@ -292,6 +292,12 @@ function heatFigure(e, operand) {
   );
   caption.style.maxWidth = `${Math.max(labelWidth + width, captionWidth(operand))}px`;
   return figure;
+}
+
+/** The class of an array's colour: of queries, keys and values, or of its head. */
+export function roleOf({ name, weight, head }) {
+  const role = weight ? null : roleClass(name);
+  return role ?? (head === undefined ? null : headClass(head));
 }
 
 function gradientOf(e, { name, weight, index }) {
@@ -438,10 +444,12 @@ export function threeDigits(x) {
 }
 
 /** One pixel a cell, which the style enlarges. */
-function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, largest, bright = () => 1 }) {
+function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, largest, head, bright = () => 1 }) {
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(columns, rows);
-  const { paper, positive, negative, line } = pageColours();
+  const colours = pageColours();
+  const { paper, negative, line } = colours;
+  const positive = isProbability && head !== undefined ? headColour(colours, head) : colours.positive;
   const most = isProbability
     ? 1
     : (largest ?? largestOf(range(rows * columns, i => valueAt(Math.floor(i / columns), i % columns))));

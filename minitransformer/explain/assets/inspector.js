@@ -1,6 +1,7 @@
 // Where a number comes from: the numbers behind the selected cell. Each of them can be selected in turn.
 
 import { flat, h } from "../../../minigrad/graph/assets/dom.js";
+import { headClass } from "./colours.js";
 import { derive, describe } from "./derive.js";
 import { deriveGradient, deriveWeightGradient } from "./gradients.js";
 import { placeKey, samePlace, tint } from "./matrix.js";
@@ -83,11 +84,14 @@ function derivationOf(e, { name, index, gradient, weight }) {
 function placeTitle(e, { name, index, gradient, weight }) {
   const [row, column] = index.slice(-2);
   const what = weight ? weightName(name) : describe(e, name);
-  const head = !weight && index.length === 3 ? ` of head ${index[0] + 1}` : "";
+  const head =
+    !weight && index.length === 3
+      ? [" of ", h("span", { class: headClass(index[0]) }, `head ${index[0] + 1}`)]
+      : null;
   const where = weight
     ? `[${index.join(", ")}]`
     : `${e.rowLabel(name, row)} · ${e.columnLabel(name, column)}`;
-  return [gradient ? "Gradient of " : "", `${what}${head}: `, h("span", { class: "place" }, where)];
+  return [gradient ? "Gradient of " : "", what, head, ": ", h("span", { class: "place" }, where)];
 }
 
 function weightName(name) {

@@ -5,6 +5,7 @@ import { css, mixed, pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
 import { comparison, printedNumber } from "./documents.js";
 import { scrolling, symbol, titleOfRows } from "./elements.js";
+import { roleOf } from "./equation.js";
 import { pictured } from "./image.js";
 import { decimalsFor, elementOf, inTable } from "./numbers.js";
 
@@ -47,7 +48,7 @@ function matrixFigure(e, name, options) {
   const top = isHigh ? windowStart(e, `rows ${rows}`, rows - MOST_TOKENS) : 0;
   return h(
     "figure",
-    { class: options.gradient ? "matrix gradient" : "matrix" },
+    { class: `matrix${options.gradient ? " gradient" : ""} ${roleOf({ ...options, name }) ?? ""}`.trim() },
     caption,
     isWide
       ? [

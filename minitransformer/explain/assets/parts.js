@@ -4,6 +4,7 @@
 
 import { flat, h, walkCells } from "../../../minigrad/graph/assets/dom.js";
 import { SWITCHES } from "./address.js";
+import { headClass } from "./colours.js";
 import { range } from "./derive.js";
 import { attentionOf, headsOf, hint, scrolling, titleOfPath, unitOf } from "./elements.js";
 import { tint } from "./matrix.js";
@@ -38,7 +39,7 @@ export function closeWhatIf() {
   return Boolean(menu);
 }
 
-export function switchHead(e, path, i) {
+function switchHead(e, path, i) {
   const off = e.options.ablated[path] ?? [];
   const next = off.includes(i) ? off.filter(each => each !== i) : [...off, i];
   e.set({ options: { ...e.options, ablated: { ...e.options.ablated, [path]: next } } });
@@ -201,7 +202,7 @@ function headTable(e, { losses, whole, left }, heads, { change, isStale }) {
           "tr",
           h("th", { scope: "col" }, "head"),
           range(Math.max(...e.structure.stacks.map(stack => stack.heads)), i =>
-            h("th", { scope: "col" }, `${i + 1}`),
+            h("th", { scope: "col", class: headClass(i) }, `${i + 1}`),
           ),
         ),
       ),

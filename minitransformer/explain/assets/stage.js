@@ -8,7 +8,7 @@ import { journeyIndex, journeyStep, targetPlace } from "./journey.js";
 import { placeKey, samePlace } from "./matrix.js";
 import { brief, elementOf, percent } from "./numbers.js";
 import { continueText, stepRow, temperatureSlider } from "./output.js";
-import { choice, middleOf, tileX } from "./pictures.js";
+import { headButtons, middleOf, tileX } from "./pictures.js";
 import {
   changeSpeed,
   momentText,
@@ -201,25 +201,7 @@ function controlRow(e, view, isBack) {
           },
           "All parts",
         ),
-    isBack || (e.detail && hasRoom) || e.opened || e.pictureHead !== null ? headChoice(e) : null, // when it is used
     turnLinks(e),
-  );
-}
-
-function headChoice(e) {
-  const heads = Math.max(...e.structure.stacks.map(stack => stack.heads));
-  if (heads < 2) return null;
-  return choice(
-    "Lines",
-    [
-      ["mean", "mean of heads"],
-      ...range(heads, i => [
-        `${i}`,
-        `head ${i + 1}${e.attentionPaths().every(path => i >= e.stackOf(path).heads || isOff(e, path, i)) ? " (off)" : ""}`,
-      ]),
-    ],
-    e.pictureHead === null ? "mean" : `${e.pictureHead}`,
-    value => e.set({ pictureHead: value === "mean" ? null : Number(value) }),
   );
 }
 
@@ -761,5 +743,21 @@ export function legend(e, view, isBack = false) {
     outline,
     isBack ? null : key("values", "values, − to +"),
     isBack || e.play.at > 0.5 ? key("gradients", `gradients, by powers of ten: ${least} to ${most}`) : null,
+    headKeys(e),
+  );
+}
+
+/** The colours of heads: a click leaves the lines of one, another click shows all again. */
+function headKeys(e) {
+  const heads = Math.max(...e.structure.stacks.map(stack => stack.heads ?? 0));
+  if (heads < 2) return null;
+  const isOffAt = i => e.attentionPaths().every(path => i >= e.stackOf(path).heads || isOff(e, path, i));
+  const choose = i => e.set({ pictureHead: i === e.pictureHead ? null : i });
+  const title = "A line has the colour of the head that looks most. Select a head to see its lines alone.";
+  return h(
+    "span",
+    { class: "key", title },
+    "lines by head",
+    headButtons(heads, e.pictureHead, isOffAt, choose, "lines"),
   );
 }
