@@ -11,6 +11,7 @@ import { describe, range } from "./derive.js";
 import { symbol, roleClass, shownToken, titleOfRows } from "./elements.js";
 import { pictured } from "./image.js";
 import { matrixView, samePlace } from "./matrix.js";
+import { canMove, moveEquation } from "./motion.js";
 import { elementOf, inTable, largestOf, withMinus } from "./numbers.js";
 
 const NARROW = 62; // the least width of a caption
@@ -155,13 +156,19 @@ export function readout(e) {
       { class: "readout" },
       `Point at a cell: what it belongs to lights up. Select it, and see how it comes about.${e.backward ? " In gold frames: gradients, each with its own scale of colours." : ""}`,
     ),
-    numbersButton(e),
+    numbersButton(e, canMove(e) ? playButton(e) : null),
   ];
 }
 
-export function numbersButton(e) {
+function playButton(e) {
+  return h("button", { type: "button", "data-key": "move", onclick: () => moveEquation(e) }, "▶ Play");
+}
+
+export function numbersButton(e, before = null) {
   return h(
     "p",
+    before,
+    before ? " " : null,
     h(
       "button",
       {
@@ -444,7 +451,7 @@ export function threeDigits(x) {
 }
 
 /** One pixel a cell, which the style enlarges. */
-function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, largest, head, bright = () => 1 }) {
+export function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, largest, head, bright = () => 1 }) {
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(columns, rows);
   const colours = pageColours();
@@ -467,10 +474,21 @@ function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, la
 
 // ---------------------------------------------------------------- what lights up
 
-/** The mouse has left, or the focus. */
-function unpoint(e) {
+/** The mouse has left, or the focus; of a motion that ends, what the reader points at stays. */
+export function unpoint(e, isMotion = false) {
+  if (isMotion && isPointedByReader()) return;
   pointed = null;
   showLinks(e);
+}
+
+/** What an equation that moves is at. */
+export function pointAlong(e, values, label, number) {
+  pointed = { values, name: null, isMotion: true };
+  showLinks(e, label, number === undefined ? "" : threeDigits(number));
+}
+
+export function isPointedByReader() {
+  return Boolean(pointed && !pointed.isMotion);
 }
 
 /** A token, wherever it occurs. */

@@ -29,6 +29,7 @@ import {
 import { lossScreen, pullScreen } from "./loss.js";
 import { inLayer } from "./map.js";
 import { beamsScreen, logitsScreen, nextWordScreen, probabilitiesScreen } from "./output.js";
+import { moveEquation } from "./motion.js";
 import { closeWhatIf } from "./parts.js";
 import { stopMotion } from "./play.js";
 import { finalNormScreen, inputNormScreen, positionsScreen, segmentsScreen } from "./positions.js";
@@ -137,7 +138,10 @@ export function follow(e, hash) {
   if (path && residualPaths(e).includes(path)) changes.residual = path;
   if (path && forwardPaths(e).includes(path)) changes.forward = path;
   e.set({ ...changes, quiz: null });
-  if (changed) window.scrollTo(0, 0);
+  if (changed) {
+    window.scrollTo(0, 0);
+    moveEquation(e);
+  }
   return true;
 }
 
