@@ -100,7 +100,7 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle, isMean) {
     : Math.max(58, 9 * longest, Math.min(110, (Math.min(640, widthForEquations()) - 20) / count));
   const most = isNarrow ? Math.max(3, Math.floor(step / 8.5)) : 11;
   const width = count * step + 20;
-  const height = rowsTitle ? 197 : 190;
+  const height = rowsTitle ? 203 : 190;
   const x = i => 10 + step * (i + 0.5);
   const lines = [];
   queries.forEach((_, t) => {
@@ -137,7 +137,7 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle, isMean) {
       "svg",
       {
         class: isMean ? "arcs" : `arcs ${headClass(head)}`,
-        viewBox: `0 0 ${width} ${height}`,
+        viewBox: `0 ${rowsTitle ? -6 : 0} ${width} ${height}`, // a title has room above its words
         width,
         height,
         role: "img",
@@ -146,7 +146,7 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle, isMean) {
       lines,
       queries.map((text, i) => word(text, i, 24, sides[0])),
       keys.map((text, i) => word(text, i, 178, sides[1])),
-      rowsTitle ? [title(`${rowsTitle}:`, 9), title("looks at", 194)] : null,
+      rowsTitle ? [title(`${rowsTitle}:`, 4), title("looks at", 194)] : null,
     ),
   );
 }
