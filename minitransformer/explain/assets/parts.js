@@ -65,8 +65,7 @@ function measuresOf(e) {
     const heads = e.attentionPaths().flatMap(path => range(e.stackOf(path).heads, i => `${path}:${i}`));
     // those of the last attention first: their passes repeat what comes before it, which the weights remember
     const left = [...heads.toReversed(), ...switchesOf(e).map(([part]) => part)];
-    const shown = e.measures?.left.length ? e.measures.shown : e.measures; // until the new ones are complete
-    e.measures = { key, source, target, labels, positions, losses: {}, left, count: left.length, shown };
+    e.measures = { key, source, target, labels, positions, losses: {}, left, count: left.length };
   }
   if (e.measures.left.length && !e.measures.timer && (!e.isLarge || e.measures.isWanted))
     e.measures.timer = setTimeout(measure, PAUSE, e, e.measures);
@@ -92,14 +91,12 @@ function measure(e, measures) {
     losses[part] = lossWith(head ? { ablated: { [path]: [Number(head)] } } : { [path]: false });
   }
   if (left.length) measures.timer = setTimeout(measure, 0, e, measures);
-  else measures.shown = null;
   update(list, flat(listOfParts(e)));
 }
 
 function listOfParts(e) {
   const measures = measuresOf(e);
-  const found = measures.left.length && measures.shown ? measures.shown : measures;
-  const { losses, whole } = found;
+  const { losses, whole } = measures;
   const changeOf = part => losses[part] - whole;
   const decimals = Math.max(3, decimalsFor(largestOf(Object.keys(losses).map(changeOf))));
   const change = part => (changeOf(part) > 0 ? "+" : "") + inTable(changeOf(part), decimals);
@@ -137,15 +134,16 @@ function listOfParts(e) {
     ),
     h(
       "div",
-      e.isRecurrent ? null : headTable(e, found, heads, { change, isStale: found !== measures }),
-      h("p", { role: "status" }, measured(e, measures, found)),
+      e.isRecurrent ? null : headTable(e, measures, heads, change),
+      h("p", { role: "status" }, measured(e, measures)),
     ),
   ];
 }
 
 /** How far the measuring is; then, how to read the table. */
-function measured(e, measures, { left, count }) {
-  if (measures.left.length && !measures.timer)
+function measured(e, measures) {
+  const { left, count, timer } = measures;
+  if (left.length && !timer)
     return h(
       "button",
       {
@@ -163,7 +161,7 @@ function measured(e, measures, { left, count }) {
 }
 
 /** A row for each attention, a cell for each head: select one to switch it off. */
-function headTable(e, { losses, whole, left }, heads, { change, isStale }) {
+function headTable(e, { losses, whole, left }, heads, change) {
   const largest = largestOf(heads.map(part => losses[part] - whole));
   const cellOf = (path, i) => {
     const part = `${path}:${i}`;
@@ -194,7 +192,7 @@ function headTable(e, { losses, whole, left }, heads, { change, isStale }) {
     "Each head off",
     h(
       "table",
-      { class: isStale ? "stale" : null, onkeydown: walkCells },
+      { onkeydown: walkCells },
       h("caption", { class: "unseen" }, "How the loss of the right answer changes with one head off"),
       h(
         "thead",
