@@ -159,3 +159,57 @@ def test_the_result_and_the_panel_are_on_the_first_screen(width, height, open_pa
         assert box == result.bounding_box()
         assert box["x"] + box["width"] <= panel["x"], stage
         page.press("Escape")
+
+
+PIXELS = """
+() => [...document.querySelectorAll("#screen .in-row canvas.cells")].map(canvas => {
+  return [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data].join();
+})
+"""
+PLAYED = f"""
+() => new Promise(done => {{
+  const said = new Set();
+  const pictures = new Set();
+  document.querySelector('[data-key="move"]').click();
+  const look = () => {{
+    const readout = document.querySelector(".readout");
+    if (readout.querySelector("b")) said.add(readout.textContent);
+    pictures.add(({PIXELS})().join());
+    const lit = [...document.querySelectorAll(".mark")].some(mark => mark.style.display === "block");
+    lit || pictures.size < 5 ? requestAnimationFrame(look) : done([[...said], pictures.size]);
+  }};
+  requestAnimationFrame(look);
+}})
+"""
+MASKED = "mask:decoder.layers.0.self_attention"
+OTHERS = [pytest.param(stage, marks=pytest.mark.slow) for stage in ("scale", "softmax", "weighted-sum")]
+
+
+@pytest.mark.parametrize("stage", ["scores", MASKED, "attention", *OTHERS])
+def test_an_equation_moves_and_ends_as_it_is(stage, open_page):
+    """In between its colours change; each number that it says is the engine's."""
+    text = page_of(transformer(), "you love the cat")
+    still = open_page(text, f"#{stage}")
+    assert still.page.locator('[data-key="move"]').count() == 0  # one who wants no motion
+    page = open_page(exposed(text), f"#{stage}", bypass_csp=True, reduced_motion="no-preference")
+    said, pictures = page.page.evaluate(PLAYED)
+    assert pictures > 10
+    assert page.page.evaluate(PIXELS) == still.page.evaluate(PIXELS)
+    words = page.page.evaluate("() => page.tokensOf('source')")
+    array = "() => [...page.record.arrays['encoder.layers.0.self_attention.scores'].data]"
+    scores = page.page.evaluate(array)[: len(words) ** 2]
+    for each in said:
+        where, _, number = each.removeprefix("scores, ").partition(": ")
+        query, key = (words.index(word) for word in where.split(" · "))
+        assert float(number.replace("−", "-")) == pytest.approx(scores[query * len(words) + key], rel=6e-3)
+    assert bool(said) == (stage in ("scores", "attention"))
+
+
+def test_pointing_at_a_cell_ends_the_motion(open_page):
+    text = page_of(transformer(), "you love the cat")
+    page = open_page(text, "#scores", reduced_motion="no-preference")
+    page.page.locator('[data-key="move"]').click()
+    point_at(page, "scores", 1, 3)
+    page.page.wait_for_timeout(100)
+    assert page.page.evaluate(PIXELS) == open_page(text, "#scores").page.evaluate(PIXELS)
+    assert page.page.evaluate(MARKS)["scores"] == [1, 3, 1, 1]

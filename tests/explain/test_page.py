@@ -441,7 +441,7 @@ def test_only_its_script_runs(open_page):
 
 SLIDERS = {
     "#embeddings": "window:encoder.embedded",
-    "#wavelengths": "slider:Position",
+    "#positions": "slider:Columns",
     "#probabilities": "slider:Temperature",
     "#beams": "slider:Beams",
 }
@@ -622,14 +622,14 @@ def test_what_belonged_to_another_place_is_gone(open_page):
 
 
 def test_waves_are_those_of_the_positions(open_page):
-    page = open_page(page_of(transformer(concatenate_positions=True, d_model=16)), "#wavelengths")
+    page = open_page(page_of(transformer(concatenate_positions=True, d_model=16)), "#positions")
     wide = page.page.evaluate(f"() => ({STAGE})('#positions').querySelectorAll('.matrix')[1].textContent")
     assert "× 8" in wide
-    assert page.page.evaluate(f"() => ({STAGE})('#wavelengths').textContent").count("× 8 columns") == 1
+    assert page.text("#screen").count("× 8 columns") == 1
 
 
 def test_the_quiz_hides_a_number_until_it_is_answered(open_page):
-    page = open_page(page_of(transformer()), "#softmax")
+    page = open_page(page_of(transformer()), "#weighted-sum")
     page.page.set_viewport_size({"width": 390, "height": 844})
     page.page.evaluate("() => { Math.random = () => 0.999; }")  # asks for the last number of the stage
     page.press("q")
@@ -640,10 +640,10 @@ def test_the_quiz_hides_a_number_until_it_is_answered(open_page):
     assert 0 <= box["y"] <= panel["y"] - box["height"]  # above the panel
     assert page.text("#inspector .value") == "?"
     page.press("Enter")  # nothing is typed
-    assert page.text(".reply") == "Type a number, such as 0.25."
+    assert page.text(".reply") == "Not empty. Type a number, such as 0.25."
     page.page.fill("#answer", "1000")
     page.press("Enter")
-    assert page.text(".reply") == "Smaller."
+    assert page.text(".reply") == "Not 1000. It is smaller."
     page.page.locator('[data-key="show"]').click()
     answer = page.text("#inspector .value")
     assert number(answer) != 1000
@@ -671,7 +671,7 @@ def test_the_quiz_asks_for_one_percent_and_leaves_the_answer(open_page):
     assert page.text("#inspector h2").startswith("logit")
     page.press("ArrowLeft")
     assert page.text("#toolbar .answer") == answer
-    page.page.evaluate(f"() => {{ ({STAGE})('#softmax'); }}")
+    page.page.evaluate(f"() => {{ ({STAGE})('#weighted-sum'); }}")
     page.press("g")  # gradients are small
     page.page.evaluate("() => { Math.random = () => 0.999; }")
     page.press("q")

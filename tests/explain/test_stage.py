@@ -326,3 +326,50 @@ def test_the_place_of_the_right_word_is_chosen(open_page):
     labels = page.page.evaluate("() => page.labels().map(id => page.tokenOf(id))")
     assert labels == [" love", " cat", " mat", "<END>"]
     assert page.violations("#screen") == []
+
+
+COLOURS = """
+() => {
+  const style = getComputedStyle(document.documentElement);
+  return Object.fromEntries(["positive", "negative", "h0", "h1"].map(name => {
+    return [name, style.getPropertyValue(`--${name}`).match(/[0-9a-f]{2}/g).map(x => parseInt(x, 16))];
+  }));
+}
+"""
+OF_COLOUR = """
+colour => {
+  const canvas = document.getElementById("cells");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let found = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    const [far, near] = [0, 1, 2].map(c => Math.abs(data[i + c] - colour[c])).toSorted((a, b) => b - a);
+    if (data[i + 3] > 40 && far < 12 && near < 12) found += 1;
+  }
+  return found;
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_each_head_has_its_colour_and_a_click_leaves_its_lines(scheme, open_page):
+    page = open_page(exposed(page_of(transformer())), bypass_csp=True, color_scheme=scheme)
+    colours = page.page.evaluate(COLOURS)
+    for head in ("h0", "h1"):
+        for sign in ("positive", "negative"):
+            assert sum(abs(a - b) for a, b in zip(colours[head], colours[sign], strict=True)) > 80
+    inks = lambda: [page.page.evaluate(OF_COLOUR, colours[head]) > 0 for head in ("h0", "h1")]
+    assert inks() == [True, True]
+    page.page.locator('[data-key="lines:1"]').click()
+    assert inks() == [False, True]
+    assert page.violations() == []
+    page.page.locator('[data-key="lines:1"]').click()
+    assert inks() == [True, True]
+    page.page.evaluate("() => go('softmax')")
+    colour = "element => getComputedStyle(element).{}"
+    for head in (0, 1):
+        page.page.locator(f'[data-key="head:{head}"]').click()
+        shown = f"rgb({', '.join(map(str, colours[f'h{head}']))})"
+        assert page.page.locator(".arc").first.evaluate(colour.format("stroke")) == shown
+        title = page.page.locator(".heat-map figcaption").last.evaluate(colour.format("color"))
+        assert title == shown
+        assert page.violations() == []

@@ -3,7 +3,7 @@
 import { announce, h, s } from "./dom.js";
 import { openAll, openAround, openGroup, visibleBox } from "./folding.js";
 import { writeAddress } from "./main.js";
-import { newWalk, opAt, stepOf, stepText } from "./progress.js";
+import { newWalk, opAt, stepOf, stepText, stepWithQuestion } from "./progress.js";
 import {
   foldAsAtStart,
   graph,
@@ -158,7 +158,8 @@ export const actions = {
   },
   toggleQuiz() {
     state.walk.quiz = !state.walk.quiz;
-    render();
+    if (state.walk.quiz) actions.goTo(stepWithQuestion(state.walk));
+    else render();
     announce(state.walk.quiz ? "Quiz on: results are hidden until you type them." : "Quiz off.");
   },
   /** Show how a cell of a step's result is computed (`table` is "cell"), or of a sum ("sum"). */

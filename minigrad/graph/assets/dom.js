@@ -16,7 +16,7 @@ function made(element, [first, ...rest]) {
   return first?.constructor === Object ? filled(element, first, rest) : filled(element, {}, [first, ...rest]);
 }
 
-function filled(element, attributes, children) {
+export function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) listen(element, name.slice(2), value);
@@ -33,7 +33,7 @@ function listen(element, type, handler) {
 }
 
 /** The elements and texts of nested lists, without missing ones. */
-function flat(children) {
+export function flat(children) {
   return children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false);
 }
 

@@ -99,6 +99,15 @@ export function isHidden(walk, edge) {
   return walk.quiz && askedFor(edge) !== null && !walk.known.has(cellKey(edge));
 }
 
+/** Of the steps from this one on, and then from the start, the first with a question; this one if there is none. */
+export function stepWithQuestion(walk) {
+  for (let i = 0; i <= walk.last; i++) {
+    const step = (walk.step + i) % (walk.last + 1);
+    if (opAt(walk, step)?.inputs.some(edge => edge.gradient && isHidden(walk, edge))) return step;
+  }
+  return walk.step;
+}
+
 /** The question about an input's gradient: an element, the shape, or, for an empty array, nothing. */
 export function askedFor(edge) {
   if (!edge.gradient.size) return null;

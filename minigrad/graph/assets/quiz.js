@@ -1,27 +1,12 @@
 // The quiz: a step's results stay hidden until the user types one, or asks to see it. For an array whose numbers
 // are not in the page, it asks for the shape. Beside that, questions with choices ask for the reasons.
 
-import { isRight, parseTyped } from "./answers.js";
 import { nameOf, shapeText } from "./data.js";
-import { h } from "./dom.js";
 import { plural } from "./elements.js";
 import { formatNumber } from "./numbers.js";
-import { askedFor, opAt } from "./progress.js";
+import { askedFor } from "./progress.js";
+import { isRight, parseTyped } from "./question.js";
 import { arithmetic, arrivals, summedFrom, termsText, unravel } from "./walk.js";
-
-/** Why a step has no question, or what its questions are about. */
-export function quizNote(walk) {
-  if (!walk.quiz) return null;
-  const edges = (opAt(walk)?.inputs ?? []).filter(edge => edge.gradient);
-  const asked = edges.map(askedFor);
-  if (walk.step === 0) return "Quiz: the first question comes with the next step.";
-  if (!opAt(walk)) return "Quiz: no question here; all gradients have arrived.";
-  if (!edges.length) return "Quiz: no question at this step; none of its inputs needs a gradient.";
-  if (!asked.some(Boolean)) return "Quiz: no question at this step; its gradients are empty.";
-  if (asked.includes("shape"))
-    return "Quiz: this page does not have all numbers of large arrays, so it asks for their shapes (trace(whole=…) keeps more).";
-  return null;
-}
 
 /** The element of the question: the first that is not zero. */
 function askedElement(edge) {
@@ -31,37 +16,11 @@ function askedElement(edge) {
   );
 }
 
-/** The answer: one element of an input's gradient, after the sum over broadcast axes, or its shape. */
-export function question(graph, walk, edge, actions) {
-  const asked = askedFor(edge) === "shape" ? aboutShape(graph, edge) : aboutElement(graph, edge);
-  const id = `answer-${edge.place}`;
-  const reply = h("p", { class: "reply", id: `${id}-reply`, role: "status" });
-  const input = h("input", {
-    id,
-    type: "text",
-    inputmode: asked.mode,
-    autocomplete: "off",
-    "aria-describedby": `${id}-reply`,
-  });
-  const answer = event => {
-    event.preventDefault();
-    if (asked.isRight(input.value)) actions.reveal(edge, `Right: ${asked.right}.`);
-    else reply.replaceChildren(`Not ${input.value.trim() || "empty"}. `, asked.hint());
-  };
-  return h(
-    "form",
-    { class: "question", onsubmit: answer },
-    h("label", { for: id }, asked.text),
-    h(
-      "span",
-      { class: "answer" },
-      input,
-      h("button", { type: "submit" }, "Check"),
-      h("button", { type: "button", onclick: () => actions.reveal(edge, "Shown.") }, "Show"),
-    ),
-    h("p", { class: "hint" }, asked.note),
-    reply,
-  );
+/** About an input's gradient: questions with choices, then one element, after the sum over broadcast axes, or the shape. */
+export function questions(graph, edge) {
+  const makers = [aboutDirection, aboutUses, aboutBroadcast, aboutRelu];
+  makers.push(askedFor(edge) === "shape" ? aboutShape : aboutElement);
+  return makers.map(ask => ask(graph, edge)).filter(Boolean);
 }
 
 function aboutElement(graph, edge) {
@@ -70,8 +29,6 @@ function aboutElement(graph, edge) {
   const which = size > 1 ? `element [${unravel(flat, shape).join(", ")}] of ` : "";
   return {
     text: `What is ${which}the gradient to ${edge.operand}${afterSum(edge)}? `,
-    mode: "decimal",
-    note: "An answer within 1% is right.",
     right: formatNumber(numbers[flat]),
     isRight: typed => isRight(parseTyped(typed), numbers[flat]),
     hint: () => hint(graph, edge, flat),
@@ -84,7 +41,7 @@ function aboutShape(graph, edge) {
   return {
     text: `What is the shape of the gradient to ${edge.operand}${afterSum(edge)}? `,
     mode: "text",
-    note: "Type its axes, such as 2, 3.",
+    note: "Type its axes, such as 2, 3. This page does not have all numbers of large arrays (trace(whole=…) keeps more).",
     right: shapeText(shape),
     isRight: typed => (typed.match(/\d+/g) ?? []).map(Number).join() === shape.join(),
     hint: () => `Hint: a gradient has the shape of its tensor, here ${name}.`,
@@ -94,13 +51,6 @@ function aboutShape(graph, edge) {
 function afterSum(edge) {
   const axes = `${plural(edge.summed.length, "axis", "axes")} ${edge.summed.join(", ")}`;
   return edge.summed.length ? `, summed over ${axes}` : "";
-}
-
-// ---------------------------------------------------------------- questions to understand
-
-/** Questions with choices: which way a number will move, why gradients are added, and what relu lets through. */
-export function ideas(graph, edge) {
-  return [aboutDirection, aboutUses, aboutBroadcast, aboutRelu].map(ask => ask(graph, edge)).filter(Boolean);
 }
 
 /** Of the element with the largest gradient, if no other use adds to it. */
@@ -164,34 +114,6 @@ function aboutRelu(graph, edge) {
     why: "There relu is flat: a small change of the input changes nothing.",
     hint: "What is relu's slope left of 0?",
   };
-}
-
-/** A question with its choices as buttons; the reply says why. */
-export function choiceQuestion(asked, id) {
-  const reply = h("p", { class: "reply", role: "status" });
-  const buttons = asked.choices.map((choice, i) =>
-    h(
-      "button",
-      {
-        type: "button",
-        "aria-pressed": "false",
-        onclick: ({ currentTarget }) => {
-          for (const button of buttons) button.setAttribute("aria-pressed", String(button === currentTarget));
-          const isRight = i === asked.right;
-          reply.classList.toggle("right", isRight);
-          reply.replaceChildren(isRight ? `Right. ${asked.why}` : `No. ${asked.hint}`);
-        },
-      },
-      choice,
-    ),
-  );
-  return h(
-    "div",
-    { class: "idea", role: "group", "aria-labelledby": id },
-    h("p", { id }, asked.text),
-    h("span", { class: "together" }, buttons),
-    reply,
-  );
 }
 
 const LONG_HINT = 40; // products

@@ -19,7 +19,8 @@ import {
   statisticsTable,
 } from "./panel.js";
 import { isHidden, opAt } from "./progress.js";
-import { choiceQuestion, ideas, question, quizNote } from "./quiz.js";
+import { questionForm } from "./question.js";
+import { questions } from "./quiz.js";
 import {
   accumulation,
   arithmetic,
@@ -43,8 +44,7 @@ export function stepPanel(graph, walk, actions) {
     : walk.step === 0
       ? startStep(graph)
       : endStep(graph, actions);
-  const note = quizNote(walk);
-  return [stepControls(walk, actions), note && h("p", { class: "hint quiz-note" }, note), body];
+  return [stepControls(walk, actions), body];
 }
 
 function stepControls(walk, actions) {
@@ -229,10 +229,12 @@ function edgeCard(graph, walk, edge, actions) {
     vertex.letters.get(edge.operand) && h("p", { class: "letters" }, vertex.letters.get(edge.operand)),
     localDerivative(graph, walk, edge),
     hidden
-      ? [
-          ideas(graph, edge).map((asked, i) => choiceQuestion(asked, `idea-${edge.place}-${i}`)),
-          question(graph, walk, edge, actions),
-        ]
+      ? questions(graph, edge).map((asked, i) =>
+          questionForm(
+            { ...asked, reveal: said => actions.reveal(edge, said) },
+            asked.choices ? `idea-${edge.place}-${i}` : `answer-${edge.place}`,
+          ),
+        )
       : [
           result(graph, walk, edge, actions),
           broadcast(walk, edge, source, actions),

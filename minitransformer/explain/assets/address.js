@@ -3,7 +3,6 @@
 import { announce, h } from "../../../minigrad/graph/assets/dom.js";
 import { ATTENTION_STAGES } from "./elements.js";
 import { longDrawing, shortDrawing } from "./pixels.js";
-import { POSITIONS_SHOWN } from "./state.js";
 
 export const SWITCHES = ["causal", "positions", "scale", "memory"];
 
@@ -53,7 +52,7 @@ function viewState(e) {
     align: e.alignHead === undefined ? "" : `${e.alignHead + 1}`,
     stack: e.lensStack ?? "",
     word: `${e.word + 1}`,
-    wave: `${e.look.pair}-${e.look.position}`,
+    wave: `${e.wave}`,
     unit: `${e.unit}`,
     beams: `${e.beamCount}`,
     windows: Object.entries(e.windows)
@@ -199,7 +198,6 @@ export function restore(e, given) {
 function restoreView(e, read, count) {
   const { stacks } = e.structure;
   const whole = (text, most) => (/^\d+$/.test(text) ? Math.min(most, Number(text)) : 0);
-  const [pair, position] = read("wave").split("-");
   const mostHeads = Math.max(...stacks.map(({ heads = 1 }) => heads));
   Object.assign(e, {
     play: { at: whole(read("moment"), 1000) / 1000, step: read("walk") || null, share: 1, running: false },
@@ -214,7 +212,7 @@ function restoreView(e, read, count) {
     alignHead: count(read("align"), mostHeads) ?? undefined,
     lensStack: stacks.find(({ name }) => name === read("stack"))?.name,
     word: count(read("word"), Infinity) ?? 0,
-    look: { pair: whole(pair, Infinity), position: whole(position, POSITIONS_SHOWN - 1) },
+    wave: whole(read("wave"), Infinity),
     unit: whole(read("unit"), Infinity),
     beamCount: Math.max(2, whole(read("beams"), 5)),
     windows: Object.fromEntries(

@@ -1,8 +1,8 @@
 // Stages inside an attention: the same for self-attention and cross-attention of each layer.
 
 import { h } from "../../../minigrad/graph/assets/dom.js";
-import { eachHead, switchHead } from "./ablation.js";
 import { keepAddress } from "./address.js";
+import { headClass } from "./colours.js";
 import { isThere, range } from "./derive.js";
 import { hint, scrolling, symbol, titleOfPath, titleOfRows, unitOf, unitsOf, withRoles } from "./elements.js";
 import { ONE_ROW, equation, heightForEquations } from "./equation.js";
@@ -13,8 +13,8 @@ import {
   attentionPicture,
   bars,
   brightnessOf,
-  checkbox,
   choice,
+  headButtons,
   heatPicture,
   shares,
   wordRow,
@@ -37,24 +37,11 @@ export function attentionChoice(e, withHead = true) {
       path => e.go(`${address}:${path}`),
     ),
     withHead && heads > 1
-      ? h(
-          "div",
-          { class: "together", role: "group", "aria-label": "Head" },
-          range(heads, i =>
-            h(
-              "button",
-              {
-                type: "button",
-                class: isOff(e, e.path, i) ? "off" : null,
-                title: isOff(e, e.path, i) ? "switched off" : null,
-                "aria-pressed": i === e.head ? "true" : "false",
-                "data-key": `head:${i}`,
-                onclick: () => e.set({ head: i }),
-              },
-              h("span", { class: "name" }, "Head "),
-              `${i + 1}`,
-            ),
-          ),
+      ? headButtons(
+          heads,
+          e.head,
+          i => isOff(e, e.path, i),
+          head => e.set({ head }),
         )
       : null,
   );
@@ -87,7 +74,12 @@ function wordsBeside(e) {
   const name = partOf(e, "weights");
   const sides = Object.values(axesOf(e)).map(axis => axis.split(":")[1]);
   return [
-    h("h3", `What head ${e.head + 1} attends to${isOff(e, e.path, e.head) ? " (off: it gives 0)" : ""}`),
+    h(
+      "h3",
+      "What ",
+      h("span", { class: headClass(e.head) }, `head ${e.head + 1}`),
+      ` attends to${isOff(e, e.path, e.head) ? " (off: it gives 0)" : ""}`,
+    ),
     attentionPicture(
       e,
       e.record.arrays[name],
@@ -440,14 +432,6 @@ export function maskScreen(e) {
           axes: [query, key],
         },
       ]),
-      node.causal
-        ? checkbox(
-            "Causal mask",
-            e.options.causal,
-            causal => e.set({ options: { ...e.options, causal } }),
-            "causal here",
-          )
-        : null,
     ],
     beside: wordsBeside(e),
     below: () => [
@@ -731,7 +715,7 @@ export function headsScreen(e) {
   const card = i =>
     h(
       "div",
-      { class: `head${i === e.head ? " current" : ""}${off.includes(i) ? " off" : ""}` },
+      { class: `head ${headClass(i)}${i === e.head ? " current" : ""}${off.includes(i) ? " off" : ""}` },
       h(
         "button",
         {
@@ -745,7 +729,6 @@ export function headsScreen(e) {
         `${i + 1}`,
         heatPicture(weights, i, `Weights of head ${i + 1}`),
       ),
-      checkbox("on", !off.includes(i), () => switchHead(e, e.path, i), `head ${i}`),
       hint(summary(i)),
     );
   return {
@@ -783,7 +766,7 @@ export function headsScreen(e) {
         Math.max(90, heightForEquations(e, 75) - 120),
       ),
     ],
-    beside: [eachHead(e), wordsBeside(e)],
+    beside: wordsBeside(e),
     below: () => [
       matrix(e, partOf(e, "concat"), { title: "heads side by side", current: currentRow(e) }),
       sign("times ", symbol("W_O"), biasOf(e, node.bias), " ="),
@@ -848,6 +831,7 @@ export function alignmentScreen(e) {
         [said, columns],
         ["target", "source"],
         brightnessOf(e, path, isMean ? null : head),
+        isMean,
       ),
       h("p", { class: "label" }, "When writing:"),
       wordRow(e, said, chosen, "When writing", t => e.set({ query: t === chosen ? undefined : t })),

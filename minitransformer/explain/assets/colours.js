@@ -1,6 +1,8 @@
 // The page's colours, light or dark, as [red, green, blue].
 
+const HEADS = 8; // colours of heads; the ninth has that of the first
 const NAMES = ["paper", "wash", "line", "ink", "positive", "negative", "night", "flow", "accent", "border"];
+for (let i = 0; i < HEADS; i++) NAMES.push(`h${i}`);
 
 /** What the style sheet says now. */
 export function pageColours() {
@@ -12,6 +14,16 @@ export function pageColours() {
       .match(/[\da-f]{2}/gi)
       .map(x => parseInt(x, 16));
   return Object.fromEntries(NAMES.map(name => [name, read(name)]));
+}
+
+/** The class of what belongs to a head: it has the head's colour. */
+export function headClass(head) {
+  return `role-h${head % HEADS}`;
+}
+
+/** Of the page's colours, that of a head. */
+export function headColour(colours, head) {
+  return colours[`h${head % HEADS}`];
 }
 
 export function css(colour, alpha = 1) {

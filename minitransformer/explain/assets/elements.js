@@ -84,6 +84,29 @@ export function titleOfPath(path) {
   return `${stack === "layers" ? "" : `${stack} `}layer ${Number(layer) + 1}, ${words[kind]}`;
 }
 
+/** Which attention: [its layer, its kind], "decoder layer 1" and "masked attention". */
+export function attentionOf(e, path) {
+  const [, stack, layer] = path.match(/^(\w+)\.layers\.(\d+)\./);
+  const kind = path.includes("cross")
+    ? "cross-attention"
+    : e.plan.get(`${path}.masked`).causal
+      ? "masked attention"
+      : "self-attention";
+  return [`${e.isPair ? `${stack} ` : ""}layer ${Number(layer) + 1}`, kind];
+}
+
+/** "heads 1 and 3 of decoder layer 1's masked attention". */
+export function headsOf(e, path, heads) {
+  const numbers = heads.map(i => i + 1).sort((a, b) => a - b);
+  const which =
+    heads.length === 1
+      ? `head ${numbers[0]}`
+      : heads.length === e.stackOf(path).heads
+        ? "all heads"
+        : `heads ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`;
+  return `${which} of ${attentionOf(e, path).join("'s ")}`;
+}
+
 /** What names the rows of an axis: in a decoder's attentions the last token read, in the alignment the one written. */
 export function titleOfRows(e, axis) {
   if (e.screen === "alignment") return "when writing";

@@ -6,11 +6,12 @@
 // dimensions. Of a `transposed` operand the axes are those of the array as it is drawn.
 
 import { announce, flat, h } from "../../../minigrad/graph/assets/dom.js";
-import { pageColours } from "./colours.js";
+import { headClass, headColour, pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
 import { symbol, roleClass, shownToken, titleOfRows } from "./elements.js";
 import { pictured } from "./image.js";
 import { matrixView, samePlace } from "./matrix.js";
+import { canMove, moveEquation } from "./motion.js";
 import { elementOf, inTable, largestOf, withMinus } from "./numbers.js";
 
 const NARROW = 62; // the least width of a caption
@@ -155,13 +156,19 @@ export function readout(e) {
       { class: "readout" },
       `Point at a cell: what it belongs to lights up. Select it, and see how it comes about.${e.backward ? " In gold frames: gradients, each with its own scale of colours." : ""}`,
     ),
-    numbersButton(e),
+    numbersButton(e, canMove(e) ? playButton(e) : null),
   ];
 }
 
-export function numbersButton(e) {
+function playButton(e) {
+  return h("button", { type: "button", "data-key": "move", onclick: () => moveEquation(e) }, "▶ Play");
+}
+
+export function numbersButton(e, before = null) {
   return h(
     "p",
+    before,
+    before ? " " : null,
     h(
       "button",
       {
@@ -277,7 +284,7 @@ function heatFigure(e, operand) {
   );
   const figure = h(
     "figure",
-    { class: ["heat-map", operand.weight ? null : roleClass(operand.name)].filter(Boolean).join(" ") },
+    { class: `heat-map ${roleOf(operand) ?? ""}`.trim() },
     caption,
     columnLabels(e, operand),
     h("div", { class: "line-of-cells" }, rowLabels(e, operand), cells(e, operand, false)),
@@ -292,6 +299,12 @@ function heatFigure(e, operand) {
   );
   caption.style.maxWidth = `${Math.max(labelWidth + width, captionWidth(operand))}px`;
   return figure;
+}
+
+/** The class of an array's colour: of queries, keys and values, or of its head. */
+export function roleOf({ name, weight, head }) {
+  const role = weight ? null : roleClass(name);
+  return role ?? (head === undefined ? null : headClass(head));
 }
 
 function gradientOf(e, { name, weight, index }) {
@@ -427,7 +440,7 @@ function cells(e, operand, gradient) {
 }
 
 function isAsked(e, { name, index, weight }, gradient, t, j) {
-  return Boolean(name && e.quiz) && samePlace(e.quiz.place, { name, index: index(t, j), gradient, weight });
+  return Boolean(name) && samePlace(e.quiz?.place, { name, index: index(t, j), gradient, weight });
 }
 
 /** Three significant digits; all of them are in the panel. */
@@ -438,10 +451,12 @@ export function threeDigits(x) {
 }
 
 /** One pixel a cell, which the style enlarges. */
-function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, largest, bright = () => 1 }) {
+export function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, largest, head, bright = () => 1 }) {
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(columns, rows);
-  const { paper, positive, negative, line } = pageColours();
+  const colours = pageColours();
+  const { paper, negative, line } = colours;
+  const positive = isProbability && head !== undefined ? headColour(colours, head) : colours.positive;
   const most = isProbability
     ? 1
     : (largest ?? largestOf(range(rows * columns, i => valueAt(Math.floor(i / columns), i % columns))));
@@ -459,10 +474,21 @@ function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, la
 
 // ---------------------------------------------------------------- what lights up
 
-/** The mouse has left, or the focus. */
-function unpoint(e) {
+/** The mouse has left, or the focus; of a motion that ends, what the reader points at stays. */
+export function unpoint(e, isMotion = false) {
+  if (isMotion && isPointedByReader()) return;
   pointed = null;
   showLinks(e);
+}
+
+/** What an equation that moves is at. */
+export function pointAlong(e, values, label, number) {
+  pointed = { values, name: null, isMotion: true };
+  showLinks(e, label, number === undefined ? "" : threeDigits(number));
+}
+
+export function isPointedByReader() {
+  return Boolean(pointed && !pointed.isMotion);
 }
 
 /** A token, wherever it occurs. */

@@ -1,7 +1,7 @@
 // The image that a ViT reads: small in every stage, its patches as pictures, what a patch attends to, and a board to draw on.
 
 import { announce, h } from "../../../minigrad/graph/assets/dom.js";
-import { pageColours } from "./colours.js";
+import { headClass, pageColours } from "./colours.js";
 import { range } from "./derive.js";
 import { ATTENTION_STAGES, hint, titleOfPath } from "./elements.js";
 import { matrix } from "./matrix.js";
@@ -216,7 +216,7 @@ export function looksScreen(e) {
             h(
               "tr",
               h("td"),
-              range(heads, i => h("th", { scope: "col" }, `head ${i + 1}`)),
+              range(heads, i => h("th", { scope: "col", class: headClass(i) }, `head ${i + 1}`)),
             ),
           ),
           h(

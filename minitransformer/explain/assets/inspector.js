@@ -1,6 +1,7 @@
 // Where a number comes from: the numbers behind the selected cell. Each of them can be selected in turn.
 
 import { flat, h } from "../../../minigrad/graph/assets/dom.js";
+import { headClass } from "./colours.js";
 import { derive, describe } from "./derive.js";
 import { deriveGradient, deriveWeightGradient } from "./gradients.js";
 import { placeKey, samePlace, tint } from "./matrix.js";
@@ -13,9 +14,9 @@ let trail = []; // the cells that were looked at before
 
 export function renderInspector(e) {
   const panel = document.getElementById("inspector");
-  panel.hidden = !e.cell;
-  document.body.classList.toggle("inspecting", Boolean(e.cell));
-  if (!e.cell) {
+  panel.hidden = !e.cell && !e.quiz;
+  document.body.classList.toggle("inspecting", !panel.hidden);
+  if (panel.hidden) {
     trail = [];
     return panel.replaceChildren();
   }
@@ -23,15 +24,14 @@ export function renderInspector(e) {
   const free = document.querySelector(".with-side")?.offsetTop; // what is at the side of an equation may be covered
   panel.style.top = free && window.innerWidth >= 1280 ? `${Math.min(free, window.innerHeight / 2)}px` : "";
   const content = flat(inspectorContent(e, e.cell));
-  if (panel.dataset.place === placeKey(e.cell)) return update(panel, content);
+  const place = e.cell ? placeKey(e.cell) : "";
+  if (panel.dataset.place === place) return update(panel, content);
   panel.replaceChildren(...content);
-  panel.dataset.place = placeKey(e.cell);
+  panel.dataset.place = place;
 }
 
 function inspectorContent(e, place) {
-  const title = placeTitle(e, place);
-  const asked = e.quiz && samePlace(e.quiz.place, place);
-  const value = valueAt(e, place);
+  const asked = samePlace(e.quiz?.place, place);
   const close = h(
     "button",
     {
@@ -50,11 +50,13 @@ function inspectorContent(e, place) {
         "← Back",
       )
     : null;
-  const head = h("div", { class: "inspector-head" }, h("h2", title), back, close);
-  const number = h("p", { class: "value" }, asked ? "?" : precise(value));
-  if (asked)
-    return [head, number, ...quizForm(e), ...derivationParts(e, derivationOf(e, place), place, true)];
-  return [head, number, ...derivationParts(e, derivationOf(e, place), place, false), ...otherSide(e, place)];
+  return [
+    h("div", { class: "inspector-head" }, h("h2", place ? placeTitle(e, place) : "Quiz"), back, close),
+    place && h("p", { class: "value" }, asked ? "?" : precise(valueAt(e, place))),
+    e.quiz && (asked || !e.quiz.place) ? quizForm(e) : null,
+    place && derivationParts(e, derivationOf(e, place), place, asked),
+    place && !asked ? otherSide(e, place) : null,
+  ];
 }
 
 export function valueAt(e, { name, index, gradient, weight }) {
@@ -82,11 +84,14 @@ function derivationOf(e, { name, index, gradient, weight }) {
 function placeTitle(e, { name, index, gradient, weight }) {
   const [row, column] = index.slice(-2);
   const what = weight ? weightName(name) : describe(e, name);
-  const head = !weight && index.length === 3 ? ` of head ${index[0] + 1}` : "";
+  const head =
+    !weight && index.length === 3
+      ? [" of ", h("span", { class: headClass(index[0]) }, `head ${index[0] + 1}`)]
+      : null;
   const where = weight
     ? `[${index.join(", ")}]`
     : `${e.rowLabel(name, row)} · ${e.columnLabel(name, column)}`;
-  return [gradient ? "Gradient of " : "", `${what}${head}: `, h("span", { class: "place" }, where)];
+  return [gradient ? "Gradient of " : "", what, head, ": ", h("span", { class: "place" }, where)];
 }
 
 function weightName(name) {

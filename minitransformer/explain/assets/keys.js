@@ -1,11 +1,11 @@
 // The keyboard: ← and → turn the stages, letters do what the buttons do.
 
 import { nextWord } from "./output.js";
+import { closeWhatIf } from "./parts.js";
 import { playOrStop, playToWord } from "./play.js";
 import { startQuiz } from "./quiz.js";
 import { stepScreen } from "./screens.js";
 import { closeCard } from "./stagewords.js";
-import { closeWhatIf } from "./whatif.js";
 
 function isPicture() {
   return document.body.classList.contains("picturing");
@@ -30,10 +30,10 @@ export function listenToKeys(e) {
     }
     const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
     if (event.key === "Escape") {
-      if (document.querySelector(".switches").open) closeWhatIf();
+      if (closeWhatIf()) e.show();
       else if (typing) event.target.blur();
       else if (e.opened) closeCard(e);
-      else if (e.cell) e.set({ cell: null, quiz: null });
+      else if (e.cell || e.quiz) e.set({ cell: null, quiz: null });
       return;
     }
     if (typing || (event.key.length === 1 && !e.letterKeys)) return;

@@ -10,12 +10,13 @@ import { chooseTarget } from "./journey.js";
 import { listenToKeys } from "./keys.js";
 import { forwardPaths, residualPaths } from "./layers.js";
 import { renderMap } from "./map.js";
+import { closeWhatIf, whatIfMenu } from "./parts.js";
 import { playFromStart } from "./play.js";
 import { startQuiz } from "./quiz.js";
 import { follow, followHistory, go, makeScreens, renderScreen } from "./screens.js";
 import { Explanation, answerOf, listeners, readPage } from "./state.js";
 import { update } from "./update.js";
-import { answerBefore, closeWhatIf, whatIfMenu } from "./whatif.js";
+import { answerBefore } from "./whatif.js";
 
 /** The model on the page's text; an error is told in the page. */
 function load() {
@@ -85,7 +86,7 @@ function renderToolbar(e) {
             { type: "button", "data-key": "copy-link", onclick: () => copyLink(e) },
             e.copied ? "Copied" : "Copy link",
           ),
-      h("details", { class: "what-if switches", open: isOpen("switches") }, whatIfMenu(e)),
+      h("details", { class: "what-if switches", open: isOpen("switches") }, whatIfMenu(e, isOpen("switches"))),
       e.problem
         ? h(
             "p",
@@ -152,7 +153,8 @@ function start() {
   listenToKeys(e);
   listenToPointer(e);
   document.addEventListener("click", event => followLink(e, event));
-  document.addEventListener("click", event => event.target.closest(".switches") || closeWhatIf());
+  const isInMenu = event => event.composedPath().includes(document.querySelector(".switches")); // also of a button that is gone
+  document.addEventListener("click", event => !isInMenu(event) && closeWhatIf() && e.show());
   addEventListener("hashchange", () => followHistory(e));
   addEventListener("resize", () => render(e));
   e.followed = location.hash;

@@ -5,6 +5,7 @@ import { css, mixed, pageColours } from "./colours.js";
 import { describe, range } from "./derive.js";
 import { comparison, printedNumber } from "./documents.js";
 import { scrolling, symbol, titleOfRows } from "./elements.js";
+import { roleOf } from "./equation.js";
 import { pictured } from "./image.js";
 import { decimalsFor, elementOf, inTable } from "./numbers.js";
 
@@ -47,7 +48,7 @@ function matrixFigure(e, name, options) {
   const top = isHigh ? windowStart(e, `rows ${rows}`, rows - MOST_TOKENS) : 0;
   return h(
     "figure",
-    { class: options.gradient ? "matrix gradient" : "matrix" },
+    { class: `matrix${options.gradient ? " gradient" : ""} ${roleOf({ ...options, name }) ?? ""}`.trim() },
     caption,
     isWide
       ? [
@@ -206,7 +207,7 @@ function cell(e, view, t, j, isFirst) {
   const x = elementOf(view.array, index);
   const place = { name: view.name, index, gradient: Boolean(view.gradient), weight: Boolean(view.weight) };
   const selected = samePlace(e.cell, place);
-  const asked = e.quiz && samePlace(e.quiz.place, place);
+  const asked = samePlace(e.quiz?.place, place);
   const text = asked ? "?" : inTable(x, view.decimals);
   const button = h(
     "button",
@@ -247,7 +248,7 @@ export function tint(element, x, view) {
 }
 
 /** All columns as colours, so that one sees what the window of numbers is a part of. */
-function columnStrip(view, first, count, title) {
+export function columnStrip(view, first, count, title) {
   const height = view.rows > 24 ? 3 : view.rows > 8 ? 6 : 10;
   const unit = Math.max(1, Math.floor(512 / view.columns));
   const canvas = h("canvas", {

@@ -88,7 +88,7 @@ function picked(e, name, t, indices, title) {
       indices.map(v => {
         const place = { name, index: [t, v], gradient, weight: false };
         const x = elementOf(array, [t, v]);
-        const asked = e.quiz && samePlace(e.quiz.place, place);
+        const asked = samePlace(e.quiz?.place, place);
         const td = h(
           "td",
           h(

@@ -1,7 +1,7 @@
 // Small pictures: bars, heat maps of all heads, arcs between words.
 
 import { h, s } from "../../../minigrad/graph/assets/dom.js";
-import { css, mixed, pageColours } from "./colours.js";
+import { css, headClass, headColour, mixed, pageColours } from "./colours.js";
 import { range } from "./derive.js";
 import { scrolling, titleOfRows } from "./elements.js";
 import { equation, widthForEquations } from "./equation.js";
@@ -56,17 +56,42 @@ export function heatPicture(array, head, label) {
     "aria-label": label,
   });
   const pen = canvas.getContext("2d");
-  const { paper, positive } = pageColours();
+  const colours = pageColours();
   for (let t = 0; t < rows; t++)
     for (let u = 0; u < columns; u++) {
-      pen.fillStyle = css(mixed(paper, positive, elementOf(array, [head, t, u])));
+      pen.fillStyle = css(
+        mixed(colours.paper, headColour(colours, head), elementOf(array, [head, t, u])),
+      );
       pen.fillRect(u * size, t * size, size, size);
     }
   return canvas;
 }
 
+/** A button for each head, in its colour. `isOffAt` says which are switched off. */
+export function headButtons(count, current, isOffAt, onclick, key = "head") {
+  return h(
+    "div",
+    { class: "together", role: "group", "aria-label": "Head" },
+    range(count, i =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: isOffAt(i) ? `${headClass(i)} off` : headClass(i),
+          title: isOffAt(i) ? "switched off" : null,
+          "aria-pressed": i === current ? "true" : "false",
+          "data-key": `${key}:${i}`,
+          onclick: () => onclick(i),
+        },
+        h("span", { class: "name" }, "Head "),
+        `${i + 1}`,
+      ),
+    ),
+  );
+}
+
 /** Arcs between words: as wide as the weight, from the query above to the key below; `bright(t, u)` dims them. */
-function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
+function arcs(weights, head, queries, keys, sides, bright, rowsTitle, isMean) {
   const count = Math.max(queries.length, keys.length);
   const longest = Math.min(11, Math.max(...[...queries, ...keys].map(text => text.length)));
   const isNarrow = window.innerWidth < 600; // as many as fit, with shorter words
@@ -75,7 +100,7 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
     : Math.max(58, 9 * longest, Math.min(110, (Math.min(640, widthForEquations()) - 20) / count));
   const most = isNarrow ? Math.max(3, Math.floor(step / 8.5)) : 11;
   const width = count * step + 20;
-  const height = rowsTitle ? 197 : 190;
+  const height = rowsTitle ? 203 : 190;
   const x = i => 10 + step * (i + 0.5);
   const lines = [];
   queries.forEach((_, t) => {
@@ -111,17 +136,17 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
     s(
       "svg",
       {
-        class: "arcs",
-        viewBox: `0 0 ${width} ${height}`,
+        class: isMean ? "arcs" : `arcs ${headClass(head)}`,
+        viewBox: `0 ${rowsTitle ? -6 : 0} ${width} ${height}`, // a title has room above its words
         width,
         height,
         role: "img",
-        "aria-label": `Arcs from each query to the keys that it attends to, head ${head + 1}`,
+        "aria-label": `Arcs from each query to the keys that it attends to, ${isMean ? "mean of all heads" : `head ${head + 1}`}`,
       },
       lines,
       queries.map((text, i) => word(text, i, 24, sides[0])),
       keys.map((text, i) => word(text, i, 178, sides[1])),
-      rowsTitle ? [title(`${rowsTitle}:`, 9), title("looks at", 194)] : null,
+      rowsTitle ? [title(`${rowsTitle}:`, 4), title("looks at", 194)] : null,
     ),
   );
 }
@@ -129,7 +154,7 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
 const MOST_ARCS = 12; // from as many words on, arcs are a tangle
 
 /** Which words attend to which: arcs of a short text, a heat map of a long one, or what the reader chose. */
-export function attentionPicture(e, weights, head, [queries, keys], sides, bright) {
+export function attentionPicture(e, weights, head, [queries, keys], sides, bright, isMean = false) {
   const isHeat = e.asHeat ?? Math.max(queries.length, keys.length) >= MOST_ARCS;
   const value = (t, u) => elementOf(weights, [head, t, u]);
   const height = Math.max(150, Math.min(330, window.innerHeight - (e.isImage ? 560 : 420))); // to the end of the screen
@@ -164,6 +189,7 @@ export function attentionPicture(e, weights, head, [queries, keys], sides, brigh
               rows: queries,
               columns: keys,
               value,
+              head: isMean ? undefined : head,
               bright,
               isProbability: true,
               axes: [`token:${sides[0]}`, `key:${sides[1]}`],
@@ -172,7 +198,7 @@ export function attentionPicture(e, weights, head, [queries, keys], sides, brigh
           height,
           Math.min(340, widthForEquations()),
         )
-      : arcs(weights, head, queries, keys, sides, bright, titleOfRows(e, `token:${sides[0]}`)),
+      : arcs(weights, head, queries, keys, sides, bright, titleOfRows(e, `token:${sides[0]}`), isMean),
   );
 }
 

@@ -6,7 +6,7 @@ import { gradientPicture, paintStage, stageView } from "./stagepaint.js";
 
 const [FORWARD_SECONDS, BACKWARD_SECONDS] = [15, 10];
 const ARRIVES = 0.25; // of the time of a written word, until it has come to the input
-const [READ, WRITTEN, LOSS] = [0.2, 0.46, 0.55]; // the encoder is through; the answer is; the loss is lit
+export const [READ, WRITTEN, LOSS] = [0.2, 0.46, 0.55]; // the encoder is through; the answer is; the loss is lit
 
 /** How much of a strip is lit at `at`, from 0 to 1: `forward` by its values, `backward` by its gradient. */
 export function makeSchedule(e, layout) {
@@ -114,7 +114,7 @@ function timeOfStep(view, i) {
     : 0.5 + (0.5 * (i + 1 - forward)) / (view.steps.length - forward);
 }
 
-function prefersStill() {
+export function prefersStill() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
@@ -125,14 +125,14 @@ export function stopMotion() {
   frame = null;
 }
 
-/** Calls `show(share)` for each frame of some seconds, with 0..1. */
-function moveFor(seconds, show, end) {
+/** Calls `show(share)` for each frame of some seconds, with 0..1, unless it says false. */
+export function moveFor(seconds, show, end) {
   stopMotion();
   const start = performance.now();
   const next = now => {
     const share = Math.min(1, (now - start) / (1000 * seconds));
     frame = share < 1 ? requestAnimationFrame(next) : null;
-    show(share);
+    if (show(share) === false) return stopMotion();
     if (share === 1) end?.();
   };
   frame = requestAnimationFrame(next);

@@ -1,16 +1,14 @@
 // Stages on the order of the words: vectors that are added, rotations, biases; and the norm that may follow.
 
 import { h, s } from "../../../minigrad/graph/assets/dom.js";
-import { css, mixed, pageColours } from "./colours.js";
 import { attentionChoice, currentRow, lettersChoice, partOf, sharedHead } from "./attention.js";
 import { describe, positionColumns, range } from "./derive.js";
 import { hint, unitOf, unitsOf } from "./elements.js";
 import { equation } from "./equation.js";
 import { normEquation, norms, tips } from "./layers.js";
-import { matrix, plainTable } from "./matrix.js";
-import { brief, inTable, precise } from "./numbers.js";
+import { columnStrip, matrix, plainTable } from "./matrix.js";
+import { brief, inTable } from "./numbers.js";
 import { choice, slider } from "./pictures.js";
-import { POSITIONS_SHOWN } from "./state.js";
 import { dotProduct } from "./words.js";
 
 /** What the input of a stack's layers is made of: vectors that are added or stand side by side, and a norm. */
@@ -153,7 +151,7 @@ function positionVectorsScreen(e, stack) {
           ),
       sumEquation(e, stack),
     ],
-    beside: tips(e),
+    beside: learned ? tips(e) : waves(e, stack),
     below: () => inputSum(e, stack),
   };
 }
@@ -340,134 +338,53 @@ function stackChoice(e) {
   return { ...stack, choice: control };
 }
 
-/** The encoding of many positions, computed here: no model is needed. */
-export function wavelengthsScreen(e) {
-  const stack = e.structure.stacks[0];
+const POSITIONS = 100;
+
+/** Sines and cosines over many positions, computed here: no model is needed. */
+function waves(e, stack) {
   const width = e.record.arrays[`${stack.name}.positions`].shape[1];
-  const { look } = e;
-  const pair = Math.min(look.pair, Math.floor(width / 2) - 1);
   const all = range(width, j => e.model.wave(j, width, stack.halves));
+  const rows = range(POSITIONS, pos => all.map(({ f, scale }) => Math[f](pos / scale)));
+  const pair = Math.min(e.wave, Math.floor(width / 2) - 1);
   const columns = [...all.keys()].filter(j => all[j].pair === pair);
-  const { scale } = all[columns[0]];
-  const wavelength = 2 * Math.PI * scale;
-  const positions = POSITIONS_SHOWN;
-  const rows = range(positions, pos => Float64Array.from(all, each => Math[each.f](pos / each.scale)));
-  return {
-    thought:
-      "Each pair of columns is a wave. The first pair changes quickly from position to position, the last very slowly: like the last and the first digit of a number that counts up.",
-    body: h(
-      "div",
-      { class: "halves" },
-      h(
-        "div",
-        positionsPicture(rows, width, look.position, columns),
-        slider("Columns", {
-          min: 0,
-          max: Math.floor(width / 2) - 1,
-          step: 1,
-          value: pair,
-          text: `${columns.join(" and ")}: wavelength ${brief(wavelength)}`,
-          oninput: value => e.set({ look: { ...look, pair: value } }),
-        }),
-        waves(scale, positions, look.position),
-        hint("This pair over the positions: the sine is solid, the cosine dashed."),
-        slider("Position", {
-          min: 0,
-          max: positions - 1,
-          step: 1,
-          value: look.position,
-          text: `${look.position}`,
-          oninput: value => e.set({ look: { ...look, position: value } }),
-        }),
-        h(
-          "p",
-          `At position ${look.position}: sin(${look.position} / ${brief(scale)}) = `,
-          h("b", precise(Math.sin(look.position / scale))),
-          `, cos = `,
-          h("b", precise(Math.cos(look.position / scale))),
-        ),
-      ),
-      h(
-        "section",
-        h("h3", "How alike two positions are"),
-        h(
-          "p",
-          `The dot product of position ${look.position} with each other one. It depends on the distance alone, since PE(pos + k) is PE(pos) with each pair rotated.`,
-        ),
-        curve(
-          rows.map(row => dotProduct(row, rows[look.position])),
-          look.position,
-          "Dot product with each position",
-        ),
-      ),
+  const array = { shape: [POSITIONS, width], data: rows.flat() };
+  const strip = { array, rows: POSITIONS, columns: width, at: (t, j) => [t, j], largest: 1 };
+  return [
+    h("h3", "Each pair of columns is a wave"),
+    hint(
+      "The first pair changes quickly from position to position, the last very slowly: like the last and the first digit of a number that counts up.",
     ),
-  };
-}
-
-function positionsPicture(rows, width, position, columns) {
-  const unit = Math.max(2, Math.floor(640 / width));
-  const canvas = h("canvas", {
-    class: "strip",
-    width: width * unit,
-    height: rows.length * 3,
-    role: "img",
-    "aria-label": `Position vectors of ${rows.length} positions, from above, and ${width} columns`,
-  });
-  const pen = canvas.getContext("2d");
-  const colours = pageColours();
-  rows.forEach((row, t) =>
-    row.forEach((x, j) => {
-      pen.fillStyle = css(mixed(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x)));
-      pen.fillRect(j * unit, t * 3, unit, 3);
+    h("p", { class: "label" }, `${POSITIONS} positions (down) × ${width} columns`),
+    columnStrip(strip, columns[0], stack.halves ? 1 : 2, `${POSITIONS} positions`),
+    slider("Columns", {
+      min: 0,
+      max: Math.floor(width / 2) - 1,
+      step: 1,
+      value: pair,
+      text: `${columns.join(", ")}: wavelength ${brief(2 * Math.PI * all[columns[0]].scale)}`,
+      oninput: wave => e.set({ wave }),
     }),
-  );
-  const frames = columns.map(column => {
-    const frame = h("div", { class: "strip-window" });
-    frame.style.left = `${(100 * column) / width}%`;
-    frame.style.width = `${100 / width}%`;
-    return frame;
-  });
-  const line = h("div", { class: "strip-row" });
-  line.style.top = `${(100 * position) / rows.length}%`;
-  return h(
-    "figure",
-    h("figcaption", `${rows.length} positions (down) × ${width} columns`),
-    h("div", { class: "strip-box" }, canvas, ...frames, line),
-  );
+    curves(
+      "Sine and cosine of this pair over the positions",
+      columns.map(j => rows.map(row => row[j])),
+    ),
+    h("h3", "How alike two positions are"),
+    hint(
+      "The dot product of position 0 with each other one. Of any two it depends on the distance alone, since PE(pos + k) is PE(pos) with each pair rotated.",
+    ),
+    curves("Dot product of position 0 with each position", [rows.map(row => dotProduct(row, rows[0]))]),
+  ];
 }
 
-function waves(scale, positions, position) {
-  const path = f =>
-    range(
-      positions * 2,
-      i => `${i ? "L" : "M"}${(i * 3.2).toFixed(1)} ${(60 - 46 * f(i / 2 / scale)).toFixed(1)}`,
-    ).join("");
-  return s(
-    "svg",
-    {
-      class: "waves",
-      viewBox: "0 0 640 120",
-      role: "img",
-      "aria-label": "Sine and cosine of this pair over the positions",
-    },
-    s("path", { class: "axis", d: "M0 60H640" }),
-    s("path", { class: "sine", d: path(Math.sin) }),
-    s("path", { class: "cosine", d: path(Math.cos) }),
-    s("path", { class: "marker", d: `M${position * 6.4} 6V114` }),
-  );
-}
-
-function curve(values, position, label) {
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  const y = x => (112 - (100 * (x - low)) / (high - low || 1)).toFixed(1);
-  const d = values
-    .map((x, i) => `${i ? "L" : "M"}${((i * 400) / (values.length - 1)).toFixed(1)} ${y(x)}`)
-    .join("");
+/** Numbers over the positions as lines; the second one is dashed. */
+function curves(label, all) {
+  const [low, high] = [Math.min(...all.flat()), Math.max(...all.flat())];
+  const point = (x, i) =>
+    `${((400 * i) / (POSITIONS - 1)).toFixed(1)} ${(112 - (100 * (x - low)) / (high - low || 1)).toFixed(1)}`;
   return s(
     "svg",
     { class: "waves", viewBox: "0 0 400 120", role: "img", "aria-label": label },
-    s("path", { class: "sine", d }),
-    s("path", { class: "marker", d: `M${((position * 400) / (values.length - 1)).toFixed(1)} 6V114` }),
+    all.map(values => s("path", { d: `M${values.map(point).join("L")}` })),
     s("text", { x: 4, y: 14 }, brief(high)),
     s("text", { x: 4, y: 116 }, brief(low)),
   );

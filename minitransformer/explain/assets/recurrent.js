@@ -194,7 +194,7 @@ function stepTerm(e, [letter, part, isBefore = false], t, j) {
     const what = `${gradient ? "gradient of " : ""}${describe(e, name)}`;
     const place = { name, index: [row, j], gradient, weight: false };
     const text = brief(data[j]);
-    const asked = e.quiz && samePlace(e.quiz.place, place);
+    const asked = samePlace(e.quiz?.place, place);
     const button = () =>
       h(
         "button",

@@ -29,20 +29,14 @@ import {
 import { lossScreen, pullScreen } from "./loss.js";
 import { inLayer } from "./map.js";
 import { beamsScreen, logitsScreen, nextWordScreen, probabilitiesScreen } from "./output.js";
+import { moveEquation } from "./motion.js";
+import { closeWhatIf } from "./parts.js";
 import { stopMotion } from "./play.js";
-import {
-  finalNormScreen,
-  inputNormScreen,
-  positionsScreen,
-  segmentsScreen,
-  wavelengthsScreen,
-} from "./positions.js";
-import { questionCard } from "./questions.js";
+import { finalNormScreen, inputNormScreen, positionsScreen, segmentsScreen } from "./positions.js";
 import { recurrentStages } from "./recurrent.js";
 import { pictureScreen } from "./stage.js";
 import { paintStage } from "./stagepaint.js";
 import { update } from "./update.js";
-import { closeWhatIf } from "./whatif.js";
 import { embeddingsScreen, patchesScreen, shiftedScreen, tokensScreen } from "./words.js";
 
 /** The stages inside of a Transformer's layer. */
@@ -65,7 +59,6 @@ export function makeScreens(e) {
         "Positions",
         positionsScreen,
       ],
-      stacks[0].positions === "sinusoidal" && ["wavelengths", "Wavelengths", wavelengthsScreen],
       stacks[0].embeddingNorm && ["input-norm", "The norm of the input", inputNormScreen],
     ],
     Attention: [
@@ -145,7 +138,10 @@ export function follow(e, hash) {
   if (path && residualPaths(e).includes(path)) changes.residual = path;
   if (path && forwardPaths(e).includes(path)) changes.forward = path;
   e.set({ ...changes, quiz: null });
-  if (changed) window.scrollTo(0, 0);
+  if (changed) {
+    window.scrollTo(0, 0);
+    moveEquation(e);
+  }
   return true;
 }
 
@@ -208,7 +204,6 @@ export function renderScreen(e) {
             )
           : [body, below ? readout(e) : null],
         below && e.numbers ? h("section", { class: "below" }, below()) : null,
-        questionCard(e),
         h(
           "nav",
           { class: "turn", "aria-label": "Next and previous stage" },

@@ -8,7 +8,7 @@ import { journeyIndex, journeyStep, targetPlace } from "./journey.js";
 import { placeKey, samePlace } from "./matrix.js";
 import { brief, elementOf, percent } from "./numbers.js";
 import { continueText, stepRow, temperatureSlider } from "./output.js";
-import { choice, middleOf, tileX } from "./pictures.js";
+import { headButtons, middleOf, tileX } from "./pictures.js";
 import {
   changeSpeed,
   momentText,
@@ -53,8 +53,9 @@ export function pictureOf(e, isBack) {
   const width = Math.max(320, document.documentElement.clientWidth); // a notebook's frame has no width at first
   const controls = width < 700 ? 104 : CONTROLS;
   const below = width < 700 ? (isBack ? 150 : 82) : 0; // for the first lines of what stands below the picture
-  const isDocked = Boolean(e.opened) && width >= DOCKED; // then the picture leaves room for the card
-  const dock = askedAnswer(e) ? 440 : Math.max(440, Math.min(640, 0.42 * width));
+  const hasMenu = document.querySelector(".switches[open]"); // What if
+  const isDocked = Boolean(e.opened || hasMenu) && width >= DOCKED; // then the picture leaves room for it
+  const dock = askedAnswer(e) || !e.opened ? 440 : Math.max(440, Math.min(640, 0.42 * width));
   const room = isDocked ? width - dock : width;
   const view = viewOf(e, room, Math.max(380, window.innerHeight - header - controls - below - 2));
   const { layout } = view;
@@ -66,7 +67,7 @@ export function pictureOf(e, isBack) {
   );
   const card = e.opened ? (answerCard(e) ?? blockCard(e, view, isDocked ? dock : width - 24)) : null;
   if (e.opened && !card) return pictureOf(Object.assign(e, { opened: null }), isBack); // there is no such block
-  if (isDocked) place(card, { left: room, top: 6, width: dock - 10, maxHeight: layout.height - 12 });
+  if (card && isDocked) place(card, { left: room, top: 6, width: dock - 10, maxHeight: layout.height - 12 });
   card?.classList.toggle("docked", isDocked);
   const stage = h(
     "div",
@@ -90,7 +91,7 @@ export function pictureOf(e, isBack) {
 }
 
 /** Sizes and positions in pixels. */
-export function place(element, sizes) {
+function place(element, sizes) {
   for (const [name, value] of Object.entries(sizes)) element.style[name] = `${value}px`;
   return element;
 }
@@ -200,25 +201,7 @@ function controlRow(e, view, isBack) {
           },
           "All parts",
         ),
-    isBack || (e.detail && hasRoom) || e.opened || e.pictureHead !== null ? headChoice(e) : null, // when it is used
     turnLinks(e),
-  );
-}
-
-function headChoice(e) {
-  const heads = Math.max(...e.structure.stacks.map(stack => stack.heads));
-  if (heads < 2) return null;
-  return choice(
-    "Lines",
-    [
-      ["mean", "mean of heads"],
-      ...range(heads, i => [
-        `${i}`,
-        `head ${i + 1}${e.attentionPaths().every(path => i >= e.stackOf(path).heads || isOff(e, path, i)) ? " (off)" : ""}`,
-      ]),
-    ],
-    e.pictureHead === null ? "mean" : `${e.pictureHead}`,
-    value => e.set({ pictureHead: value === "mean" ? null : Number(value) }),
   );
 }
 
@@ -760,5 +743,21 @@ export function legend(e, view, isBack = false) {
     outline,
     isBack ? null : key("values", "values, − to +"),
     isBack || e.play.at > 0.5 ? key("gradients", `gradients, by powers of ten: ${least} to ${most}`) : null,
+    headKeys(e),
+  );
+}
+
+/** The colours of heads: a click leaves the lines of one, another click shows all again. */
+function headKeys(e) {
+  const heads = Math.max(...e.structure.stacks.map(stack => stack.heads ?? 0));
+  if (heads < 2) return null;
+  const isOffAt = i => e.attentionPaths().every(path => i >= e.stackOf(path).heads || isOff(e, path, i));
+  const choose = i => e.set({ pictureHead: i === e.pictureHead ? null : i });
+  const title = "A line has the colour of the head that looks most. Select a head to see its lines alone.";
+  return h(
+    "span",
+    { class: "key", title },
+    "lines by head",
+    headButtons(heads, e.pictureHead, isOffAt, choose, "lines"),
   );
 }

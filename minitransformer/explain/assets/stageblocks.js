@@ -132,6 +132,18 @@ export function shownHead(e, path) {
   return e.pictureHead < e.record.arrays[`${path}.weights`].shape[0] ? e.pictureHead : null;
 }
 
+/** The head that looks most from a query to a key, `(t, u)`, or the one that is shown. */
+export function leadingHead(e, path) {
+  const shown = shownHead(e, path);
+  const {
+    data,
+    shape: [heads, rows, columns],
+  } = e.record.arrays[`${path}.weights`];
+  const weight = (head, t, u) => data[(head * rows + t) * columns + u];
+  return (t, u) =>
+    shown ?? range(heads, i => i).reduce((best, i) => (weight(i, t, u) > weight(best, t, u) ? i : best));
+}
+
 /** The attention weights of a path: of one head, or the mean of all; (1, queries, keys). */
 export function shownWeights(e, path) {
   const weights = e.record.arrays[`${path}.weights`];

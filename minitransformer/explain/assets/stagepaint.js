@@ -1,6 +1,6 @@
 // The canvas of the picture: strips of cells, lines of attention, and what moves.
 
-import { css, mixed, pageColours } from "./colours.js";
+import { css, headColour, mixed, pageColours } from "./colours.js";
 import { range } from "./derive.js";
 import { greyOf } from "./image.js";
 import { elementOf, largestOf, percent } from "./numbers.js";
@@ -8,7 +8,15 @@ import { brightnessOf, middleOf, stroke, tileX } from "./pictures.js";
 import { lightOf, makeSchedule, walkSteps } from "./play.js";
 import { paintCarried } from "./recurrent.js";
 import { showLight } from "./stage.js";
-import { FAINT, hasLines, leastWeights, shownHead, shownWeights, wordsOf } from "./stageblocks.js";
+import {
+  FAINT,
+  hasLines,
+  leadingHead,
+  leastWeights,
+  shownHead,
+  shownWeights,
+  wordsOf,
+} from "./stageblocks.js";
 import { drawsLayers, layoutPicture } from "./stagelayout.js";
 import { isOff } from "./state.js";
 import { askedAnswer, chainOf } from "./why.js";
@@ -48,7 +56,7 @@ export function viewOf(e, width, height) {
   const colours = pageColours();
   stageView.colours = colours;
   stageView.font = getComputedStyle(document.documentElement).fontFamily;
-  const up = (stageView.up = shades(colours.paper, colours.positive));
+  const up = shades(colours.paper, colours.positive);
   const down = shades(colours.paper, colours.negative);
   stageView.values = stripPicture(
     "values",
@@ -62,16 +70,10 @@ export function viewOf(e, width, height) {
     },
     block => e.record.arrays[block.array],
   );
-  stageView.weights = new Map(
-    layout.blocks
-      .filter(block => block.attention)
-      .map(block => [block.attention, shownWeights(e, block.attention)]),
-  );
-  stageView.bright = new Map(
-    layout.blocks
-      .filter(block => block.attention)
-      .map(block => [block.attention, brightnessOf(e, block.attention, shownHead(e, block.attention))]),
-  );
+  const paths = layout.blocks.map(block => block.attention).filter(Boolean);
+  stageView.weights = new Map(paths.map(path => [path, shownWeights(e, path)]));
+  stageView.bright = new Map(paths.map(path => [path, brightnessOf(e, path, shownHead(e, path))]));
+  stageView.leads = new Map(paths.map(path => [path, leadingHead(e, path)]));
   return stageView;
 }
 
@@ -275,7 +277,7 @@ function paintWires(view, pen, block, light) {
         [x, to],
       ]);
     if (share > 0 && !isThin)
-      stroke(pen, css(view.colours.positive, 0.55), 1.5, [
+      stroke(pen, css(view.colours.border), 1.5, [
         [x, from],
         [x, from + (to - from) * Math.min(1, 2 * share)],
       ]);
@@ -305,6 +307,7 @@ function paintAttention(e, view, pen, block, light) {
   if (!hasLines(e, block.attention) && !isLookedAt) return paintHeats(e, view, pen, block, light);
   const back = light.backward(block);
   const bright = view.bright.get(block.attention);
+  const lead = view.leads.get(block.attention);
   if (isCross) paintRails(view, pen, block, weights, light, back);
   if (!weights.least) weights.least = leastWeights(weights);
   for (let t = 0; t < rows; t++) {
@@ -319,7 +322,7 @@ function paintAttention(e, view, pen, block, light) {
         pen,
         points,
         grown,
-        css(view.colours.positive, bright(t, u) * (alone ? 1 : 0.2 + 0.75 * w)),
+        css(headColour(view.colours, lead(t, u)), bright(t, u) * (alone ? 1 : 0.2 + 0.75 * w)),
         0.8 + (block.step < 40 ? 2.5 : 5) * w,
       );
       if (back > 0)
@@ -393,10 +396,10 @@ function paintRails(view, pen, block, weights, light, back) {
   for (let u = 0; u < columns; u++) {
     const { looking } = view;
     if (looking?.column === 0 && looking.t !== u) continue;
-    let [most, brightest] = [0, 0];
+    let [most, brightest, query] = [0, 0, 0];
     for (let t = 0; t < rows; t++) {
       if (looking && looking.column !== 0 && looking.t !== t) continue;
-      most = Math.max(most, weights.data[t * columns + u]);
+      if (weights.data[t * columns + u] > most) [most, query] = [weights.data[t * columns + u], t];
       brightest = Math.max(brightest, bright(t, u));
     }
     const path = railOf(view, block, u);
@@ -404,7 +407,7 @@ function paintRails(view, pen, block, weights, light, back) {
       pen,
       path,
       Math.min(1, 3 * grown),
-      css(view.colours.positive, brightest * (0.15 + 0.6 * most)),
+      css(headColour(view.colours, view.leads.get(block.attention)(query, u)), brightest * (0.15 + 0.6 * most)),
       1 + 1.5 * most,
     );
     if (back > 0)
@@ -560,8 +563,9 @@ function heatCells(view, { data, shape: [, rows, columns] }, head) {
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(columns, rows);
   const pixels = new Uint32Array(image.data.buffer);
+  const ramp = shades(view.colours.paper, headColour(view.colours, head));
   for (let i = 0; i < rows * columns; i++)
-    pixels[i] = shade(view.up, Math.sqrt(data[head * rows * columns + i]));
+    pixels[i] = shade(ramp, Math.sqrt(data[head * rows * columns + i]));
   pen.putImageData(image, 0, 0);
   return canvas;
 }
@@ -630,7 +634,7 @@ function paintChain(e, view, pen, chain) {
   const block = blocks.find(each => each.attention === chain.path);
   if (!block) return; // of a folded stack, another layer is shown
   const { t, best, head, path } = chain;
-  const colour = css(view.colours.accent);
+  const colour = css(headColour(view.colours, head));
   const isCross = path.includes("cross");
   if (isCross) partOfPath(pen, railOf(view, block, best), 1, colour, 3.5);
   partOfCurve(pen, isCross ? fromRail(view, block, t, best) : selfLine(block, t, best), 1, colour, 4);

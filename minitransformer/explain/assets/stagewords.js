@@ -8,6 +8,7 @@ import { equation } from "./equation.js";
 import { forwardFormula } from "./layers.js";
 import { brief, norm } from "./numbers.js";
 import { samplingSliders } from "./output.js";
+import { headButtons } from "./pictures.js";
 import { READ, WRITTEN, lightOf } from "./play.js";
 import { recurrentEquation, recurrentSentence } from "./recurrent.js";
 import { isPromptRow, writesAfter } from "./stage.js";
@@ -254,23 +255,12 @@ function cardHeads(e, path, head) {
   const { heads } = e.stackOf(path);
   return heads === 1
     ? null
-    : h(
-        "span",
-        { class: "together", role: "group", "aria-label": "Head" },
-        range(heads, i =>
-          h(
-            "button",
-            {
-              type: "button",
-              class: isOff(e, path, i) ? "off" : null,
-              "aria-label": `Head ${i + 1}`,
-              "aria-pressed": i === head ? "true" : "false",
-              "data-key": `card-head:${i}`,
-              onclick: () => e.set({ pictureHead: i }),
-            },
-            i === 0 ? `Head ${i + 1}` : `${i + 1}`,
-          ),
-        ),
+    : headButtons(
+        heads,
+        head,
+        i => isOff(e, path, i),
+        pictureHead => e.set({ pictureHead }),
+        "card-head",
       );
 }
 

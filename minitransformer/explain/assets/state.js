@@ -52,8 +52,7 @@ function fromBase85(text) {
   return bits;
 }
 
-export const POSITIONS_SHOWN = 100; // of a table of positions
-const LOSS_STAGES = ["heads", "loss", "pull", "backward"]; // they compare losses of one right answer
+const LOSS_STAGES = ["loss", "pull", "backward"]; // they compare losses of one right answer
 const LARGE = 50e6; // weights: of such a model, a reader waits for a pass
 
 /** Everything that the views ask of: the record and its labels, and gradients when they are needed. */
@@ -85,14 +84,15 @@ export class Explanation {
     this.cell = null; // { name, index, gradient, weight }
     this.windows = {}; // the first column shown of each wide array
     this.word = 0; // the token whose vector is looked up
-    this.look = { pair: 2, position: 10 }; // of the waves of positions
+    this.wave = 2; // the pair of columns of the positions that is drawn
     this.unit = 0; // the number of a recurrent layer's vectors that is framed
     this.beamCount = 3;
     this.numbers = false; // the tables below an equation, or a recurrent layer's pictures
     this.asHeat = null; // attention as a heat map, or as arcs; null: by the length of the text
     this.followed = ""; // the address that was followed last, or written
     this.mapOpen = null; // whether the reader opened or closed the map; null: neither
-    this.quiz = null;
+    this.quiz = null; // the question that is asked
+    this.turn = 0; // of the questions of a stage
     this.play = { at: 0.5, step: null, share: 1, running: false }; // the moment of the picture: on the time line, or a step's name
     this.pictureHead = null; // whose lines the picture draws; null: the mean of all
     this.opened = null; // the block of the picture that is open
@@ -171,7 +171,7 @@ export class Explanation {
     if (this.chosen?.length === 0) this.chosen = null;
     this.backwardPass = null;
     this.cell = this.cell && this.holds(this.cell) ? this.cell : null;
-    this.quiz = this.quiz && this.holds(this.quiz.place) ? this.quiz : null;
+    this.quiz = null;
   }
 
   /** Whether the decoder reads the whole model's answer (teacher forcing) while parts are off: so that losses compare. */

@@ -1,8 +1,8 @@
 // Where the gradient is small: its length at each block, and the attention whose softmax passes on the least.
 
 import { h, s } from "../../../minigrad/graph/assets/dom.js";
-import { headsOf } from "./ablation.js";
 import { range } from "./derive.js";
+import { headsOf } from "./elements.js";
 import { brief, norm, rowOf } from "./numbers.js";
 import { stackBlocks } from "./stageblocks.js";
 import { isOff } from "./state.js";

@@ -1,62 +1,12 @@
 // What if: beside the changed model, what the whole one says of the same input.
 
 import { h } from "../../../minigrad/graph/assets/dom.js";
-import { headsOf, showEachHead } from "./ablation.js";
 import { SWITCHES } from "./address.js";
 import { range } from "./derive.js";
-import { answerUnit, hint, shownToken, unitOf, unitsOf } from "./elements.js";
+import { answerUnit, headsOf, hint, shownToken, unitOf, unitsOf } from "./elements.js";
 import { capitalized } from "./map.js";
 import { elementOf, percent } from "./numbers.js";
-import { checkbox } from "./pictures.js";
 import { answerText, bestLabelsOf, isSameBag } from "./state.js";
-
-/** What can be taken away, and how the loss of the right answer changes. */
-export function whatIfMenu(e) {
-  const {
-    options,
-    structure: { stacks },
-  } = e;
-  const off = Object.values(options.ablated).flat().length;
-  const count = SWITCHES.filter(key => !options[key]).length + off;
-  const one = (key, label) =>
-    checkbox(label, options[key], value => e.set({ options: { ...options, [key]: value } }), key);
-  return [
-    h("summary", { "data-key": "what-if" }, count ? `What if (${count})` : "What if"),
-    h(
-      "div",
-      stacks.some(stack => stack.causal) ? one("causal", "Causal mask") : null,
-      e.isRecurrent
-        ? one("memory", `Memory: the state of the ${unitOf(e)} before`)
-        : one("positions", "Positions"),
-      e.isRecurrent || stacks[0].scale === 1 ? null : one("scale", "Scaling by 1/√d_k"),
-      e.isRecurrent
-        ? null
-        : h(
-            "button",
-            { type: "button", class: "link", "data-key": "each-head", onclick: () => showEachHead(e) },
-            `Each head off${off ? ` (${off} off)` : ""}`,
-          ),
-      e.before ? h("p", "Loss ", h("b", { class: "loss-change" }, lossChange(e))) : null,
-      count
-        ? h(
-            "button",
-            {
-              type: "button",
-              "data-key": "restore",
-              onclick: () =>
-                e.set({ options: { causal: true, positions: true, scale: true, memory: true, ablated: {} } }),
-            },
-            "Restore the model",
-          )
-        : null,
-    ),
-  ];
-}
-
-export function closeWhatIf() {
-  const menu = document.querySelector(".switches");
-  if (menu?.open) menu.open = false;
-}
 
 /** What the whole model answers, beside the answer of the changed one; how sure that is, if they are the same. */
 export function answerBefore(e) {
@@ -129,7 +79,7 @@ function unbroken(text) {
 }
 
 /** The predictions that count, of the labels that are shown or of others. */
-function positionsIn(e, labels) {
+export function positionsIn(e, labels) {
   return e.chosen ? e.chosen.filter(t => t < labels.length) : range(labels.length, t => t);
 }
 
@@ -229,7 +179,7 @@ export function meanLoss(e, record, labels = e.labels()) {
 }
 
 /** The loss of the right answers: of the whole model, and now. */
-function lossChange(e) {
+export function lossChange(e) {
   return rivalLosses(e)
     .map(loss => loss.toFixed(4))
     .join(" → ");

@@ -5,6 +5,7 @@
 import { h } from "../../../minigrad/graph/assets/dom.js";
 import { addressOf } from "./address.js";
 import { isUnscaled, meanOfHeads } from "./attention.js";
+import { headClass } from "./colours.js";
 import { range } from "./derive.js";
 import { answerUnit, hint, shownToken, titleOfPath, unitOf } from "./elements.js";
 import { threeDigits } from "./equation.js";
@@ -187,14 +188,19 @@ function whyThere(e, path, [head, t], keys, best, second) {
   };
   const { heads } = e.stackOf(path);
   const says =
-    heads > 1 ? `Head ${head + 1} looks most at “${keys[best]}”, of all heads` : `Why “${keys[best]}”`;
+    heads > 1
+      ? [
+          h("span", { class: headClass(head) }, `Head ${head + 1}`),
+          ` looks most at “${keys[best]}”, of all heads`,
+        ]
+      : `Why “${keys[best]}”`;
   const formula = ["q · k", isDivided ? " / √d" : "", bias ? " + bias" : ""].join("");
   const against = second === null ? "" : `; with that of “${keys[second]}” ${score(second)}`;
   const weights =
     second === null
       ? `softmax gives it ${read("weights", best).toFixed(3)}`
       : `softmax gives ${read("weights", best).toFixed(3)} against ${read("weights", second).toFixed(3)}`;
-  return [`${says}: with its key, `, h("i", formula), ` = ${score(best)}${against}: ${weights}.`];
+  return [says, ": with its key, ", h("i", formula), ` = ${score(best)}${against}: ${weights}.`];
 }
 
 /** Of a model without attention: the lengths of the gradients at what it has read. */

@@ -44,7 +44,7 @@ SEEN |= {
     "pictureHead": 1,
     "alignHead": 0,
 }
-SEEN |= {"lensStack": "encoder", "look": {"pair": 3, "position": 20}, "layers": {"encoder": 0, "decoder": 1}}
+SEEN |= {"lensStack": "encoder", "wave": 3, "layers": {"encoder": 0, "decoder": 1}}
 CROSS = "decoder.layers.1.cross_attention"
 PLACE = {"gradient": False, "weight": False}
 VIEWS = [

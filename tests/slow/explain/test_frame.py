@@ -22,8 +22,7 @@ link => {{
   const list = document.querySelector("#map .stages");
   const here = list.querySelector("[aria-current]");
   const isSeen = box(here).top >= box(list).top - 1 && box(here).bottom <= innerHeight;
-  const side = link === "#heads" ? "" : ".beside .cells-box, "; // there, a table comes first
-  const results = [...rows, ...screen.querySelectorAll(`${{side}}.steps-in > :last-child`)];
+  const results = [...rows, ...screen.querySelectorAll(".beside .cells-box, .steps-in > :last-child")];
   const shown = innerWidth >= 1280 ? results : rows; // on a phone, what stands beside follows below
   const first = left.querySelector(".bars, .beams, table, svg, canvas") ?? left; // where there is no equation
   const lowest = shown.length ? Math.max(...shown.map(result => box(result).bottom)) : box(first).top + 100;

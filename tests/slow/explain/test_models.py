@@ -56,8 +56,8 @@ def test_switches_change_the_numbers_as_the_engines(open_page):
     tokenizer = words()
     path = "decoder.layers.0.self_attention"
     page = open_page(page_of(model, "I love you", target="the mat"), f"#heads:{path}")
-    page.page.locator('[data-key="check:head 1"]').click()
     page.page.locator('[data-key="what-if"]').click()
+    page.page.locator(f'[data-key="off:{path}:1"]').click()
     for key in ("causal", "positions", "scale"):
         page.page.locator(f'[data-key="check:{key}"]').click()
     labels = [*tokenizer.encode("the mat"), tokenizer.end_id]

@@ -7,16 +7,15 @@ from minitransformer.explain import Switches, record
 from tests.explain.test_page import STAGE, exposed, number, page_of, transformer, vit
 
 PATH = "encoder.layers.0.self_attention"
-QUESTION = (
-    "() => { const { text, options, right, why } = page.question; return [text, options, right, why]; }"
-)
+QUESTION = "() => { const { text, choices, right, why } = page.quiz; return [text, choices, right, why]; }"
 
 TOP = "() => document.querySelector('h2').getBoundingClientRect().top + scrollY"
 
 
 def asked(page, stage):
     page.page.evaluate(f"link => {{ ({STAGE})(link); }}", stage)
-    page.page.locator('[data-key="ask"]').click()
+    page.page.evaluate("() => { page.turn = 0; }")
+    page.page.locator('[data-key="quiz"]').click()
     return page.page.evaluate(QUESTION)
 
 
@@ -68,8 +67,10 @@ def test_a_step_of_the_weights_moves_the_logit(open_page):
         parameters[name].array[...] -= 0.05 * g / length
     after = record(model, source, target).arrays["logits"][0]
     before = found.arrays["logits"][0]
-    for _ in range(3):
-        text, options, right, why = asked(page, "#logits")
+    for turn in (0, 2, 4):  # a number is asked for in between
+        page.page.evaluate("turn => { page.turn = turn; page.set({ quiz: null, screen: 'logits' }); }", turn)
+        page.page.locator('[data-key="quiz"]').click()
+        text, options, right, why = page.page.evaluate(QUESTION)
         word = text.rpartition("logit of “")[2].partition("”")[0]
         v = page.page.evaluate(
             "word => page.data.tokenizer.tokens.findIndex(t => shownToken(t) === word)", word
@@ -86,16 +87,16 @@ def test_a_question_is_judged_and_ends_with_its_stage(open_page):
     _, options, right, why = asked(page, "#looks")
     wrong = 1 - right
     page.page.locator(f'[data-key="option:{wrong}"]').click()
-    assert page.text(".question .reply") == f"No: {options[right]}. {why}"
+    assert page.text(".question .reply") == f"No. It is {options[right]}. {why}"
     page.page.locator(f'[data-key="option:{right}"]').click()
     assert page.text(".question .reply") == f"Right. {why}"
     page.page.evaluate(f"() => {{ ({STAGE})('#softmax'); }}")
-    assert page.page.locator(".question .options").count() == 0
+    assert page.page.locator(".question").count() == 0
 
 
 def test_where_there_is_no_question_a_number_is_asked_for(open_page):
     page = open_page(page_of(transformer(), "I love you"), "#scale?off=positions,scale")
-    page.page.locator('[data-key="ask"]').click()
+    page.press("q")
     assert page.text("#inspector .value") == "?"
     assert page.page.evaluate("document.activeElement.id") == "answer"
 

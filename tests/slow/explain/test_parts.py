@@ -1,4 +1,4 @@
-"""The table of each head off: its losses are the engine's, for every family that has heads."""
+"""What if: losses without each part alone are the engine's, for every family that has heads."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,9 @@ from minitransformer.explain.page import to_html
 from minitransformer.text.tokenizer_presets import BERT_TOKENS
 from tests.explain.test_page import exposed, number, page_of, scaled, sizes, transformer, vit_model, words
 
+DONE = '.parts [role="status"]:has-text("Framed")'
 CELLS = """
-() => [...document.querySelectorAll(".each-head tbody td button")].map(button => {
+() => [...document.querySelectorAll(".parts tbody td button")].map(button => {
   const [, ...rest] = button.dataset.key.split(":");
   return [...rest, button.getAttribute("aria-label"), button.closest("td").className];
 })
@@ -64,8 +65,9 @@ FAMILIES = {"transformer": of_transformer, "gpt": of_gpt, "bert": of_bert, "vit"
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_loss_without_each_head_is_the_engines(family, open_page):
     text, model, source, target, labels, positions = FAMILIES[family]()
-    page = open_page(exposed(text), "#heads", bypass_csp=True)
-    page.page.locator(".each-head b").wait_for()  # all are measured
+    page = open_page(exposed(text), "#loss", bypass_csp=True)
+    page.page.locator('[data-key="what-if"]').click()
+    page.page.locator(DONE).wait_for()
     assert page.page.evaluate("() => [...page.labels()]") == labels
 
     def loss(**off):
@@ -83,30 +85,29 @@ def test_the_loss_without_each_head_is_the_engines(family, open_page):
         assert number(says.rpartition(", ")[2]) == pytest.approx(without - whole, abs=6e-4)
     least = min(changes, key=changes.get)
     assert [(path, head) for path, head, _, shape in cells if "least" in shape.split()] == [least]
-    rises = "rises" if changes[least] > 0 else "falls"
-    sentence = page.text(".each-head figcaption p")
-    assert sentence.startswith(f"Least harm: head {int(least[1]) + 1} of ")
-    amount = float(sentence.partition(f": the loss {rises} by ")[2].partition(". Most")[0])
-    assert amount == pytest.approx(abs(changes[least]), rel=6e-3, abs=1e-6)
+    shown = dict(zip(page.texts(".parts label"), page.texts(".parts output"), strict=True))
+    for label, key in (("Positions", "positions"), ("Causal mask", "causal"), ("Scaling by 1/√d_k", "scale")):
+        assert (label in shown) == (key != "causal" or family in ("transformer", "gpt"))
+        if label in shown:
+            assert number(shown[label]) == pytest.approx(loss(**{key: False}) - whole, abs=6e-4), key
 
     # a cell switches its head off, and the losses stay those of the whole model's answer
     page.page.locator(f'[data-key="off:{least[0]}:{least[1]}"]').click()
     assert page.page.evaluate("() => page.options.ablated") == {least[0]: [int(least[1])]}
     assert page.page.evaluate("() => [...page.labels()]") == labels
     assert np.isclose(page.page.evaluate("() => page.gradients().loss"), whole + changes[least], atol=1e-5)
-    assert page.page.locator(".each-head b").count() == 1  # nothing is measured again
+    assert page.page.locator(DONE).count() == 1  # nothing is measured again
 
 
-def test_what_else_is_off_stays_off_in_the_table(open_page):
-    text, model, source, target, labels, positions = of_transformer()
-    page = open_page(exposed(text), "#heads", bypass_csp=True)
-    page.page.evaluate("() => page.set({ options: { ...page.options, positions: false } })")
-    page.page.locator(".each-head b").wait_for()
-    path, head, says, _ = page.page.evaluate(CELLS)[0]
-    was, now = (float(x) for x in says.partition("loss ")[2].partition(",")[0].split(" → "))
-    for found, off in ((was, {}), (now, {path: [int(head)]})):
-        expected = record(model, source, target, Switches(positions=False, ablated=off))
-        assert found == pytest.approx(expected.backward(labels, positions).loss, abs=6e-5)
+def test_what_is_off_changes_nothing_in_the_list(open_page):
+    """Each part alone is compared with the whole model, also where the changed one writes another answer."""
+    page = open_page(exposed(of_transformer()[0]), bypass_csp=True)
+    page.page.locator('[data-key="what-if"]').click()
+    page.page.locator(DONE).wait_for()
+    before = page.page.evaluate("() => page.measures")
+    page.page.locator('[data-key="check:positions"]').click()
+    assert page.page.evaluate("() => String(page.answer.ids) !== String(page.before.answer.ids)")
+    assert page.page.evaluate("() => page.measures") == before
 
 
 def test_the_table_follows_the_sentence_if_shown(open_page):
@@ -115,32 +116,29 @@ def test_the_table_follows_the_sentence_if_shown(open_page):
     page.page.wait_for_timeout(300)
     assert page.page.evaluate("() => page.measures ?? null") is None
     page.page.locator('[data-key="what-if"]').click()
-    page.page.locator('[data-key="each-head"]').click()  # the second click is the last
-    page.page.locator(".each-head b").wait_for()
+    page.page.locator(DONE).wait_for()
     first = page.page.evaluate(CELLS)
-    assert page.page.evaluate("() => document.activeElement.closest('.each-head') !== null")
-    page.page.fill("#sentence", "you love the cat")
-    assert page.page.locator(".each-head .stale").count() == 1
-    page.page.locator(".each-head table:not(.stale)").wait_for()
+    page.page.evaluate("() => page.set({ text: 'you love the cat' })")
+    page.page.locator(DONE).wait_for()
     second = page.page.evaluate(CELLS)
     assert [says for *_, says, _ in first] != [says for *_, says, _ in second]
-    page.page.fill("#sentence", "the cat")
-    page.page.evaluate("() => go('softmax')")
+    page.page.evaluate("() => { page.set({ text: 'the cat' }); go('softmax'); }")  # which closes the list
     page.page.wait_for_timeout(300)
-    assert page.page.evaluate("() => page.measures.left.length") == 10
-    page.page.evaluate("() => go('heads')")
-    page.page.locator(".each-head table:not(.stale)").wait_for()
+    assert page.page.evaluate("() => page.measures.left.length") == 13
+    page.page.locator('[data-key="what-if"]').click()
+    page.page.locator(DONE).wait_for()
     assert page.violations() == []
 
 
 def test_a_large_model_waits_for_a_pause(open_page):
     text, *_ = of_gpt()
     page = open_page(exposed(text), bypass_csp=True)
-    page.page.evaluate("() => { page.isLarge = true; go('heads'); }")
+    page.page.evaluate("() => { page.isLarge = true; }")
+    page.page.locator('[data-key="what-if"]').click()
     page.page.wait_for_timeout(300)
-    assert page.page.evaluate("() => page.measures.left.length") == 6
-    page.page.get_by_text("Measure all 6 heads").click()
-    page.page.locator(".each-head b").wait_for()
+    assert page.page.evaluate("() => page.measures.left.length") == 9
+    page.page.get_by_text("Measure all 9 parts").click()
+    page.page.locator(DONE).wait_for()
     page.page.locator("#sentence").fill("the")
     page.page.locator("#sentence").fill("the cat")
     assert page.page.evaluate("() => page.text") == "I love you"
