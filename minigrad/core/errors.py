@@ -1,7 +1,7 @@
 """Error classes. The first line of a message says what is wrong, the second what to do.
 
 Each class derives from the builtin error that a Python programmer would catch, and from RuntimeError, which
-PyTorch raises for most mistakes (`python -m tests.slow.parity.bad_calls` compares them).
+PyTorch raises for most mistakes (`tests/slow/parity/test_bad_calls.py` compares them).
 """
 
 from typing import Any, NoReturn
