@@ -30,6 +30,8 @@ REFUSED = {
     "a ragged index": (lambda: X[([[0], [0, 1]],)], mg.RangeError),
     "an argument twice": (lambda: mg.exp(X, x=X), SignatureError),
     "True as an axis": (lambda: X.sum(True), ArgumentError),
+    "a sum to another size": (lambda: X.sum_to_size(4), ShapeError),
+    "a view of nothing": (lambda: X.view(), SignatureError),
     "sizes among sizes": (lambda: X.sum_to_size(1, (2, 3)), SizesError),
     "a tensor as the dtype of another": (lambda: mg.zeros(2, dtype=X), ArgumentError),
     "a copy by an array": (lambda: X.to("float64", copy=X.numpy()), ArgumentError),
