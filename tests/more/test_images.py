@@ -78,6 +78,21 @@ def test_float32_stays_float32():
     assert {p.grad.dtype for p in network.parameters()} == {mg.float32}
 
 
+def test_fold_after_unfold_counts_overlaps():
+    settings = {"kernel_size": (2, 3), "padding": 1, "stride": (1, 2)}
+    ones = F.fold(F.unfold(mg.ones_like(IMAGE), **settings), (5, 6), **settings)
+    back = F.fold(F.unfold(IMAGE, **settings), (5, 6), **settings)
+    np.testing.assert_allclose(back.array, (IMAGE * ones).array, rtol=1e-12)
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(3, 2), (7, 13), (1, 1)])
+def test_a_constant_stays_constant(mode, antialias, size):
+    y = F.interpolate(mg.ones(1, 1, 5, 6), size, mode=mode, antialias=antialias)
+    np.testing.assert_allclose(y.array, 1, rtol=1e-6)
+
+
 # ---------------------------------------------------------------- mistakes
 
 MISTAKES = {

@@ -153,6 +153,7 @@ def test_multi_dot_takes_vectors_at_its_ends():
     c = draw(4)
     assert mg.linalg.multi_dot([a, b, c]).shape == ()
     np.testing.assert_allclose(mg.linalg.multi_dot([a, b, c]).item(), a.array @ b.array @ c.array)
+    assert mg.chain_matmul(b) is b
 
 
 def test_beta_0_ignores_nan_in_the_input():

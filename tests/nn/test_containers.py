@@ -62,6 +62,20 @@ def test_a_dictionary_of_modules():
     assert not list(container.modules())[1:]
 
 
+def test_lists_and_dictionaries_of_parameters():
+    model = nn.Module()
+    model.rows = nn.ParameterList([mg.ones(2), nn.Parameter(np.zeros(3))])
+    model.rows.append(np.ones((1, 2)))
+    model.table = nn.ParameterDict({"left": mg.zeros(2)})
+    model.table["right"] = mg.ones(2)
+    assert [name for name, _ in model.named_parameters()] == [
+        "rows.0", "rows.1", "rows.2", "table.left", "table.right",
+    ]  # fmt: skip
+    (model.rows[0] * model.table["right"]).sum().backward()
+    assert model.rows[0].grad.tolist() == [1, 1]
+    assert "(1): Parameter containing: [float64 of size 3]" in repr(model)
+
+
 def test_modules_and_parameters_are_found_by_path():
     model = nn.Sequential(nn.ModuleDict({"a": nn.Linear(1, 1)}))
     assert model.get_submodule("") is model

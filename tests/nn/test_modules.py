@@ -486,6 +486,18 @@ def test_dropout_keeps_the_expectation_and_is_off_in_evaluation():
     assert not F.dropout(x, 1.0).array.any()
 
 
+def test_initial_values():
+    x = mg.empty(200, 300)
+    assert nn.init.zeros_(x).sum().item() == 0
+    assert nn.init.ones_(x).sum().item() == nn.init.eye_(x).sum().item() * 300 == 60_000
+    assert nn.init.xavier_normal_(x).std().item() == pytest.approx((2 / 500) ** 0.5, rel=0.02)
+    assert nn.init.kaiming_normal_(x).std().item() == pytest.approx((2 / 300) ** 0.5, rel=0.02)
+    q = nn.init.orthogonal_(mg.empty(3, 5)).numpy()
+    np.testing.assert_allclose(q @ q.T, np.eye(3), atol=1e-6)
+    with pytest.raises(ShapeError, match="at least 2 axes"):
+        nn.init.orthogonal_(mg.ones(3))
+
+
 def test_gumbel_softmax_draws_hard_and_differentiates_soft():
     mg.manual_seed(0)
     logits = mg.tensor(np.log(np.tile([0.2, 0.3, 0.5], (5000, 1))), requires_grad=True)

@@ -33,6 +33,14 @@ def test_a_change_through_a_view_is_noticed_by_its_base(name):
         y.backward()
 
 
+def test_memory_is_read_as_another_dtype():
+    x = mg.ones(2, 3)
+    assert x.view("int32").tolist() == [[0x3F800000] * 3] * 2
+    assert x.view(mg.float32).tolist() == x.tolist()
+    with pytest.raises(ShapeError):
+        x.view("float64")  # of 12 bytes
+
+
 def test_contiguous_is_itself_or_a_copy():
     x = mg.ones(2, 3)
     assert x.contiguous() is x

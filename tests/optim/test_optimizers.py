@@ -495,6 +495,33 @@ def test_a_module_that_was_converted_trains_on_in_its_new_dtype():
     assert {int(s["step"]) for s in optimizer.state.values()} == {2}
 
 
+HARD = {
+    "a kink": (lambda p: p.abs().sum(), [2.0, 0.2]),
+    "Rosenbrock's": (lambda p: (1 - p[0]) ** 2 + 100 * (p[1] - p[0] ** 2) ** 2, [-1.2, 1.0]),
+}
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+@pytest.mark.parametrize(("function", "start"), HARD.values(), ids=list(HARD))
+def test_a_step_of_lbfgs_evaluates_at_most_max_eval_times(function, start, search):
+    for max_eval in (2, 3, 5, 30):
+        p = vector(*start)
+        optimizer = optim.LBFGS([p], lr=0.1, max_eval=max_eval, max_iter=50, line_search_fn=search)
+        calls = []
+
+        def closure(p=p, optimizer=optimizer, calls=calls):
+            calls.append(1)
+            optimizer.zero_grad()
+            loss = function(p)
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            calls.clear()
+            optimizer.step(closure)
+            assert len(calls) <= max_eval
+
+
 def test_forgetting_super_init_is_an_error():
     class Forgetful(optim.Optimizer):
         def __init__(self, params):

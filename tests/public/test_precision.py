@@ -339,6 +339,9 @@ def test_the_precision_of_products_is_one_of_two():
     mg.set_float32_matmul_precision("high")
     try:
         assert mg.get_float32_matmul_precision() == "high"
+        assert mg.backends.cuda.matmul.allow_tf32 is True
+        mg.backends.cuda.matmul.allow_tf32 = False
+        assert mg.get_float32_matmul_precision() == "highest"
     finally:
         mg.set_float32_matmul_precision("highest")
     with pytest.raises(OptionError, match="got 'medium'"):
