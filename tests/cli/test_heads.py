@@ -33,14 +33,6 @@ def test_heads_are_ranked_by_what_it_stands_for(cli, monkeypatch):
     assert len(out.partition("that “it” stands for, and on the other one:\n")[2].splitlines()) >= 2
 
 
-def test_the_places_of_another_translation_are_not_looked_up(cli, monkeypatch):
-    test = [pair for pair in phrasebook().test if pair.reference][:1]
-    monkeypatch.setattr(Run, "splits", lambda self: {"train": PAIRS, "test": test})
-    code, out, _ = cli("heads", "mine", test[0][0])
-    assert code == 0
-    assert "stands for" not in out
-
-
 def test_a_language_model_aligns_no_words(cli):
     code, _, err = cli("heads", "play")
     assert code == 2

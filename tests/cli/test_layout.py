@@ -79,12 +79,8 @@ def test_recipes_fit_the_terminal(cli, width):
 def test_a_run_with_a_long_name_fits_the_terminal(cli, here, width):
     (here / LONG).parent.mkdir(parents=True)
     (here / "mine").rename(here / LONG)
-    for argv in (
-        ["show", LONG],
-        ["compare", LONG, LONG],
-        ["evaluate", LONG],
-        ["check", LONG, "--data", "pairs.tsv"],
-    ):
+    check = ["check", LONG, "--data", "pairs.tsv"]
+    for argv in (["show", LONG], ["compare", LONG, LONG], ["evaluate", LONG], check):
         code, out, err = cli(*argv)
         assert code == 0, err
         check_fits(out, width)

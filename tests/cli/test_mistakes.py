@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import shlex
 import signal
 from dataclasses import replace
 
@@ -67,31 +68,20 @@ OF_GRAPHS = [
         ("train phrasebook --stesp 3", ["--stesp", "--steps"]),
         ("train phrasebook --steps abc", ["--steps", "abc"]),
         ("train phrasebook --steps 0", ["steps = 0", ">= 1"]),
-        ("train phrasebook --steps -1", ["steps = -1", ">= 1"]),
         ("train phrasebook --lr -1", ["lr = -1", ">= 0"]),
         ("train phrasebook --d-model 0", ["d_model = 0", ">= 1"]),
-        ("train phrasebook --num-heads 0", ["num_heads = 0", ">= 1"]),
         ("train phrasebook --d-model 10 --num-heads 3", ["d_model=10", "num_heads=3", "multiple of 3"]),
-        ("train phrasebook --num-encoder-layers -1", ["num_encoder_layers = -1"]),
         ("train phrasebook --num-encoder-layers 1000000000", ["num_encoder_layers = 10", "< 1001"]),
-        ("train shakespeare-char-cpu --n-layer 1000000000", ["n_layer = 1000000000", "< 1001"]),
-        (f"train phrasebook --warmup-steps {10**400}", ["warmup_steps = 10", f"< {2**63}"]),
         (f"train phrasebook --steps {10**400}", ["steps = 10", f"< {2**63}"]),
         (f"train phrasebook --seed {2**63}", ["seed = 92", f"< {2**63}"]),
-        (f"train phrasebook --vocab-size {10**20}", ["vocab_size = 10", f"< {2**63}"]),
-        (f"train phrasebook --max-tokens {10**20}", ["max_tokens = 10", f"< {2**63}"]),
-        (f"train phrasebook --pad-token-id {10**20}", ["pad_token_id = 10", f"< {2**63}"]),
-        (f"train phrasebook --head-dim {10**400}", ["head_dim = 10", f"< {2**63}"]),
         (f"train shakespeare-char-cpu --head-dim {10**400}", ["head_dim = 10", f"< {2**63}"]),
         (f"translate run --num-beams {10**12}", ["num_beams = 10", "< 1001"]),
         (f"generate play --num-return-sequences {10**12}", ["num_return_sequences = 10", "< 100001"]),
         (f"generate play --max-new-tokens {10**12}", ["max_new_tokens = 10", "< 1000001"]),
         ("train phrasebook --dropout 1.5", ["dropout = 1.5", "< 1"]),
-        ("train phrasebook --vocab-size -1", ["vocab_size = -1"]),
         ("train phrasebook --max-tokens 8", ["max_tokens = 8", "max_length = 32"]),
         ("train phrasebook --max-length 1", ["max_length = 1", ">= 2"]),
         ("train phrasebook --max-length 2 --data pairs.tsv", ["too long (2 tokens or more", "--max-length"]),
-        ("train phrasebook --micro-batches 0", ["micro_batches = 0"]),
         ("train phrasebook --schedule stepwise", ["schedule", "stepwise", "cosine"]),
         ("train phrasebook --optimizer adam", ["unknown optimizer 'adam'", "adamw"]),
         ("train phrasebook --tokenizer sentencepiece --data pairs.tsv", ["tokenizer 'sentencepiece'", "bpe"]),
@@ -110,21 +100,26 @@ OF_GRAPHS = [
         ("train phrasebook --data pairs.tsv --run-dir text.txt/run", ["text.txt/run", "Not a directory"]),
         ("train phrasebook --data pairs.tsv --run-dir .", ["not a run folder", "--run-dir"]),
         ("train phrasebook --data pairs.tsv --run-dir . --overwrite", ["not a run folder", "--run-dir"]),
+        ("train phrasebook --data few.tsv", ["at least 10"]),
+        ("train phrasebook --data other.tsv --run-dir mine --resume", ["trained on other data"]),
+        ("train shakespeare-char-cpu --data few.txt", ["few.txt"]),
+        ("train phrasebook --learning_rate 3", ["no option '--learning-rate'", "Did you mean --lr?"]),
+        ("train reverse --layers 3", ["Did you mean --num-encoder-layers or --num-decoder-layers?"]),
+        (f"train reverse --steps {'x' * 999}", ["--steps: expected an integer, got"]),
+        ("generate play --greedy --seed 1", ["seed = 1 has no effect without sampling"]),
+        ("show mine yours", ["unexpected argument 'yours'"]),
+        ("predict mine 'a\tb'", ["mine reads a text, got 2 texts"]),
         ("train phrasebook --data pairs.tsv --run-dir play --resume", ["a run of shakespeare-char-cpu"]),
         ("train phrasebook --run-dir nowhere --resume", ["no run folder nowhere", "--run-dir"]),
         ("train phrasebook --run-dir mine --resume --lr 1", ["mine is finished, at step 4 of 4", "--steps"]),
         ("train phrasebook --data pairs.tsv --run-dir mine --resume --d-model 32", ["d_model is 16, not 32"]),
-        ("train phrasebook --data pairs.tsv --run-dir mine --resume --max-tokens 64", ["max_tokens is"]),
         ("train phrasebook --data pairs.tsv --run-dir mine --resume --seed 77", ["seed is 0, not 77"]),
         ("train phrasebook --data pairs.tsv --run-dir mine --resume --precision tf32", ["float32, not tf32"]),
-        ("train phrasebook --data pairs.tsv --run-dir mine --resume --weight-decay 1", ["weight_decay is"]),
         ("train phrasebook --data text.txt --run-dir mine --overwrite", ["text.txt, line 1", "no tab"]),
         ("train phrasebook --data pairs.tsv --run-dir mine --overwrite --activation x", ["activation 'x'"]),
         ("train multi30k-en-fr --data-dir mine", ["train.en", "mine", "--data-dir"]),
         ("train shakespeare-char-cpu --data-dir mine", ["input.txt", "mine", "--data-dir"]),
-        ("train shakespeare-char-cpu --data pairs.tsv --block-size 0", ["block_size = 0"]),
         ("train shakespeare-char-cpu --block-size 65", ["block_size = 65", "n_positions = 64"]),
-        ("train shakespeare-char-cpu --data nothing.txt", ["nothing.txt", "No such file"]),
         ("translate nowhere hello", ["no run folder nowhere", "train"]),
         ("translate . hello", ["not a run folder", "run.json"]),
         ("translate mine  ", ["nothing to translate"]),
@@ -140,11 +135,8 @@ OF_GRAPHS = [
         ("translate mine hello --min-p 0.1", ["--min-p 0.1 has no effect", "pass --do-sample"]),
         ("translate mine hello --num-beams 2 --do-sample", ["--num-beams 2 and --do-sample exclude"]),
         ("evaluate mine --length-penalty 0.6", ["--length-penalty 0.6 has no effect", "--num-beams 4"]),
-        ("generate play --temperature nan", ["temperature = nan", "--greedy"]),
-        ("generate play --top-k 0", ["top_k = 0"]),
         ("generate play --max-new-tokens 0", ["max_new_tokens = 0"]),
         ("generate play --seed -1", ["seed"]),
-        ("generate nowhere", ["no run folder nowhere"]),
         ("evaluate mine --data text.txt", ["text.txt, line 1", "no tab"]),
         ("evaluate play --data pairs.tsv", ["pairs.tsv has 2 columns", "--columns 1", "--format plain"]),
         ("evaluate play --data pairs.tsv --format plain", ["character", "not in the vocabulary"]),
@@ -157,7 +149,10 @@ def test_a_mistake_is_explained(refused, here, monkeypatch, argv, words):
     (here / "taken.svg").write_text("precious")
     (here / "other.txt").write_text("JULIET: Ay me!\n" * 10)
     (here / "taskless.toml").write_text("[training]\nsteps = 1\n")
-    refused(*argv.split(), words=words)
+    (here / "few.tsv").write_text("a\tb\n" * 9)
+    (here / "few.txt").write_text("too short")
+    (here / "other.tsv").write_text((here / "pairs.tsv").read_text(encoding="utf-8") + "a\tb\n")
+    refused(*shlex.split(argv), words=words)
 
 
 @pytest.mark.parametrize("sentence", ["", "   "])
@@ -183,14 +178,8 @@ def test_a_compressed_file_is_named_as_such(refused, here):
     (here / "text.txt.gz").write_bytes(gzip.compress(b"a\tb\n" * 40))
     (here / "pairs.zip").write_bytes(b"PK\x03\x04rest")
     (here / "utf16.txt").write_bytes(("a\tb\n" * 40).encode("utf-16"))
-    for recipe in (
-        "phrasebook",
-        "shakespeare-char-cpu",
-        "bert-classify",
-        "bert-tag",
-        "bert-mlm",
-        "t5-denoise",
-    ):
+    recipes = "phrasebook shakespeare-char-cpu bert-classify bert-tag bert-mlm t5-denoise"
+    for recipe in shlex.split(recipes):
         words = ["text.txt.gz is compressed (gzip)", "Decompress it"]
         refused("train", recipe, "--data", "text.txt.gz", "--run-dir", "new", words=words)
     refused("train", "phrasebook", "--data", "pairs.zip", "--run-dir", "new", words=["is compressed (zip)"])
@@ -205,42 +194,6 @@ def test_a_sentence_that_is_too_long_is_a_mistake(refused):
 
 def test_bytes_that_are_not_text_are_a_mistake(refused):
     refused("translate", "mine", os.fsdecode(b"caf\xe9"), words=["not valid text", "UTF-8"])
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        (b"no tab here", "no tab"),
-        (b"a\tb\tc", "3 columns"),
-        (b"a\t", "missing or empty"),
-        (b"\xff\tb", "not UTF-8"),
-    ],
-)
-def test_a_malformed_line_is_named_by_file_and_number(refused, here, line, found):
-    (here / "bad.tsv").write_bytes(b"one\tun\ntwo\tdeux\n" + line + b"\n")
-    command = ("train", "phrasebook", "--data", "bad.tsv", "--run-dir", "mine", "--overwrite")
-    refused(*command, words=["bad.tsv, line 3", found])
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"too short"])
-def test_a_text_that_is_none_is_named(refused, here, content):
-    (here / "bad.txt").write_bytes(content)
-    refused("train", "shakespeare-char-cpu", "--data", "bad.txt", words=["bad.txt"])
-
-
-@pytest.mark.slow
-def test_a_run_goes_on_with_its_own_data_only(refused, here):
-    lines = (here / "pairs.tsv").read_text().splitlines(keepends=True)
-    (here / "other.tsv").write_text("".join(lines[:-1]))
-    command = ("train", "phrasebook", "--data", "other.tsv", "--run-dir", "mine", "--resume")
-    refused(*command, words=["mine was trained on other data", "--data", "--overwrite"])
-
-
-def test_a_folder_of_another_kind_is_never_overwritten(refused, here):
-    (here / "project").mkdir()
-    (here / "project" / "config.toml").write_text("precious = true")
-    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "project", "--overwrite")
-    refused(*command, words=["project exists and is not a run folder", "nothing was changed"])
 
 
 @pytest.mark.parametrize(
@@ -271,9 +224,8 @@ def test_a_damaged_run_is_named(refused, here, name, content, words):
 @pytest.mark.slow
 def test_a_damaged_run_can_be_replaced(cli, here):
     (here / "mine" / "config.toml").write_text("steps = = 3")
-    assert (
-        cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--overwrite", *TINY)[0] == 0
-    )
+    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--overwrite", *TINY)
+    assert cli(*command)[0] == 0
 
 
 def test_weights_of_another_model_are_refused(refused, here):
@@ -366,14 +318,6 @@ def test_what_is_no_mistake_of_the_user_is_not_hidden(cli, monkeypatch):
         cli("recipes")
 
 
-def test_fewer_than_ten_pairs_are_refused(tmp_path, cli):
-    (tmp_path / "few.tsv").write_text("".join(f"a{i}\tb{i}\n" for i in range(9)))
-    code, _, err = cli("train", "phrasebook", "--data", tmp_path / "few.tsv", "--run-dir", tmp_path / "run")
-    assert code == 2
-    assert "at least 10" in err
-    assert not (tmp_path / "run").exists()
-
-
 def test_fewer_steps_than_are_done_are_refused(here, cli):
     command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume", "--steps", 2)
     before = (here / "mine" / "config.toml").read_bytes()
@@ -381,22 +325,6 @@ def test_fewer_steps_than_are_done_are_refused(here, cli):
     assert code == 2
     assert "mine is at step 4, more than --steps 2" in err
     assert (here / "mine" / "config.toml").read_bytes() == before
-
-
-@pytest.mark.slow
-def test_a_damaged_state_is_named(here, cli):
-    (state,) = (here / "mine" / "checkpoints").glob("*4/state.json")
-    state.write_text("{}")
-    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume", "--steps", 6)
-    code, _, err = cli(*command)
-    assert code == 2
-    assert "state.json does not match its checksum" in err
-
-
-def test_a_translator_predicts_from_one_text(cli):
-    code, out, err = cli("predict", "mine", "I love you\tJe vous aime")
-    assert (code, out) == (2, "")
-    assert err == "error: mine reads a text, got 2 texts.\nPass a text, in quotes.\n"
 
 
 def test_an_error_of_several_lines_keeps_them(cli, here):

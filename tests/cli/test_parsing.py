@@ -1,5 +1,6 @@
 """Parameters and fields become arguments, with types, defaults and help."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -50,22 +51,8 @@ def test_what_is_left_out_has_its_default():
 
 
 def test_texts_may_follow_flags_in_any_form():
-    words = (
-        "--json",
-        "r",
-        "--scores",
-        "-1e0",
-        "2",
-        "-o",
-        "b",
-        "--no-header",
-        "a b",
-        "--kind=two",
-        "--limit",
-        "None",
-        "c",
-    )
-    found = call(*words)
+    words = "--json r --scores -1e0 2 -o b --no-header 'a b' --kind=two --limit None c"
+    found = call(*shlex.split(words))
     search = Search(scores=(-1.0, 2.0), limit=None)
     assert found == [Path("r"), ("a b", "c"), Path("b"), "two", False, True, search]
     assert call("r", "--sorted")[-1].sorted

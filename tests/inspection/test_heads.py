@@ -118,11 +118,7 @@ def test_chance_is_the_share_of_random_visible_keys(is_causal):
 
 
 def test_each_relation_is_found_by_a_head_that_follows_it():
-    to = {
-        "previous token": [0, *range(T - 1)],
-        "first token": [0] * T,
-        "referent": [5] * T,
-    }
+    to = {"previous token": [0, *range(T - 1)], "first token": [0] * T, "referent": [5] * T}
     for name, keys in to.items():
         assert scores_of(looking_at(*keys), **EVERY).of(name) == 1, name
     scores = scores_of(looking_at(1, 4, 0, 0, 1, 0, 0, 0, 0, 0), looking_at(*[1] * T), **EVERY)
@@ -205,23 +201,18 @@ def test_punctuation_and_ends_of_every_tokenizer_are_marks():
 
 def test_attention_of_other_tokens_is_refused():
     model = Transformer(TransformerConfig(9, 8, 2, 8, 1, 1)).eval()
-    with record_attention(model) as maps, mg.no_grad():
-        model(np.array([[4, 5, 6]]), np.array([[2, 7]]))
-    assert len(score_heads(maps, ["abc"], "encoder*").heads) == 2
-    with pytest.raises(
-        UserError, match=r"decoder.* attends from 2 queries to 2 keys .* 1 sentence of at most 3"
-    ):
-        score_heads(maps, ["abc"])
-    with pytest.raises(UserError, match=r"no attention that was recorded matches 'layers\*'"):
-        score_heads(maps, ["abc"], "layers*")
-    with pytest.raises(UserError, match="no attention that was recorded matches"):
-        score_heads({}, ["abc"])
-    with pytest.raises(UserError, match="referents of 2 sentences for 1"):
-        score_heads(maps, ["abc"], "encoder*", referents=[{}, {}])
-    with pytest.raises(UserError, match="a position in a sentence of 3 tokens = 3 is out of range"):
-        score_heads(maps, ["abc"], "encoder*", referents=[{1: 3}])
     gpt = GPT(GPTConfig(9, 8, 8, 1, 2)).eval()
-    with record_attention(gpt) as maps:
+    with record_attention(model) as maps, record_attention(gpt) as steps, mg.no_grad():
+        model(np.array([[4, 5, 6]]), np.array([[2, 7]]))
         generate(gpt, [[1, 2]], 2, eos_token_id=())
-    with pytest.raises(UserError, match="got a list of 2"):
-        score_heads(maps, ["abc"])
+    assert len(score_heads(maps, ["abc"], "encoder*").heads) == 2
+    for recorded, arguments, message in (
+        (maps, {}, r"decoder.* attends from 2 queries to 2 keys .* 1 sentence of at most 3"),
+        (maps, {"pattern": "layers*"}, r"no attention that was recorded matches 'layers\*'"),
+        ({}, {}, "no attention that was recorded matches"),
+        (maps, {"pattern": "encoder*", "referents": [{}, {}]}, "referents of 2 sentences for 1"),
+        (maps, {"pattern": "encoder*", "referents": [{1: 3}]}, "a position in a sentence of 3 tokens = 3 is"),
+        (steps, {}, "got a list of 2"),
+    ):
+        with pytest.raises(UserError, match=message):
+            score_heads(recorded, ["abc"], **arguments)

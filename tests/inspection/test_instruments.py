@@ -4,6 +4,7 @@ say what came of it."""
 import json
 import math
 import re
+import shlex
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -18,7 +19,6 @@ from minigrad import optim
 from minitransformer.cli import sweep
 from minitransformer.cli.charts import chart
 from minitransformer.cli.recipe_flags import with_model_of
-from minitransformer.cli.show import curves
 from minitransformer.data.labels import LabelledText
 from minitransformer.data.splits import Sources
 from minitransformer.errors import UserError
@@ -49,17 +49,12 @@ def marks(out):
     return {line[2:15].strip(): line[0] for line in out.splitlines() if line[0] != " "}
 
 
-def test_a_sound_translation_model_passes_every_check(cli):
+def test_sound_models_pass_every_check(cli):
     code, out, err = cli("check", "mine")
     assert (code, err) == (0, "")
     names = ["causality", "padding", "cache", "accumulation", "gradient", "round trip", "resume"]
     assert marks(out) == dict.fromkeys(names, "✓")
-
-
-def test_a_sound_language_model_passes_every_check(cli):
-    code, out, _ = cli("check", "play")
-    assert code == 0
-    assert set(marks(out).values()) == {"✓"}
+    assert set(marks(cli("check", "play")[1]).values()) == {"✓"}
 
 
 def look_at_the_future(plant):
@@ -242,26 +237,12 @@ def test_show_says_what_a_run_is_and_ranks_its_predictions(cli):
 @pytest.mark.slow
 def test_show_has_the_only_prediction_of_a_run_with_one(cli, here):
     (here / "one.tsv").write_text("I see\tJe vois\n")
-    assert (
-        cli(
-            "train", "phrasebook", "--data", "pairs.tsv", "--test-data", "one.tsv", "--run-dir", "one", *TINY
-        )[0]
-        == 0
-    )
+    data = ("--data", "pairs.tsv", "--test-data", "one.tsv")
+    assert cli("train", "phrasebook", *data, "--run-dir", "one", *TINY)[0] == 0
     out = cli("show", "one")[1]
     assert "only prediction of 1, by chrF" in out
     assert "source: I see" in out
     assert "prediction" not in cli("show", "one", "--predictions", "0")[1].splitlines()[-1]
-
-
-def test_show_draws_the_losses_of_older_versions_too(tmp_path):
-    (tmp_path / "log.jsonl").write_text(
-        '{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2.25, "nll_loss": 1.5}\n{"step": 2, "val_loss": 2.0}\n'
-    )
-    title, *chart = curves(tmp_path)
-    assert title == "loss over steps: · training, ● validation"
-    assert "".join(chart).count("·") == 2
-    assert "".join(chart).count("●") == 1
 
 
 def test_a_chart_has_a_mark_where_each_point_is():
@@ -349,18 +330,7 @@ def test_sweep_runs_every_combination():
     assert [one.folder.name for one in plan] == [
         "lr=1e-3,d-model=8", "lr=1e-3,d-model=16", "lr=3e-3,d-model=8", "lr=3e-3,d-model=16",
     ]  # fmt: skip
-    assert plan[0].words == [
-        "reverse",
-        "--betas",
-        "0.9",
-        "0.99",
-        "--seed",
-        "0",
-        "--lr",
-        "1e-3",
-        "--d-model",
-        "8",
-    ]
+    assert plan[0].words == shlex.split("reverse --betas 0.9 0.99 --seed 0 --lr 1e-3 --d-model 8")
     with pytest.raises(UserError, match="needs a folder"):
         sweep.plan_runs(line.split())
     with pytest.raises(UserError, match="two runs of the sweep are the same"):

@@ -25,15 +25,10 @@ from minitransformer.errors import UserError
 
 ROYALTY, PERSON, GENDER, FRUIT = np.eye(4)
 PLANTED = {
-    "man": PERSON - GENDER,
-    "woman": PERSON + GENDER,
-    "king": PERSON - GENDER + ROYALTY,
-    "queen": PERSON + GENDER + ROYALTY,
-    "prince": 0.6 * PERSON - GENDER + ROYALTY,
-    "apple": FRUIT,
-    "pear": 5 * FRUIT + 0.1 * PERSON,
-    "<PAD>": 0 * FRUIT,
-}
+    "man": PERSON - GENDER, "woman": PERSON + GENDER, "king": PERSON - GENDER + ROYALTY,
+    "queen": PERSON + GENDER + ROYALTY, "prince": 0.6 * PERSON - GENDER + ROYALTY,
+    "apple": FRUIT, "pear": 5 * FRUIT + 0.1 * PERSON, "<PAD>": 0 * FRUIT,
+}  # fmt: skip
 WORDS = [*PLANTED]
 TABLE = np.stack([*PLANTED.values()])
 
@@ -150,27 +145,17 @@ def test_files_of_other_programs_are_read(tmp_path):
 
 BAD = {
     "empty": (b"", "is empty.\nPass a file with a word"),
-    "blank": (b"\n \n", "is empty"),
     "too few columns": (b"a 1 2\nb 1\n", "line 2 of .*bad.txt has 1 number, expected 2"),
     "too many columns": (b"a 1 2\n\nb 1 2 3\n", "line 3 of .*bad.txt has 3 numbers, expected 2"),
-    "too few for the header": (b"1 3\na 1 2\n", "line 2 of .*bad.txt has 2 numbers, expected 3"),
     "no numbers": (b"the cat sat\n", "line 1 of .*bad.txt has 'cat' where a number"),
-    "only words": (b"the\ncat\n", "line 1 of .*bad.txt has no numbers after the word 'the', expected one or"),
     "a word alone": (b"a 1 2\nb\n", "line 2 of .*bad.txt has no numbers after the word 'b', expected 2"),
-    "a word among the numbers": (b"a 1 2\nb 1 x\n", "line 2 of .*bad.txt has 'x' where a number"),
     "a decimal comma": (b"a 0,5 2\n", "line 1 of .*bad.txt has '0,5' where a number"),
     "twice": (b"a 1 2\nb 1 2\na 3 4\n", "line 3 of .*bad.txt has the word 'a' again"),
     "not UTF-8": ("a 1 2\né 1 2\n".encode("latin-1"), "line 2 of .*bad.txt is not UTF-8"),
     "word2vec's binary format": (b"1 2\nabc \xcd\xcc\xcc\x3d\xcd\xcc\x4c\xbe\n", "not the binary one"),
     "compressed": (b"\x1f\x8b\x08\x00", "is compressed .gzip..\nDecompress it: gunzip"),
     "not finite": (b"a 1 nan\n", "line 1 of .*bad.txt has a number that is not finite"),
-    "not finite in float32": (b"a 1 1e50\n", "line 1 of .*bad.txt has a number that is not finite"),
     "cut off": (b"3 2\na 1 2\nb 1 2\n", "bad.txt has 2 words, its first line says 3"),
-    "no words": (b"0 5\n", "bad.txt has no vectors"),
-    "no dimensions": (
-        b"1 0\na\n",
-        "line 1 of .*bad.txt says how many dimensions there are: 0, expected a number from 1 to 999,999,",
-    ),
     "a number of words beyond all files": (
         b"9" * 5000 + b" 3\na 1 2 3\n",
         "line 1 of .*bad.txt says how many words there are: a number of 5,000 digits, expected a number",
@@ -194,12 +179,6 @@ def test_what_is_no_file_is_refused(tmp_path):
         load_word_vectors(tmp_path / "none.txt")
     with pytest.raises(UserError, match=r"is a folder; a text file of word vectors is expected.\nPass the"):
         load_word_vectors(tmp_path)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_what_is_no_path_is_refused():
-    with pytest.raises(UserError, match=r"is expected, but None was passed.\nPass a string or a Path"):
-        load_word_vectors(None)
 
 
 @pytest.mark.parametrize("word", ["", "a b", "a\n", "b"])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import minigrad as mg
 from minigrad.nn import functional as F
 from minitransformer import (
     GPT,
@@ -101,13 +100,10 @@ def test_a_head_is_trained_too():
 
 
 def test_generation_with_adapters_uses_the_cache():
-    model = add_and_move(MODELS["transformer"]())
-    assert generate(model, [[5, 3]], 6) == generate(model, [[5, 3]], 6, use_cache=False)
-
-
-def add_and_move(model):
+    model = MODELS["transformer"]()
     add_lora(model, 2, 4.0, "q,k,v")
-    return moved(model)
+    moved(model)
+    assert generate(model, [[5, 3]], 6) == generate(model, [[5, 3]], 6, use_cache=False)
 
 
 @pytest.mark.parametrize("targets", ["x", "in_proj,q", ""])
@@ -116,16 +112,3 @@ def test_unknown_matrices_are_named(targets):
         add_lora(MODELS["gpt2"](), 2, 4.0, targets)
     with pytest.raises(ValueError, match="rank"):
         add_lora(MODELS["gpt2"](), 0, 4.0)
-
-
-def test_weights_stay_as_they_are_while_adapters_are_trained():
-    model = MODELS["gpt2"]()
-    add_lora(model, 2, 4.0)
-    before = {name: p.numpy().copy() for name, p in model.named_parameters()}
-    optimizer = mg.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1)
-    for _ in range(2):
-        optimizer.zero_grad()
-        F.cross_entropy(model(IDS[:, :-1]).flatten(0, 1), IDS[:, 1:].ravel()).backward()
-        optimizer.step()
-    changed = {n for n, p in model.named_parameters() if not np.array_equal(p.numpy(), before[n])}
-    assert changed == {n for n in before if ".lora_" in n}

@@ -37,7 +37,7 @@ from minitransformer.models import (
     model_class,
     register_model,
 )  # fmt: skip
-from minitransformer.models.presets import PRESETS, preset
+from minitransformer.models.presets import preset
 from minitransformer.models.protocol import MODELS
 
 V = 11
@@ -89,10 +89,12 @@ DECODERS = {
 TRANSLATORS = {
     **{f"Transformer, {n}": transformer(**options) for n, options in (OPTIONS | TRANSFORMER_OPTIONS).items()},
     "T5": lambda: T5(T5Config(V, 8, 3, 12, 2, num_heads=2)),
+    "T5, gated": lambda: T5(T5Config(V, 8, 3, 12, 2, num_heads=2, feed_forward_proj="gated-gelu")),
     "BART": lambda: BART(BARTConfig(V, 12, 2, 12, 2, 2, 12, 2, d_model=8, pad_token_id=0, bos_token_id=1)),
     "seq2seq": lambda: Seq2Seq(Seq2SeqConfig(V, 6, 8)),
     "seq2seq, fixed context": lambda: Seq2Seq(Seq2SeqConfig(V, 6, 8, 2, "lstm", attention="none")),
     "seq2seq, dot": lambda: Seq2Seq(Seq2SeqConfig(V, 6, 8, attention="dot", bidirectional=False)),
+    "seq2seq, untied": lambda: Seq2Seq(Seq2SeqConfig(V, 6, 8, 2, "rnn", tie_word_embeddings=False)),
 }
 
 IDS = np.array([[3, 4, 9, 5, 7, 8], [6, 6, 10, 4, 3, 5]])
@@ -225,21 +227,17 @@ def test_a_source_mask_of_two_axes_is_a_padding_mask(make):
 # ---------------------------------------------------------------- options
 
 
-@pytest.mark.parametrize("make", [gpt(is_causal=False), gpt(is_causal=False, positions="t5")])
+@pytest.mark.parametrize(
+    "make",
+    [gpt(is_causal=False), gpt(is_causal=False, positions="t5"), transformer(is_causal=False)],
+)
 @mg.no_grad()
 def test_without_causality_a_token_sees_the_future(make):
     model = built(make)
     changed = IDS.copy()
     changed[:, 5] = 1
-    assert np.abs(model(IDS).numpy()[:, 0] - model(changed).numpy()[:, 0]).max() > 1e-3
-
-
-@mg.no_grad()
-def test_without_causality_a_target_sees_its_future():
-    model = built(transformer(is_causal=False))
-    changed = IDS.copy()
-    changed[:, 5] = 1
-    assert np.abs((model(SOURCE, IDS) - model(SOURCE, changed)).numpy()[:, 0]).max() > 1e-4
+    source = [SOURCE] if model.is_encoder_decoder else []
+    assert np.abs((model(*source, IDS) - model(*source, changed)).numpy()[:, 0]).max() > 1e-4
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -284,20 +282,6 @@ def test_grouped_queries_are_repeated_keys_and_values():
     assert_close(*(a.weights(*a.project(x), None, False).numpy() for a in (grouped, full)))
 
 
-def test_names_of_parameters_are_those_of_earlier_versions():
-    names = set(built(gpt()).state_dict())
-    assert names >= {"embedding.weight", "positions.weight", "layers.norm.weight"}
-    layer = {name for name in names if name.startswith("layers.layers.0.")}
-    assert {name.removeprefix("layers.layers.0.") for name in layer} == {
-        f"{module}.{kind}"
-        for module in (
-            "self_attention.out_proj", "feed_forward.linear1", "feed_forward.linear2",
-            "residual1.norm", "residual2.norm",
-        )
-        for kind in ("weight", "bias")
-    } | {"self_attention.in_proj_weight", "self_attention.in_proj_bias"}  # fmt: skip
-
-
 # ---------------------------------------------------------------- bad input
 
 
@@ -305,7 +289,6 @@ def test_names_of_parameters_are_those_of_earlier_versions():
     ("make", "message"),
     [
         (lambda: GPT(GPTConfig(0, 12, 8, 2, 4)), "vocab_size = 0 is out of range"),
-        (lambda: Seq2Seq(Seq2SeqConfig(0, 6, 8)), "vocab_size = 0 is out of range"),
         (
             lambda: BERT(BERTConfig(V, 8, 1, 2, 8, head="classification", num_labels=0)),
             '"classification" needs at least one label, got num_labels = 0',
@@ -325,25 +308,14 @@ def test_names_of_parameters_are_those_of_earlier_versions():
         (gpt(positions="rotary", head_dim=3), "need an even head_dim, got 3."),
         (lambda: LlamaConfig(V, 8, 12, 2, 8), "need an even head_dim, got 1 (8 / 8 heads)."),
         (gpt(positions="rotary", concatenate_positions=True), "has no vectors to concatenate"),
-        (transformer(num_kv_heads=8), "num_heads=4 is not divisible by num_kv_heads=8"),
         (llama(num_key_value_heads=3), "num_attention_heads=4 is not divisible by num_key_value_heads=3"),
         (llama(hidden_act="sill"), "unknown hidden_act 'sill'. Did you mean silu?"),
-        (
-            gpt(bias="no"),
-            "bias must be True or False, got 'no'.\nPass one, or leave it out: the default is",
-        ),
-        (gpt(bias=0), "bias must be True or False, got 0."),
+        (gpt(bias="no"), "bias must be True or False, got 'no'.\nPass one, or leave it out: the default is"),
         (gpt(pad_token_id="a"), "pad_token_id must be an integer or None, got 'a'."),
-        (gpt(n_inner=True), "n_inner must be an integer or None, got True."),
         (gpt(embd_pdrop="x"), "embd_pdrop must be a number, got 'x'."),
-        (gpt(norm=3), "norm must be a string, got 3."),
         (lambda: T5Config(8.0), "vocab_size must be an integer, got 8.0."),
-        (
-            lambda: GPT(LlamaConfig(V)),
-            "must be a GPTConfig, got a LlamaConfig.\nPass GPTConfig(...).",
-        ),
+        (lambda: GPT(LlamaConfig(V)), "must be a GPTConfig, got a LlamaConfig.\nPass GPTConfig(...)."),
         (lambda: GPT({"n_layer": 1}), "must be a GPTConfig, got a dict.\nPass GPTConfig(**settings)."),
-        (lambda: GPT(GPTConfig), "must be a GPTConfig, got the class GPTConfig.\nPass GPTConfig(...)."),
         (lambda: model_class("lama"), "unknown model_type 'lama'. Did you mean llama?"),
         (lambda: preset("lama-nano"), "there is no preset 'lama-nano'. Did you mean llama-nano"),
     ],
@@ -420,12 +392,6 @@ def test_only_a_table_of_positions_has_a_limit():
     with pytest.raises(UserError, match="a sequence of 13 tokens is longer than the 12 positions"):
         built(gpt())(ids)
     assert built(gpt(positions="rotary"))(ids).shape == (1, 13, V)
-
-
-@pytest.mark.parametrize("name", ["toy", "gpt2", "paper-base", "llama-nano"])
-def test_a_preset_is_a_configuration(name):
-    config = preset(name)
-    assert type(config) is model_class(PRESETS[name][0]).config_class
 
 
 def test_a_model_type_is_registered_once():

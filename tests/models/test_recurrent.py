@@ -6,7 +6,6 @@ import pytest
 import minigrad as mg
 from minitransformer import RecurrentConfig, RecurrentLM, Seq2Seq, Seq2SeqConfig, generate
 from minitransformer.errors import UserError
-from minitransformer.models import model_class
 
 SOURCE = np.array([[4, 5, 6, 3], [7, 3, 0, 0]])  # padded on the right with 0
 TARGET = np.array([[2, 4, 5], [2, 8, 9]])
@@ -29,52 +28,11 @@ def seq2seq(**options):
     return model
 
 
-def close(a, b):
+def assert_close(a, b):
     np.testing.assert_allclose(a, b, atol=1e-5)
 
 
 # ---------------------------------------------------------------- encoder and decoder
-
-
-@kinds
-def test_padding_of_source_and_target_changes_nothing(kind):
-    model = seq2seq(**kind)
-    full = model(SOURCE, TARGET).numpy()
-    close(full[1:], model(SOURCE[1:, :2], TARGET[1:]).numpy())
-    padded = np.array([[2, 4, 5], [0, 2, 8]])
-    mask = np.array([[True] * 3, [False, True, True]])
-    logits = model(SOURCE, padded, None, mg.tensor(mask)).numpy()
-    close(logits[0], full[0])
-    close(logits[1, 1:], full[1, :2])
-
-
-@kinds
-@mg.no_grad()
-def test_cached_decoding_is_uncached_decoding(kind):
-    model = seq2seq(**kind)
-    full = None
-    full = model(SOURCE, TARGET).numpy()
-    mask = model.padding_mask(SOURCE)
-    memory = model.encode(SOURCE, mask)
-    cache = model.new_cache()
-    first = model.logits(model.decode(TARGET[:, :2], memory, mask, None, cache)).numpy()
-    rows = np.array([1, 0, 1])  # beams are reordered like this
-    cache.batch_select_indices(rows)
-    last = model.decode(TARGET[rows, 2:], memory[rows], mask[rows], None, cache)
-    close(first, full[:, :2])
-    close(model.logits(last).numpy(), full[rows, 2:])
-    assert cache.length == 3
-
-
-@kinds
-def test_the_decoder_sees_no_later_target(kind):
-    model = seq2seq(**kind)
-    other = TARGET.copy()
-    other[:, 2] = 10
-    a = model(SOURCE, TARGET).numpy()
-    b = model(SOURCE, other).numpy()
-    close(a[:, :2], b[:, :2])
-    assert np.abs(a[:, 2] - b[:, 2]).max() > 1e-3
 
 
 @pytest.mark.parametrize("both", [False, True])
@@ -88,7 +46,7 @@ def test_without_attention_the_memory_is_one_vector(both):
 def test_the_fixed_context_is_the_encoders_last_state():
     model = seq2seq(attention="none", bidirectional=True)
     states, last = model.encoder(model.embedding(SOURCE[:1]))
-    close(
+    assert_close(
         model.encode(SOURCE[:1]).numpy()[0, 0],
         np.concatenate([states.numpy()[0, -1, :5], last.numpy()[1, 0]]),
     )
@@ -99,7 +57,7 @@ def test_attention_weights_are_over_source_words(options):
     model = seq2seq(**options)
     weights = model.attention_weights(SOURCE, TARGET).numpy()
     assert weights.shape == (2, 3, 4)
-    close(weights.sum(-1), 1)
+    assert_close(weights.sum(-1), 1)
     assert (weights[1, :, 2:] == 0).all()
     assert weights.std() > 0.01
 
@@ -107,7 +65,6 @@ def test_attention_weights_are_over_source_words(options):
 def test_additive_attention_is_bahdanaus_formula():
     model = seq2seq(attention="additive")
     memory = model.encode(SOURCE)
-    keys = None
     keys = model.attention.keys(memory)
     s = model.first_states(memory)[0][-1].numpy()  # s_0 of each source
     w, u, v = (p.numpy() for p in (model.attention.query.weight, model.attention.key.weight,
@@ -119,14 +76,14 @@ def test_additive_attention_is_bahdanaus_formula():
     from minitransformer.models.seq2seq import Source
 
     weights = model.attention.weights(mg.tensor(s[:, None]), Source(memory, keys, None))
-    close(weights.numpy()[:, 0], expected)
+    assert_close(weights.numpy()[:, 0], expected)
 
 
 def test_bahdanaus_decoder_starts_from_the_backward_state():
     model = seq2seq(attention="additive")
     _, last = model.encoder(model.embedding(SOURCE[:1]))
     expected = np.tanh(model.start.weight.numpy() @ last.numpy()[1, 0] + model.start.bias.numpy())
-    close(model.first_states(model.encode(SOURCE[:1]))[0].numpy()[0, 0], expected)
+    assert_close(model.first_states(model.encode(SOURCE[:1]))[0].numpy()[0, 0], expected)
 
 
 @pytest.mark.parametrize("options", [{"attention": "additive"}, {"attention": "dot", "bidirectional": False}])
@@ -165,20 +122,8 @@ def test_neither_cache_nor_batch_changes_generation(kind):
 
 
 @pytest.mark.parametrize("rnn_type", ["rnn", "lstm", "gru"])
-@mg.no_grad()
-def test_recurrent_models_read_left_padded_prompts(rnn_type):
+def test_prompts_of_unlike_lengths_are_continued_as_alone(rnn_type):
     model = RecurrentLM(RecurrentConfig(9, 6, 6, 2, rnn_type)).eval()
-    ids = np.array([[1, 2, 3, 4], [0, 0, 5, 6]])
-    mask = np.array([[True] * 4, [False, False, True, True]])
-    logits = model(ids, mg.tensor(mask)).numpy()
-    close(logits[:1], model(ids[:1]).numpy())
-    close(logits[1:, 2:], model(ids[1:, 2:]).numpy())
-    cache = model.new_cache()
-    steps = [
-        model.logits(model.states(ids[:, t : t + 1], cache, mg.tensor(mask[:, : t + 1]))).numpy()
-        for t in range(4)
-    ]
-    close(np.concatenate(steps, 1)[mask], logits[mask])
     prompts = [[1, 2, 3], [4], [5, 6]]
     together = generate(model, prompts, max_new_tokens=6)
     assert together == [generate(model, [p], max_new_tokens=6, use_cache=False)[0] for p in prompts]
@@ -186,18 +131,7 @@ def test_recurrent_models_read_left_padded_prompts(rnn_type):
 
 def test_embeddings_are_multiplied_by_the_root_of_their_width():
     embedding = RecurrentLM(RecurrentConfig(9, 4, 4)).embedding
-    close(embedding(np.array([[3]])).numpy()[0, 0], 2 * embedding.weight.numpy()[3])
-
-
-def test_the_output_layer_may_be_untied():
-    assert RecurrentLM(RecurrentConfig(9, 6, 4, tie_word_embeddings=False))(np.array([[1]])).shape == (
-        1,
-        1,
-        9,
-    )
-    assert seq2seq(tie_word_embeddings=False)(SOURCE, TARGET).shape == (2, 3, 11)
-    assert model_class("recurrent") is RecurrentLM
-    assert model_class("seq2seq") is Seq2Seq
+    assert_close(embedding(np.array([[3]])).numpy()[0, 0], 2 * embedding.weight.numpy()[3])
 
 
 # ---------------------------------------------------------------- bad input
@@ -221,21 +155,13 @@ def test_an_option_that_does_not_exist_is_one_clear_error(options, message):
 
 
 def test_bad_calls_are_one_clear_error():
-    model = seq2seq(attention="none")
-    with pytest.raises(mg.ShapeError, match="2 source sequences and 1 target"):
-        model(SOURCE, TARGET[:1])
     with pytest.raises(UserError, match="a fixed context vector has no attention weights"):
-        model.attention_weights(SOURCE, TARGET)
-    with pytest.raises(mg.MinigradError, match=r"a padding mask of shape \(2, 3\) for 2 rows of 4 tokens"):
-        model.encode(SOURCE, mg.tensor(np.ones((2, 3), bool)))
-    with pytest.raises(mg.MinigradError, match="a padding mask of dtype float64"):
-        RecurrentLM(RecurrentConfig(9, 6, 6))(SOURCE, np.ones(SOURCE.shape))
+        seq2seq(attention="none").attention_weights(SOURCE, TARGET)
     with pytest.raises(UserError, match=r"equal sizes, got embedding_dim=6 and hidden_size=4"):
         RecurrentConfig(9, 6, 4)
-    cache = None
-    lm = RecurrentLM(RecurrentConfig(9, 6, 6))
-    cache = lm.new_cache()
-    lm.states(np.array([[1], [2]]), cache)
+    model = RecurrentLM(RecurrentConfig(9, 6, 6))
+    cache = model.new_cache()
+    model.states(np.array([[1], [2]]), cache)
     with pytest.raises(UserError, match="expected a batch of 2, as in the cache, got 1"):
-        lm.states(np.array([[1]]), cache)
+        model.states(np.array([[1]]), cache)
     assert cache.length == 1

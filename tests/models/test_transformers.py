@@ -13,7 +13,7 @@ from minitransformer.layers.attention import split_heads
 from minitransformer.layers.config import LayerConfig
 from minitransformer.layers.encoder_decoder import FeedForward
 from minitransformer.layers.masks import causal_mask, from_blocked, padding_mask
-from minitransformer.layers.positions import LearnedPositions, SinusoidalPositions, positional_encoding
+from minitransformer.layers.positions import SinusoidalPositions, positional_encoding
 
 TINY = TransformerConfig(11, 8, 2, 12, 1, 1, dropout=0.0)
 TINY_GPT = GPTConfig(11, 6, 8, 2, 2, embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.0)
@@ -42,55 +42,6 @@ def test_gpt_gradients_agree_between_kernels_and_definitions():
         np.testing.assert_allclose(g, gradients[1][name], rtol=1e-9, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("position", range(1, 6))
-def test_future_tokens_do_not_change_past_logits(position):
-    model = GPT(TINY_GPT).eval()
-    ids = np.array([[1, 2, 3, 4, 5, 6]])
-    changed = ids.copy()
-    changed[0, position:] = 9
-    before = model(ids).numpy()
-    after = model(changed).numpy()
-    np.testing.assert_array_equal(before[0, :position], after[0, :position])
-    assert not np.allclose(before[0, position:], after[0, position:])
-
-
-def test_decoder_attends_to_the_source_and_past_targets():
-    model = jitter(Transformer(TINY)).eval()
-    logits = model(SOURCE, TARGET).numpy()
-    other_source = SOURCE.copy()
-    other_target = TARGET.copy()
-    other_source[0, 3], other_target[0, 2] = 9, 5
-    assert not np.allclose(model(other_source, TARGET).numpy()[0, 0], logits[0, 0])
-    np.testing.assert_allclose(model(SOURCE, other_target).numpy()[0, :2], logits[0, :2], atol=1e-6)
-
-
-def test_source_padding_changes_nothing():
-    model = Transformer(TINY).double().eval()
-    alone = model(SOURCE[1:, :2], TARGET[1:]).numpy()
-    padded = model(SOURCE, TARGET).numpy()[1:]
-    np.testing.assert_allclose(padded, alone, rtol=1e-12, atol=1e-12)
-
-
-def test_target_padding_changes_no_real_position():
-    model = Transformer(TINY).double().eval()
-    alone = model(SOURCE[1:], TARGET[1:, :2]).numpy()
-    np.testing.assert_allclose(model(SOURCE, TARGET).numpy()[1:, :2], alone, rtol=1e-12, atol=1e-12)
-
-
-def test_a_fully_padded_source_gives_numbers_and_gradients():
-    model = Transformer(TINY)
-    loss = model(np.zeros((1, 3), int), TARGET[:1]).sum()
-    loss.backward()
-    assert all(np.isfinite(p.grad.numpy()).all() for p in model.parameters())
-
-
-def test_without_positions_attention_is_permutation_equivariant():
-    attention = MultiHeadAttention(8, 2).double()
-    x = mg.tensor(np.random.default_rng(0).normal(size=(1, 3, 8)))
-    order = [2, 0, 1]
-    np.testing.assert_allclose(attention(x[:, order]).numpy(), attention(x).numpy()[:, order], rtol=1e-12)
-
-
 def test_a_later_position_is_a_rotation_of_an_earlier_one():
     d, k = 6, 3
     pe = positional_encoding(20, d, np.float64)
@@ -100,13 +51,10 @@ def test_a_later_position_is_a_rotation_of_an_earlier_one():
         np.testing.assert_allclose(pe[k:, 2 * i : 2 * i + 2], pe[:-k, 2 * i : 2 * i + 2] @ turn.T, atol=1e-12)
 
 
-def test_only_learned_positions_have_a_limit():
-    long = SinusoidalPositions(8)(mg.zeros(1, 5000, 8))
-    np.testing.assert_allclose(long.numpy()[0], positional_encoding(5000, 8))
-    learned = LearnedPositions(4, 8)
-    assert learned(mg.zeros(1, 4, 8)).shape == (1, 4, 8)
-    with pytest.raises(UserError, match=r"a sequence of 5 tokens is longer than the 4 positions"):
-        learned(mg.zeros(1, 5, 8))
+def test_sinusoids_have_no_limit_and_any_width():
+    for length, width in ((5000, 8), (3, 5)):
+        found = SinusoidalPositions(width)(mg.zeros(1, length, width))
+        np.testing.assert_allclose(found.numpy()[0], positional_encoding(length, width))
 
 
 def test_the_feed_forward_is_two_convolutions_of_width_1():
@@ -116,10 +64,6 @@ def test_the_feed_forward_is_two_convolutions_of_width_1():
     hidden = F.conv1d(x.mT, first.weight[:, :, None], first.bias).relu()  # (B, d_ff, T)
     out = F.conv1d(hidden, second.weight[:, :, None], second.bias)  # (B, D, T)
     np.testing.assert_allclose(out.mT.numpy(), feed_forward(x).numpy(), rtol=1e-12, atol=1e-12)
-
-
-def test_odd_widths_have_positions_too():
-    assert positional_encoding(3, 5).shape == (3, 5)
 
 
 def test_embeddings_are_scaled_by_the_root_of_the_width():
@@ -158,13 +102,6 @@ def test_dropout_acts_in_training_only_and_as_its_key_says():
     np.testing.assert_array_equal(model.eval()(SOURCE, TARGET).numpy(), model(SOURCE, TARGET).numpy())
 
 
-def test_heads_must_split_the_width():
-    with pytest.raises(UserError, match="d_model=10 is not divisible by num_heads=4"):
-        TransformerConfig(5, d_model=10, num_heads=4)
-    with pytest.raises(UserError, match="unknown activation 'swish'"):
-        Transformer(dataclasses.replace(TINY, activation="swish"))
-
-
 def test_masks_say_who_may_attend():
     np.testing.assert_array_equal(causal_mask(3).numpy(), [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
     np.testing.assert_array_equal(padding_mask(SOURCE, 0).numpy()[:, 0, 0], SOURCE != 0)
@@ -186,33 +123,23 @@ def test_attention_weights_are_those_that_forward_applies(crossed):
     np.testing.assert_allclose(attention.out_proj(heads).numpy(), expected.numpy(), rtol=1e-12, atol=1e-14)
 
 
-def test_a_target_for_each_source_is_required():
-    with pytest.raises(mg.ShapeError, match="2 source sequences and 1 target sequence: the batches"):
-        Transformer(TINY)(SOURCE, TARGET[:1])
-
-
-def test_a_memory_of_another_batch_is_refused():
-    attention = MultiHeadAttention(8, 2)
-    with pytest.raises(mg.ShapeError, match="1 source sequence and 2 target sequences: the batches"):
-        attention.project(mg.zeros(2, 3, 8), mg.zeros(1, 3, 8))
-
-
-def test_a_mask_that_does_not_fit_the_scores_is_refused():
-    attention = MultiHeadAttention(8, 2)
-    with pytest.raises(mg.ShapeError, match=r"mask of shape \(4,\) for scores of shape \(2, 2, 3, 3\)"):
-        attention(mg.zeros(2, 3, 8), mask=mg.ones(4).bool())
-
-
 @pytest.mark.parametrize(
-    ("source", "target", "message"),
+    ("call", "message"),
     [
-        ([1, 2], [[2]], "batch of one"),
-        ([[1.0, 2.0]], [[2]], r"got float64 \(1, 2\).\nPass what the tokenizer's encode returns"),
-        ([[1, 2], [1]], [[2], [2]], "different lengths"),
-        ([[0.5]], [[2]], "integers"),
+        (lambda: Transformer(TINY)([1, 2], [[2]]), "batch of one"),
+        (lambda: Transformer(TINY)([[1.0, 2.0]], [[2]]), r"got float64 \(1, 2\).\nPass what the tokenizer's"),
+        (lambda: Transformer(TINY)([[1, 2], [1]], [[2], [2]]), "different lengths"),
+        (lambda: Transformer(TINY)(SOURCE, TARGET[:1]), "2 source sequences and 1 target sequence"),
+        (
+            lambda: MultiHeadAttention(8, 2).project(mg.zeros(2, 3, 8), mg.zeros(1, 3, 8)),
+            "1 source sequence and 2 target sequences: the batches",
+        ),
+        (
+            lambda: MultiHeadAttention(8, 2)(mg.zeros(2, 3, 8), mask=mg.ones(4).bool()),
+            r"mask of shape \(4,\) for scores of shape \(2, 2, 3, 3\)",
+        ),
     ],
 )
-def test_token_ids_of_a_wrong_kind_are_explained(source, target, message):
-    model = Transformer(TransformerConfig(5, 4, 2, 8, 1, 1))
-    with pytest.raises(UserError, match=message):
-        model(source, target)
+def test_inputs_that_do_not_fit_are_explained(call, message):
+    with pytest.raises((UserError, mg.ShapeError), match=message):
+        call()

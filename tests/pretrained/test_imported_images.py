@@ -54,10 +54,8 @@ def test_pixels_are_rescaled_and_normalized(run, name):
 
 def test_an_imported_run_has_no_image_of_a_data_set(run, capsys):
     assert main(["predict", str(run), "test:0"]) == 2
-    error = capsys.readouterr().err
-    assert (
-        f"{run} is an imported run, which has no data set.\nPass an image file, such as cat.png.\n" in error
-    )
+    said = f"{run} is an imported run, which has no data set.\nPass an image file, such as cat.png.\n"
+    assert said in capsys.readouterr().err
     assert main(["predict", str(run), "none.jpg"]) == 2
     assert "no image 'none.jpg'.\nPass a .png, .jpg or .npy file.\n" in capsys.readouterr().err
     assert main(["evaluate", str(run)]) == 2
@@ -70,13 +68,6 @@ def test_grey_and_transparent_images_get_three_channels(run, pixels):
     colours = pixels[..., :3] if pixels.ndim == 3 else pixels[..., None]
     expected = PROCESSOR.read_image(save_image(np.broadcast_to(colours, (4, 4, 3)), run.parent / "b.npy"))
     np.testing.assert_array_equal(image, expected)
-
-
-def test_the_content_of_a_file_tells_its_format(run):
-    path = run.parent / "a.jpg"
-    Image.fromarray(PIXELS).save(path, format="PNG")
-    expected = PROCESSOR.read_image(save_image(PIXELS, run.parent / "a.npy"))
-    np.testing.assert_array_equal(PROCESSOR.read_image(path), expected)
 
 
 def test_a_file_of_images_is_read_as_single_images_are(run):
@@ -100,13 +91,6 @@ def test_larger_images_are_resized_on_all_ways_to_the_model(run, capsys):
     np.savez(run.parent / "test.npz", images=large[None], labels=[label])
     main(["evaluate", str(run), "--data", str(run.parent / "test.npz"), "--json"])
     assert json.loads(capsys.readouterr().out)["accuracy"] == 1
-
-
-def test_a_quantized_vit_predicts(hub, capsys):
-    main(["import", str(hub), "--run-dir", str(hub.parent / "run8"), "--quantize"])
-    capsys.readouterr()
-    main(["predict", str(hub.parent / "run8"), save_image(PIXELS, hub.parent / "a.png")])
-    assert "%" in capsys.readouterr().out
 
 
 def test_the_export_has_the_same_preparation(hub, run):
@@ -163,18 +147,13 @@ def test_a_vit_without_a_head_says_how_to_get_one(hub, capsys):
         {"resample": "bilinear"}, {"resample": [2]}, {"resample": 9},
         {"rescale_factor": 0}, {"rescale_factor": "1/255"}, {"image_mean": [0.5]},
         {"image_mean": [0.5, "a", 1]}, {"image_std": [0.5, 0.0, 0.5]},
+        {"image_processor_type": "DeiTImageProcessor"},
     ],
     ids=str,
 )  # fmt: skip
 def test_a_preparation_that_is_not_supported_is_named(hub, settings):
     (hub / "preprocessor_config.json").write_text(json.dumps(settings))
     with pytest.raises(PretrainedError, match=rf"preprocessor_config\.json has {next(iter(settings))} = "):
-        read_processor(hub, ViTConfig(image_size=4, patch_size=2))
-
-
-def test_the_processor_of_another_family_is_named(hub):
-    (hub / "preprocessor_config.json").write_text(json.dumps({"image_processor_type": "DeiTImageProcessor"}))
-    with pytest.raises(PretrainedError, match="_type = 'DeiTImageProcessor': only ViTImageProcessor"):
         read_processor(hub, ViTConfig(image_size=4, patch_size=2))
 
 
@@ -191,7 +170,6 @@ def test_classes_with_equal_names_have_their_numbers():
         ("a.webp", b"RIFF", r"is not an image that can be read.\nPass a .png, .jpg or .npy file."),
         ("a.npy", np.zeros((4, 4, 3)), r"must be uint8, from 0 to 255, .*, got float64 \(4, 4, 3\)"),
         ("a.npy", np.zeros((4, 4, 2), np.uint8), r"got uint8 \(4, 4, 2\)"),
-        ("a.npy", np.zeros((0, 4, 3), np.uint8), r"got uint8 \(0, 4, 3\)"),
     ],
 )
 def test_a_file_that_is_no_image_is_refused(run, capsys, name, content, message):
@@ -207,8 +185,6 @@ def test_a_file_that_is_no_image_is_refused(run, capsys, name, content, message)
         (PIXELS[None], [2], r"labels that the training data does not have .*'2'"),
         (PIXELS[None] / 255, [0], "must be uint8"),
         (PIXELS[:0, None], [], r"images have the shape \(0, 1, 4, 3\)"),
-        (np.uint8(1), [0], r"images have the shape \(\)"),
-        (np.zeros(2, np.uint8), [0, 1], r"must be uint8.*, got uint8 \(\)"),
     ],
 )
 def test_a_file_of_images_that_cannot_be_read_is_refused(run, capsys, images, labels, message):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -26,7 +27,6 @@ from minitransformer.data.batching import collate
 from minitransformer.files import printable
 from minitransformer.pretrained import load_pretrained, load_tokenizer
 from minitransformer.runs.run import Run
-from minitransformer.tasks.inputs import marked_ids
 
 TEXTS = ["the cat sat on the mat", "a man eats food", "someone is having a meal", "you don't say"]
 
@@ -124,16 +124,8 @@ def test_a_classifier_that_does_not_choose_one_class_is_refused(labels, problem,
     ("name", "content", "message"),
     [
         ("2_Pooling/config.json", {"pooling_mode_cls_token": True}, "has the pooling cls_token"),
-        (
-            "sentence_bert_config.json",
-            {"do_lower_case": True},
-            "do_lower_case = True, which is not supported",
-        ),
-        (
-            "config_sentence_transformers.json",
-            {"default_prompt_name": "query"},
-            "default_prompt_name = 'query'",
-        ),
+        ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case = True, which is not"),
+        ("config_sentence_transformers.json", {"default_prompt_name": "query"}, "prompt_name = 'query'"),
     ],
 )
 def test_a_sentence_encoder_with_other_pooling_is_refused(name, content, message, tmp_path, capsys):
@@ -263,22 +255,12 @@ def test_flags_come_before_the_options_of_the_imported_model(gpt2, tmp_path, cap
     assert err == f"warning: {path}: not applied: sequence_bias = [[[1], 2.0]]\n"
     ids = run.task.prompt_ids(run, "the cat")
     texts = []
+    options = shlex.split("--prompt 'the cat' --greedy --max-new-tokens 9")
     for chosen in ({}, {"repetition_penalty": 1.0}, {"repetition_penalty": 1.0, "no_repeat_ngram_size": 0}):
-        flags = [
-            word for name, value in chosen.items() for word in (f"--{name.replace('_', '-')}", str(value))
-        ]
-        command = [
-            "generate",
-            str(tmp_path / "run"),
-            "--prompt",
-            "the cat",
-            "--greedy",
-            "--max-new-tokens",
-            "9",
-        ]
-        assert main([*command, *flags]) == 0
-        options = {"repetition_penalty": 5.0, "no_repeat_ngram_size": 1, **chosen}
-        texts.append(run.tokenizer.decode(ids + generate(model, [ids], 9, **options)[0]))
+        flags = [f"--{name.replace('_', '-')}={value}" for name, value in chosen.items()]
+        assert main(["generate", str(tmp_path / "run"), *options, *flags]) == 0
+        all_options = {"repetition_penalty": 5.0, "no_repeat_ngram_size": 1, **chosen}
+        texts.append(run.tokenizer.decode(ids + generate(model, [ids], 9, **all_options)[0]))
         assert capsys.readouterr().out == f"{printable(texts[-1])}\n"
     assert len(set(texts)) > 1
 
@@ -315,12 +297,6 @@ def test_sentences_become_unit_vectors(tmp_path, capsys, monkeypatch):
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), vectors, rtol=1e-6)
     assert main(["embed", str(run), "the cat", "-o", str(tmp_path / "v.npy")]) == 2
     assert "already exists" in capsys.readouterr().err
-
-
-def test_a_text_that_is_too_long_is_cut_with_a_warning(tmp_path, capsys):
-    run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
-    assert main(["embed", str(run), "cat " * 20]) == 0
-    assert "only the first 16 are read" in capsys.readouterr().err
 
 
 def embed_lines(run, lines, monkeypatch):
@@ -441,16 +417,7 @@ def test_an_exported_translator_decodes_as_before(folder_of, tmp_path):
 def test_a_fine_tuned_translator_keeps_decoding_options(flags, tmp_path, capsys):
     run = imported(bart_folder(tmp_path / "hub"), tmp_path)
     (tmp_path / "pairs.tsv").write_text("".join(f"the cat {a}\ta man {a}\n" for a in "abcdefghijklmnopqrst"))
-    train = [
-        "train",
-        "phrasebook",
-        "--data",
-        str(tmp_path / "pairs.tsv"),
-        "--model-type",
-        "bart",
-        "--steps",
-        "1",
-    ]
+    train = ["train", "phrasebook", "--data", str(tmp_path / "pairs.tsv"), "--model-type=bart", "--steps=1"]
     for source, target in ((run, "tuned"), (tmp_path / "tuned", "again")):
         assert main([*train, *flags, "--init-from", str(source), "--run-dir", str(tmp_path / target)]) == 0
         assert capsys.readouterr().err.strip().endswith("--num-beams 4 --length-penalty 2.0")
@@ -464,23 +431,6 @@ def test_a_fine_tuned_translator_keeps_decoding_options(flags, tmp_path, capsys)
     written = json.loads((tmp_path / "back" / "generation_config.json").read_text())
     assert written["forced_bos_token_id"] == 3
     assert (written["num_beams"], written["length_penalty"]) == (4, 2.0)
-
-
-@pytest.mark.slow
-def test_a_fine_tuned_bart_keeps_its_options(tmp_path):
-    run = imported(bart_folder(tmp_path / "hub", init_std=1.0), tmp_path)
-    (tmp_path / "texts.txt").write_text("".join(f"the cat sat on {a}\n" for a in "abcdefghijklmnopqrst"))
-    train = ["train", "bart-infill", "--data", str(tmp_path / "texts.txt"), "--init-from", str(run)]
-    assert main([*train, "--max-length", "20", "--steps", "1", "--run-dir", str(tmp_path / "tuned")]) == 0
-    tuned = Run(tmp_path / "tuned")
-    texts = ["the <MASK> sat", "<MASK> a meal", "someone <MASK> is <MASK>"]
-    rows = [[3, *marked_ids(tuned.tokenizer, text, ["<MASK>"]), 1] for text in texts]
-    answers = generate(tuned.model, rows, 23, **tuned.generation)
-    assert all(ids[0] == 3 for ids in answers)
-    assert tuned.task.translate(tuned, texts) == [tuned.tokenizer.decode(ids) for ids in answers]
-    two = {"num_beams": 2, "num_return_sequences": 2}
-    answers = generate(tuned.model, rows, 23, **tuned.generation, **two)
-    assert tuned.task.translate(tuned, texts, **two) == [tuned.tokenizer.decode(ids) for ids in answers]
 
 
 @pytest.mark.slow
@@ -516,16 +466,7 @@ def test_longer_texts_than_the_recipes_name_the_option_for_them(tmp_path, capsys
     run = imported(folder, tmp_path)
     rows = [f"the cat {'x ' * (40 if n == 19 else 1)}{n}\t{'ab'[n % 2]}\n" for n in range(20)]
     (tmp_path / "texts.tsv").write_text("".join(rows))
-    train = [
-        "train",
-        "bert-classify",
-        "--data",
-        str(tmp_path / "texts.tsv"),
-        "--examples",
-        "0",
-        "--steps",
-        "1",
-    ]
+    train = ["train", "bert-classify", "--data", str(tmp_path / "texts.tsv"), "--examples=0", "--steps=1"]
     train += ["--init-from", str(run), "--run-dir", str(tmp_path / "tuned")]
     assert main(train) == 0
     assert "1 too long (more than 32 tokens, --max-length)" in capsys.readouterr().err
@@ -595,24 +536,9 @@ def test_a_sentence_encoder_is_explained_beside_other_sentences(tmp_path, capsys
     assert "candidates" not in dict(Run(run).model.head.named_buffers())
 
 
-def test_a_page_of_8_bit_weights_is_smaller(tmp_path, capsys):
-    folder = bert_folder(tmp_path / "bert", head="similarity")
-    sizes = {}
-    for flags in ((), ("--quantize",)):
-        run = tmp_path / f"run{len(flags)}"
-        assert main(["import", str(folder), "--run-dir", str(run), *flags]) == 0
-        page = tmp_path / f"page{len(flags)}.html"
-        assert main(["explain", str(run), "a man eats food", "-o", str(page)]) == 0
-        _, _, rest = page.read_text().partition('<script type="text/plain" id="weights">')
-        sizes[flags] = len(rest.partition("</script>")[0])
-    assert sizes["--quantize",] < 0.85 * sizes[()]  # most of this small model is norms, biases and positions
-
-
 def test_a_model_that_is_too_large_for_a_page_can_be_quantized(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("minitransformer.explain.runs.MOST_BYTES", 4_000)
     run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
     assert main(["explain", str(run), "a man", "-o", str(tmp_path / "page.html")]) == 2
-    assert (
-        "too large for a page, which holds up to 0 MB.\nImport it again with --quantize"
-        in capsys.readouterr().err
-    )
+    err = capsys.readouterr().err
+    assert "too large for a page, which holds up to 0 MB.\nImport it again with --quantize" in err

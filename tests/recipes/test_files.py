@@ -23,7 +23,7 @@ from minitransformer.recipes import (
     with_model,
     with_own_data,
 )
-from minitransformer.recipes.expectations import check_names, compare, condition
+from minitransformer.recipes.expectations import check_names, condition
 from minitransformer.tasks import task_class
 from minitransformer.tasks.translation import PairData
 
@@ -35,7 +35,6 @@ LANGUAGE = 'task = "language-modelling"\n'
     ("text", "problem"),
     [
         ("x = " + "[" * 10_000, "is not valid TOML"),
-        ("x = [1", "is not valid TOML"),
         ("task = 3", "unknown task 3"),
         ("modle = 1", "mine.toml: unknown key 'modle'. Did you mean model"),
         ("name = 1", "mine.toml: name must be a string, got 1"),
@@ -49,18 +48,14 @@ LANGUAGE = 'task = "language-modelling"\n'
         (f"[model]\nd_model = {2**63}", "d_model = .* is out of range"),
         (f"[training]\nlr = {10**400}", "lr = .* is out of range"),
         ("[training]\nlr = nan", "lr = nan"),
-        ("[training]\nlr = inf", "lr = inf"),
         ("[training]\nbetas = [0.9]", r"mine.toml \[training\]: betas must be \(a number, a number\)"),
         ('[data]\nmax_length = "8"', r"mine.toml \[data\]: max_length must be an integer, got '8'"),
         ('[data]\nsource_language = "/../../x"', "is not a language"),
-        ('[data]\nsource_language = ""', "'' is not a language"),
         ('[data]\ndataset = "tinyshakespeare"', "unknown dataset 'tinyshakespeare'"),
-        (f'{LANGUAGE}[data]\ndataset = "multi30k"', "unknown dataset 'multi30k'"),
         ("expect = 1", "expect = 1 is not a table"),
         ("[expect]\nbleu = 30.0", "bleu = 30.0 is not a range"),
         ('[expect."num_beams=5"]\nbleu = [true, 30]', "bleu = .* is not a range"),
         ("[expect]\nbleu = [40, 30]", "bleu = .* is an empty range"),
-        ("[expect]\nbleu = [nan, 30]", "bleu = .* is an empty range"),
     ],
     ids=lambda text: text[:20].replace("\n", " "),
 )
@@ -146,12 +141,6 @@ def test_a_misspelled_score_is_refused_before_training(cli, here):
     assert (code, out) == (2, "")
     assert "a range for 'exact_macth', which is not a score. Did you mean exact_match?" in err
     assert not (here / "runs").exists()
-
-
-def test_what_is_not_a_number_is_within_no_range():
-    assert compare({"split": (0, 1)}, {"split": "test"}) == [
-        "no score split to compare with the expected range [0, 1]"
-    ]
 
 
 def parse(recipe, words):

@@ -1,7 +1,7 @@
-"""Tasks: what a batch holds, what is predicted and how it is read, and that every recipe trains."""
+"""Tasks: what a batch holds, what is predicted, and how it is read."""
 
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,15 +14,9 @@ from minigrad import nn
 from minigrad.nn import functional as F
 from minitransformer import GPTConfig
 from minitransformer.cli import main
-from minitransformer.cli.evaluate import splits_of
 from minitransformer.cli.wording import describe_splits
 from minitransformer.data.batching import IGNORE
-from minitransformer.data.labels import (
-    LabelledText,
-    Question,
-    TaggedSentence,
-    answer_problem,
-)
+from minitransformer.data.labels import LabelledText, Question, TaggedSentence, answer_problem
 from minitransformer.data.splits import Sources, Splits
 from minitransformer.errors import UserError
 from minitransformer.recipes import load_recipe, parse_recipe
@@ -75,17 +69,11 @@ def test_only_a_words_first_piece_has_its_tag():
 @pytest.mark.parametrize(
     ("tags", "found"),
     [
-        ("O B-PER I-PER", ""),
-        ("O B I", ""),
-        ("I-PER O", ""),
-        ("0 1 2", "0, 1, 2"),
-        ("O B_LOC I_LOC", "B_LOC, I_LOC, O"),
-        ("O PER", "O, PER"),
-        ("O B I E", "B, E, I, O"),
-        ("DET NOUN", "DET, NOUN"),
+        ("O B-PER I-PER", ""), ("O B I", ""), ("I-PER O", ""), ("0 1 2", "0, 1, 2"), ("O PER", "O, PER"),
+        ("O B_LOC I_LOC", "B_LOC, I_LOC, O"), ("O B I E", "B, E, I, O"), ("DET NOUN", "DET, NOUN"),
         ("O", "O"),
     ],
-)
+)  # fmt: skip
 def test_tags_have_entity_f1_or_a_line_that_says_why_not(tags, found):
     scores = Tagging.compute_metrics([tags], [tags])
     example = TaggedSentence(("w",) * len(tags.split()), tuple(tags.split()))
@@ -95,14 +83,11 @@ def test_tags_have_entity_f1_or_a_line_that_says_why_not(tags, found):
     assert all(line.endswith(f"; found {found}") for line in warnings)
 
 
+TAGGED = [TaggedSentence(("The", "dog"), ("O", "Y")), TaggedSentence(("A", "cats"), ("Z", "O"))]
 # a task, its labels, and examples of which a model that always says the first label gets half right
 HALF_RIGHT = [
     (Classification, ["a", "b"], [LabelledText("The dog", "a"), LabelledText("A dog", "c")]),
-    (
-        Tagging,
-        ["O", "X"],
-        [TaggedSentence(("The", "dog"), ("O", "Y")), TaggedSentence(("A", "cats"), ("Z", "O"))],
-    ),
+    (Tagging, ["O", "X"], TAGGED),
     (ImageClassification, ["0", "1"], [(np.zeros((1, 2, 2), np.float32), label) for label in (0, 7)]),
 ]
 
@@ -172,31 +157,6 @@ def test_unknown_labels_of_held_out_tenths_are_counted(tmp_path):
 def test_a_single_label_is_nothing_to_learn():
     with pytest.raises(UserError, match="all training texts have the label 'a'"):
         Classification.labels(Classification.Data(), {"train": [LabelledText("The dog", "a")] * 3})
-
-
-def test_tags_that_mark_no_entities_have_no_entity_f1():
-    assert Tagging.compute_metrics(["NN VB"], ["NN NN"]) == {"accuracy": 0.5}
-    assert Tagging.compute_metrics(["B-x O"], ["B-x O"]) == {"accuracy": 1.0, "entity_f1": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("task", "text", "message"),
-    [
-        (
-            Classification,
-            "The dog\ta\nThe cat\tc\n",
-            r"l.tsv has labels that the training data does not have \(1 of 2\): 'c' \(1\).*\n.*has a, b\.",
-        ),
-        (Tagging, "The\ta\ndog\tc\n\nA\tc\n", r"\(2 of 3\): 'c' \(2\)"),
-    ],
-)
-def test_a_file_to_score_has_labels_of_the_run_only(tmp_path, task, text, message):
-    path = tmp_path / "l.tsv"
-    path.write_text(text, encoding="utf-8")
-    run = SimpleNamespace(recipe=SimpleNamespace(data=task.Data()), labels=["a", "b"])
-    with pytest.raises(UserError, match=message):
-        task.read_test_file(run, path)
-    assert task.read_file(run.recipe.data, path)  # to train on, any label will do
 
 
 def test_examples_without_targets_are_an_error():
@@ -343,7 +303,7 @@ def test_answers_inside_tokens_are_counted_and_wrong():
     )
     assert QuestionAnswering.warnings(data, KINDS["words"], splits) == [
         "warning: validation: 1 of 2 questions whose answer begins or ends inside a token; they count as "
-        "wrong",
+        "wrong"
     ]
     task = QuestionAnswering(data, [], splits["validation"], KINDS["words"])
 
@@ -510,14 +470,6 @@ def test_the_nearest_text_is_sought_in_the_whole_split():
     assert test["accuracy"] < 1
 
 
-def test_a_batch_of_similar_texts_is_not_split():
-    task = Similarity(Similarity.Data(), [], [], WORDS)
-    batch = task.collate([("A dog", "The dog"), ("The cats", "The mat")], 0)
-    assert len(list(task.split(batch, 1))) == 1
-    with pytest.raises(UserError, match="cannot be split into 2 parts"):
-        list(task.split(batch, 2))
-
-
 @pytest.mark.parametrize(("micro_batches", "size"), [(2, 1), (1, 2)])
 def test_splitting_similar_texts_is_refused_early(tmp_path, micro_batches, size):
     ranks = Ranks()
@@ -559,18 +511,15 @@ def test_target_vocab_size_needs_a_second_tokenizer(task):
 
 def test_every_prefix_of_the_data_is_scored():
     recipe = load_recipe("t5-prefixes")
-    recipe = replace(recipe, model=smaller(recipe.model, SMALL))
+    recipe = replace(recipe, model=replace(recipe.model, d_model=16, num_heads=2, d_kv=8, d_ff=16))
     pairs = [("shout: a b", "A B"), ("shout: c", "C"), ("spell:d", "D")]
-    tokenizer = task_class(recipe.task).train_tokenizer(
-        recipe.data, recipe.vocab_size, Splits({"train": pairs})
-    )
+    splits = Splits({"train": pairs})
+    tokenizer = TextToText.train_tokenizer(recipe.data, recipe.vocab_size, splits)
     model = runs.build_model(recipe, tokenizer).eval()
     run = SimpleNamespace(recipe=recipe, tokenizer=tokenizer, labels=[], model=model)
     scores, _ = TextToText.evaluate(run, pairs)
-    assert [name for name in scores if name.startswith("exact_match, ")] == [
-        "exact_match, shout",
-        "exact_match, spell",
-    ]
+    found = [name for name in scores if name.startswith("exact_match, ")]
+    assert found == ["exact_match, shout", "exact_match, spell"]
 
 
 def test_pairs_need_documents(tmp_path):
@@ -615,9 +564,7 @@ def test_gaps_of_another_objective_are_refused(objective, right, wrong):
 
 
 def test_an_unknown_objective_is_named():
-    with pytest.raises(
-        UserError, match=r"unknown objective 'span-corruption'\. Did you mean span_corruption"
-    ):
+    with pytest.raises(UserError, match=r"unknown objective 'span-corr.*Did you mean span_corruption"):
         Denoising.Data(objective="span-corruption")
 
 
@@ -665,20 +612,6 @@ def test_the_warp_of_an_image_does_not_depend_on_its_batch():
     assert (many[0] != many[1]).any()
 
 
-def test_arrays_of_a_file_that_were_trained_on_are_counted(tmp_path, capsys):
-    images = np.arange(48, dtype=np.float32).reshape(3, 4, 4)
-    np.savez(tmp_path / "mine.npz", images=images, labels=np.arange(3))
-    recipe = SimpleNamespace(data=ImageClassification.Data())
-    train = ImageClassification.read_file(None, tmp_path / "mine.npz")[1:]
-    run = SimpleNamespace(task=ImageClassification, recipe=recipe, splits=lambda *args: {"train": train})
-    run.record = SimpleNamespace(data={"sha256": ""})
-    run.labels = ["0", "1", "2"]
-    run.tokenizer = None
-    run.reading = {}
-    splits_of(run, tmp_path / "mine.npz", None)
-    assert "warning: 2 of 3 images are in the training data" in capsys.readouterr().err
-
-
 def test_images_of_a_wrong_size_are_refused_early():
     recipe = load_recipe("digits-vit")
     convert = "Convert the images to 8 x 8 pixels, 1 channel"
@@ -714,51 +647,6 @@ def test_every_prefix_has_examples_and_the_right_answer():
             assert " and " in target
     train = set(pairs)
     assert not any(source in train for source, _ in splits["test"])
-
-
-# ---------------------------------------------------------------- recipes
-
-SMALL = {
-    "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
-    "d_model": 16,
-    "num_heads": 2, "d_ff": 16, "d_kv": 8, "num_layers": 1, "num_encoder_layers": 1, "num_decoder_layers": 1,
-    "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16,
-    "encoder_attention_heads": 2, "decoder_attention_heads": 2,
-}  # fmt: skip
-RECIPES = [
-    "addition", "bart-infill", "bert-answers", "bert-classify", "bert-mlm", "bert-similar", "bert-tag",
-    "brackets", "digits-vit", "reverse", "t5-denoise", "t5-prefixes",
-]  # fmt: skip
-
-
-def smaller(config, settings):
-    names = {field.name for field in fields(config)}
-    return replace(config, **{name: value for name, value in settings.items() if name in names})
-
-
-@pytest.mark.parametrize("name", RECIPES)
-@pytest.mark.slow
-def test_a_recipe_trains_and_is_scored(name, tmp_path):
-    if name == "digits-vit":
-        pytest.importorskip("sklearn", reason="the digits come with scikit-learn (extra `digits`)")
-    recipe = load_recipe(name)
-    training = TrainConfig(steps=2, warmup_steps=1, validate_every=2, checkpoint_every=2, label_smoothing=0.0)
-    data = smaller(recipe.data, {"batch_size": 4, "max_tokens": 128})
-    recipe = replace(recipe, model=smaller(recipe.model, SMALL), data=data, training=training)
-    whole = runs.load_splits(recipe)
-    splits = type(whole)({split: examples[:12] for split, examples in whole.items()})
-    tokenizer = task_class(recipe.task).train_tokenizer(recipe.data, recipe.vocab_size, splits)
-    splits = task_class(recipe.task).filter(recipe.data, tokenizer, splits)
-    labels = runs.task_class(recipe.task).labels(recipe.data, splits)
-    mg.manual_seed(0)
-    model = runs.build_model(recipe, tokenizer, labels)
-    task = task_class(recipe.task).build(recipe, tokenizer, splits, labels)
-    assert Trainer(model, task, training, tmp_path).train()
-    trained = SimpleNamespace(recipe=recipe, tokenizer=tokenizer, labels=labels, model=model.eval())
-    scores, rows = type(task).evaluate(trained, splits["test"][:4])
-    assert scores["n"] > 0
-    assert np.isfinite(scores["loss"])
-    assert len(rows) in (0, 5)
 
 
 def test_the_generated_data_sets_belong_to_the_task_translation():

@@ -12,7 +12,7 @@ from minigrad import nn
 from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig, generate
 from minitransformer.cli import main
-from minitransformer.data.splits import Sources, Splits
+from minitransformer.data.splits import Splits
 from minitransformer.errors import UserError
 from minitransformer.models.presets import PRESETS, preset
 from minitransformer.models.protocol import MODELS, model_class, register_model
@@ -20,14 +20,7 @@ from minitransformer.recipes import Recipe, RecipeError, parse_recipe, to_toml
 from minitransformer.runs.folder import read_record
 from minitransformer.runs.memory_needed import check_memory
 from minitransformer.runs.run import Run
-from minitransformer.tasks import (
-    TASKS,
-    ArrayTask,
-    PairTask,
-    SpecialIds,
-    Task,
-    register_task,
-)
+from minitransformer.tasks import TASKS, ArrayTask, PairTask, SpecialIds, Task, register_task
 from minitransformer.tasks.scores import Score, rmse
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.checkpoint import Checkpoints
@@ -338,13 +331,6 @@ def test_numbers_have_squared_errors_and_own_metrics():
     assert rows[:2] == [("input", "expected", "prediction"), ("example 0", "0", "1")]
 
 
-def test_a_task_without_data_needs_a_file_and_a_reader(tmp_path):
-    with pytest.raises(UserError, match="heights has no data of its own"):
-        Heights.splits(SumData(), Sources())
-    with pytest.raises(UserError, match="heights cannot read your own files"):
-        Heights.splits(SumData(), Sources(tmp_path / "heights.tsv"))
-
-
 # ---------------------------------------------------------------- arrays and pairs
 
 X = np.random.default_rng(0).normal(size=(90, 3)).astype(np.float32)
@@ -427,15 +413,9 @@ def test_pairs_of_texts_or_of_ids_are_a_task(tmp_path):
         (lambda: ArrayTask((X,)), r"inputs and targets"),
         (lambda: ArrayTask((X, Y), batch_size=0), "batch_size = 0 is out of range"),
         (lambda: ArrayTask((X, Y), validation=(X, X, Y)), "validation has 3 arrays"),
-        (lambda: ArrayTask((X, Y), batch_size=2.0), "batch_size must be an integer, got 2.0"),
         (lambda: PairTask([]), "there are no pairs"),
-        (
-            lambda: PairTask(PAIRS),
-            r"pairs of texts need a tokenizer, got .*\nPass PairTask\(pairs, ",
-        ),
-        (lambda: PairTask([("12", "34")]), "pairs of texts need a tokenizer, got '12'"),
+        (lambda: PairTask(PAIRS), r"pairs of texts need a tokenizer, got .*\nPass PairTask\(pairs, "),
         (lambda: PairTask([([4.5], [6])]), r"a side of a pair must be a list of ids, got \[4.5\]"),
-        (lambda: PairTask([(4, 5)]), "a side of a pair must be a list of ids, got 4"),
         (
             lambda: Trainer(nn.Linear(3, 1), ArrayTask((X, Y)), {"steps": 2}, "runs"),
             "must be a TrainConfig, got a dict.\nPass TrainConfig",

@@ -100,14 +100,10 @@ def sacrebleu(folder, *options):
         ("13a", "the cat sat on the mat here", "the cat sat on the rug here"),
         ("13a", "le chat voit le chien du roi", "le chat voit le rat du roi"),
         ("13a", "그 고양이 는 오늘 도 물고기 를", "그 고양이 는 오늘 도 고기 를"),
-        ("13a", "1 2 3 4 5 6 7", "1 2 3 4 5 9 7"),
         ("zh", "我喜欢猫吃鱼", "我喜欢猫吃肉"),
         ("zh", "他用 PyTorch 和我看见狗", "他用 PyTorch 和我看见猫"),
         ("char", "わたしは猫がすき", "わたしは犬がすき"),
         ("char", "ฉันรักแมว", "ฉันรักหมา"),
-        ("char", "ຂ້ອຍຮັກແມວ", "ຂ້ອຍຮັກໝາ"),
-        ("char", "ខ្ញុំស្រលាញ់ឆ្មា", "ខ្ញុំស្រលាញ់ឆ្កែ"),
-        ("char", "ကျွန်တော်ကြောင်ချစ်တယ်", "ကျွန်တော်ခွေးချစ်တယ်"),
     ],
 )
 def test_words_of_scores_are_those_of_the_script(tokenizer, reference, one_word_wrong):

@@ -14,11 +14,11 @@ from minitransformer.files import read_json
 from minitransformer.runs import evaluations
 from minitransformer.runs.folder import RunError
 from minitransformer.runs.run import is_finished
-from minitransformer.training.checkpoint import CheckpointError, Checkpoints, step_of
+from minitransformer.training.checkpoint import CheckpointError, Checkpoints
 from minitransformer.training.log import read_log, truncate_log
 from minitransformer.training.storage import FolderLostError, check_owner, lock, lock_evaluation, write_all
 from tests.tiny import TINY
-from tests.training.test_trainer import translation, weights
+from tests.training.test_trainer import translation
 
 TRAIN = ("train", "phrasebook", "--data", "pairs.tsv", *TINY)
 posix = pytest.mark.skipif(os.name == "nt", reason="links and folders of POSIX")
@@ -206,10 +206,8 @@ def test_a_run_folder_may_be_reached_by_links(tmp_path):
     again = translation(tmp_path / "yours", steps=2)
     assert again.resume()
     assert again.train()
-    assert Checkpoints(tmp_path / "data" / "mine" / "checkpoints").names() == [
-        "step-00000001",
-        "step-00000002",
-    ]
+    names = Checkpoints(tmp_path / "data" / "mine" / "checkpoints").names()
+    assert names == ["step-00000001", "step-00000002"]
 
 
 # --- The log ---
@@ -219,7 +217,8 @@ def test_a_run_folder_may_be_reached_by_links(tmp_path):
 @pytest.mark.parametrize("torn", [b"", b'{"step": 3, "lo', b"\n\n[[[\n\xff", b'{"step": true}\n9\n'])
 def test_a_log_is_truncated_to_whole_lines(tmp_path, step, torn):
     path = tmp_path / "log.jsonl"
-    lines = [b'{"step": 1, "loss": 2.0}\n', b'{"step": 2, "loss": 1.0}\n', b'{"step": 2, "val_loss": 1.0}\n']
+    entries = '{"step": 1, "loss": 2.0, "note": "é"}', '{"step": 2, "loss": 1.0}', '{"step": 2, "x": 1.0}'
+    lines = [f"{entry}\n".encode() for entry in entries]
     path.write_bytes(b"".join(lines) + torn)
     assert [entry["step"] for entry in read_log(path)] == [1, 2, 2]
     truncate_log(path, step)
@@ -241,36 +240,9 @@ def test_integers_beyond_64_bits_are_not_numbers_of_a_log(tmp_path):
 # --- Names of checkpoints ---
 
 
-def test_checkpoints_are_in_the_order_of_their_steps(tmp_path):
-    trainer = translation(tmp_path, steps=10**9, keep=2)
-    weights_of = {}
-    for step in (99_999_998, 99_999_999, 100_000_000, 100_000_001):
-        trainer.train_step()
-        trainer.step = step
-        trainer.save()
-        weights_of[step] = weights(trainer)
-    names = Checkpoints(tmp_path / "checkpoints").names()
-    assert [step_of(name) for name in names] == [
-        99_999_998,
-        100_000_000,
-        100_000_001,
-    ]  # the first is the best
-    again = translation(tmp_path, steps=10**9)
-    again.resume()
-    assert again.step == 100_000_001
-    assert weights(again) == weights_of[100_000_001]
-
-
 def test_only_the_one_name_of_a_step_is_a_checkpoint(tmp_path):
-    for name in (
-        "step-00000001",
-        "step-000000002",
-        "step-2",
-        "step-0000000\u0663",
-        "step-00000003.bak",
-        "step--1",
-    ):
-        (tmp_path / name).mkdir()
+    for name in ("00000001", "000000002", "2", "0000000\u0663", "00000003.bak", "-1"):
+        (tmp_path / f"step-{name}").mkdir()
     assert Checkpoints(tmp_path).names() == ["step-00000001"]
 
 
@@ -308,19 +280,6 @@ def test_a_best_checkpoint_that_is_missing_is_replaced_by_resume(tmp_path, four_
     assert trainer.best.value == float("inf")  # the next validation is better
     sums = (four_steps.path("last") / "SHA256SUMS").read_text().splitlines()
     assert len({line.split()[1] for line in sums}) == len(sums)
-
-
-def test_resume_replaces_a_missing_newest_best_checkpoint(tmp_path):
-    trainer = translation(tmp_path, steps=4, checkpoint_every=1, validate_every=1, keep=2)
-    losses = iter([3.0, 2.0, 2.5, 1.0])
-    trainer.task.validate = lambda model: {"loss": next(losses)}
-    trainer.train()
-    shutil.rmtree(trainer.checkpoints.path("last"))
-    trainer, said = resumed(tmp_path)
-    assert trainer.step == 3
-    assert "step-00000002, is missing: step-00000003 takes its place" in said[0]
-    assert trainer.train()
-    assert trainer.checkpoints.index == {"last": "step-00000004", "best": "step-00000004"}
 
 
 @pytest.mark.parametrize("crash_at", range(9))
@@ -367,16 +326,16 @@ def test_an_unfinished_run_that_was_evaluated_is_not_finished(cli, here):
 
 @pytest.mark.slow
 def test_scores_of_an_earlier_checkpoint_do_not_finish_a_run(cli, here):
-    for name in evaluations.FILES:
-        if (here / "mine" / name).exists():
-            shutil.copy(here / "mine" / name, here / name)
+    saved = [(here / "mine" / name, here / name) for name in evaluations.FILES]
+    saved = [(path, copy) for path, copy in saved if path.exists()]
+    for path, copy in saved:
+        shutil.copy(path, copy)
     command = ("train", "phrasebook", "--run-dir", "mine", "--resume", "--steps", 6)
     assert cli(*command, "--lr", "0.01", "--schedule", "constant", "--warmup-steps", 0)[0] == 0
     about = evaluations.read(here / "mine").about.checkpoint
     assert (about, is_finished(here / "mine")) == ("step-00000006", True)
-    for name in evaluations.FILES:
-        if (here / name).exists():
-            shutil.copy(here / name, here / "mine" / name)
+    for path, copy in saved:
+        shutil.copy(copy, path)
     assert not is_finished(here / "mine")
 
 

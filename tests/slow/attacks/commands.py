@@ -78,12 +78,7 @@ class Outcome:
 class Command:
     """A command that runs in a forked child, in the folder `cwd`. `prepare` is called in the child first."""
 
-    def __init__(
-        self,
-        argv: Iterable[Any],
-        cwd: Path,
-        prepare: Callable[[], object] = lambda: None,
-    ) -> None:
+    def __init__(self, argv: Iterable[Any], cwd: Path, prepare: Callable[[], object] = lambda: None) -> None:
         _warm_up()
         self.argv = [str(word) for word in argv]
         self._out, self._err = _scratch(), _scratch()

@@ -9,20 +9,8 @@ from minigrad.ops import METHODS
 from tests.core.test_errors import IDS, A
 
 ODDITIES = [
-    None,
-    "text",
-    {},
-    [],
-    [[1], [2, 3]],
-    object(),
-    10**30,
-    -7,
-    2.5,
-    (),
-    np.array("x"),
-    float("nan"),
-    mg.ones(0),
-]
+    None, "text", {}, [], [[1], [2, 3]], object(), 10**30, -7, 2.5, (), np.array("x"), np.nan, mg.ones(0),
+]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:x")  # what lists in an index mean

@@ -101,50 +101,38 @@ def header_length(folder, rng):
     return f"header length {new}"
 
 
-def with_header(folder, change):
+def header_entry(folder, rng):
     path = folder / "model.safetensors"
     content = path.read_bytes()
     (length,) = struct.unpack("<Q", content[:8])
     header = json.loads(content[8 : 8 + length])
-    text = change(header)
-    text = (json.dumps(header) if text is None else text).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
-
-
-def header_entry(folder, rng):
-    def change(header):
-        names = sorted(n for n in header if n != "__metadata__")
-        entry = header[rng.choice(names)]
-        kind = rng.randrange(9)
-        shape = entry["shape"]
-        begin, end = entry["data_offsets"]
-        if kind == 0:
-            entry["shape"] = rng.choice(
-                [[2**62], [2**32, 2**32], [-1], [1.5], ["4"], None, [0], [2**64], [[]]]
-            )
-        elif kind == 1:
-            entry["data_offsets"] = rng.choice(
-                [[0, 4], [begin, end + 4], [end, begin], [-4, 0], [2**63, 2**64], "x"]
-            )
-        elif kind == 2:
-            entry["dtype"] = rng.choice(["F8_E4M3", "I32", "BOOL", "F128", "", None, 5, "f32", "U8"])
-        elif kind == 3:
-            entry["shape"] = [*shape, 1]
-        elif kind == 4:
+    names = sorted(n for n in header if n != "__metadata__")
+    entry = header[rng.choice(names)]
+    shape = entry["shape"]
+    begin, end = entry["data_offsets"]
+    shapes = [[2**62], [2**32, 2**32], [-1], [1.5], ["4"], None, [0], [2**64], [[]], [*shape, 1]]
+    offsets = [[0, 4], [begin, end + 4], [end, begin], [-4, 0], [2**63, 2**64], "x"]
+    dtypes = ["F8_E4M3", "I32", "BOOL", "F128", "", None, 5, "f32", "U8"]
+    kind = rng.randrange(8)
+    name = rng.choice(names)
+    text = ""
+    match kind:
+        case 0 | 1 | 2:
+            field = ("shape", "data_offsets", "dtype")[kind]
+            entry[field] = rng.choice((shapes, offsets, dtypes)[kind])
+        case 3:
             header["extra"] = entry
-        elif kind == 5:
-            name = rng.choice(names)
+        case 4:
             header[f"{name}x"] = header.pop(name)
-        elif kind == 6:
-            return "[" * 100_000
-        elif kind == 7:
-            return json.dumps(header)[:-1] + ', "a": NaN}'
-        else:
-            del header[rng.choice(names)]
-        return None
-
-    with_header(folder, change)
-    return "header entry"
+        case 5:
+            text = "[" * 100_000
+        case 6:
+            text = json.dumps(header)[:-1] + ', "a": NaN}'
+        case 7:
+            del header[name]
+    text = (text or json.dumps(header)).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
+    return f"header entry ({kind})"
 
 
 def tensors(folder, rng):
@@ -201,49 +189,32 @@ def config_text(folder, rng):
     return "text of config.json"
 
 
+WRONG = {  # parts of tokenizer.json, and what they cannot be
+    "model.type": ["Word2Vec", 5, None],
+    "model.vocab": [None, 5, "x", [[1]], [["a", "b"]], {"a": -1}, {"a": "b"}, {"a": 2**70}, {"a": 1.5}],
+    "model.merges": [5, [["a"]], ["a b c"], [["zz", "qq"]]],
+    "added_tokens": [5, [5], [{"id": -1}], [{"id": 2**40, "content": "x"}], [{"content": "x"}]],
+    "pre_tokenizer": [5, {"type": "Nothing"}, {"type": "Split", "pattern": {"Regex": "("}}],
+    "normalizer": [5, {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, {"type": "x"}],
+    "post_processor": [5, {"type": "BertProcessing"}, {"type": "TemplateProcessing", "single": 5}],
+    "model": [None, {}, 5],
+}
+
+
 def tokenizer(folder, rng):
     path = folder / "tokenizer.json"
     content = json.loads(path.read_text())
-    model = content["model"]
-    vocab = model["vocab"]
-    kind = rng.randrange(9)
-    tokens = sorted(vocab) if isinstance(vocab, dict) else []
-    if kind == 0:
-        model["type"] = rng.choice(["Word2Vec", 5, None])
-    elif kind == 1:
-        model["vocab"] = rng.choice(
-            [None, 5, "x", [[1]], [["a", "b"]], {"a": -1}, {"a": "b"}, {"a": 2**70}, {"a": 1.5}]
-        )
-    elif kind == 2 and tokens:
-        vocab[tokens[5]] = rng.choice([10**6, 2**31, 2**32 + 1, -5])
-    elif kind == 3:
-        content["added_tokens"] = rng.choice(
-            [5, [5], [{"id": -1}], [{"id": 2**40, "content": "x"}], [{"content": "x"}]]
-        )
-    elif kind == 4:
-        content["pre_tokenizer"] = rng.choice(
-            [
-                5,
-                {"type": "Nothing"},
-                {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated", "invert": False},
-            ]
-        )
-    elif kind == 5:
-        content["normalizer"] = rng.choice(
-            [5, {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, {"type": "x"}]
-        )
-    elif kind == 6:
-        content["post_processor"] = rng.choice(
-            [5, {"type": "BertProcessing"}, {"type": "TemplateProcessing", "single": 5}]
-        )
-    elif kind == 7:
-        del content["model"]
+    vocab = content["model"]["vocab"]
+    part, key = rng.choice([("model.id", ""), *((name, name.rpartition(".")[2]) for name in WRONG)])
+    if part == "model.id":
+        if isinstance(vocab, dict):
+            vocab[sorted(vocab)[5]] = rng.choice([10**6, 2**31, 2**32 + 1, -5])
+        else:
+            content["model"]["unk_id"] = rng.choice([10**9, -1, "x"])
     else:
-        model["merges"] = rng.choice([5, [["a"]], ["a b c"], [["zz", "qq"]]])
-        model["unk_token"] = rng.choice([5, [], {}])
-        model["unk_id"] = rng.choice([10**9, -1, "x"])
+        (content["model"] if "." in part else content)[key] = rng.choice(WRONG[part])
     path.write_text(json.dumps(content))
-    return f"tokenizer.json ({kind})"
+    return f"tokenizer.json ({part})"
 
 
 def tokenizer_text(folder, rng):
@@ -287,17 +258,7 @@ def shards(folder, rng):
     save_file({n: found[n] for n in names[4:]}, folder / "b.safetensors")
     weight_map = {n: "a.safetensors" if i < 4 else "b.safetensors" for i, n in enumerate(names)}
     kind = rng.randrange(8)
-    bad = [
-        "../a.safetensors",
-        "/etc/passwd",
-        "..",
-        "C:\\\\a.safetensors",
-        "a\\\\..\\\\b",
-        "",
-        ".",
-        "c.safetensors",
-        5,
-    ]
+    bad = ["../a.safetensors", "/etc/passwd", "..", "C:\\\\a.safetensors", "a\\\\..\\\\b", "", ".", 5]
     if kind == 0:
         weight_map[names[0]] = rng.choice(bad)
     elif kind == 1:

@@ -22,7 +22,7 @@ from minitransformer.claims.experiments.contextual_meaning import (
     without_shared_clues,
 )
 from minitransformer.claims.experiments.exposure_bias import data_of as pairs_of
-from minitransformer.claims.experiments.exposure_bias import distance, with_own_words
+from minitransformer.claims.experiments.exposure_bias import with_own_words
 from minitransformer.claims.experiments.pre_training import classifier
 from minitransformer.claims.experiments.smoothing import calibration_error, reliability
 from minitransformer.claims.experiments.two_directions import each_word, model_of, question_of, two_directions
@@ -125,12 +125,6 @@ def test_copying_is_saying_the_word_ahead():
     copies, repeats = (copied(Copier(data.tokenizer.vocab_size, ahead), data, SEED) for ahead in (1, 0))
     assert copies == 1
     assert repeats < 0.05  # by chance, as frequent as the word is
-
-
-def test_distance_counts_edits_of_words():
-    assert distance("kitten", "sitting") == 3
-    assert distance("abc", "bc") == distance("bc", "abc") == 1
-    assert distance("", "abc") == 3
 
 
 def test_a_model_that_is_as_sure_as_it_is_right_is_calibrated():

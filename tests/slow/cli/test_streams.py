@@ -2,22 +2,18 @@
 
 import io
 import itertools
-from types import SimpleNamespace
 
 import pytest
 
 from minitransformer.cli import main
 from minitransformer.cli.lines import numbered_lines, read_lines
 from minitransformer.cli.translate import translations
-from minitransformer.errors import UserError
 from minitransformer.files import one_line
-from minitransformer.recipes import load_recipe
 from minitransformer.runs.run import Run
 from minitransformer.tasks import encoder_decoder
 from minitransformer.tasks.inputs import warn_of_unknown
 from minitransformer.tasks.predictions import text_prediction
 from minitransformer.tasks.translation import Translation
-from minitransformer.text.tokenizer import Tokenizer
 from tests.tiny import PAIRS
 
 SECOND = PAIRS[1][0]
@@ -90,15 +86,6 @@ def test_an_empty_line_stays_empty(cli, stdin):
     assert out.split("\n") == ["", first, "", "", second, "", ""]
 
 
-def test_spaces_around_a_sentence_are_no_part_of_it():
-    run = SimpleNamespace(tokenizer=Tokenizer.train_word(["two  words"]), recipe=load_recipe("phrasebook"))
-    run.folder = "run"
-    run.model = SimpleNamespace(max_length=None)
-    assert Translation.read(run, [" two\t"]) == ("two", "")
-    with pytest.raises(UserError, match="got an empty text"):
-        Translation.read(run, [" \t"])
-
-
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -116,17 +103,6 @@ def test_a_bad_line_gives_an_empty_line_and_a_warning(cli, stdin, line, reason):
     assert err.startswith("warning: line 2 is not translated: ")
     assert reason in err
     assert len(err.splitlines()) == 1
-
-
-def test_lines_are_numbered_through_all_blocks(here, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin", Blocks([b"I love you\n\xff\n", b"\n", b"\xff\n"]))
-    results = list(translations(Run("mine"), numbered_lines("translate", lambda line: [line])))
-    assert [len(lines) for lines in results] == [2, 1, 1]
-    warnings = capsys.readouterr().err.splitlines()
-    assert [line.split(":")[1] for line in warnings] == [
-        " line 2 is not translated",
-        " line 4 is not translated",
-    ]
 
 
 def test_endless_input_is_translated_as_it_arrives(here, monkeypatch):
@@ -199,13 +175,3 @@ def test_memory_that_is_not_there_is_an_error_with_exit_code_2(cli, monkeypatch,
     assert err.startswith("error: out of memory: ")
     assert message in err
     assert len(err.splitlines()) == 2
-
-
-def test_more_micro_batches_than_rows_are_as_many_as_rows(here):
-    from minitransformer.runs.run import load_splits
-
-    run = Run("mine")
-    task = run.task.build(run.recipe, run.tokenizer, load_splits(run.recipe, here / "pairs.tsv", None))
-    batch = task.batch(0)
-    parts = list(task.split(batch, 10**12))
-    assert [row for row, _ in parts] == list(range(len(batch["source"])))

@@ -11,14 +11,12 @@ import shlex
 import subprocess
 import sys
 import warnings
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import minigrad as mg
-from minigrad import nn
 from minitransformer import recipes
 from minitransformer.cli import main
 from minitransformer.cli.wording import verb_of
@@ -27,7 +25,9 @@ from minitransformer.models.protocol import MODELS
 from minitransformer.runs.folder import _write_record as write_record
 from minitransformer.runs.folder import read_record
 from minitransformer.runs.run import Run
-from minitransformer.tasks import TASKS, Task, Translation, task_class
+from minitransformer.tasks import TASKS, Translation, task_class
+from tests.tasks.test_of_your_own import Scorer, Sums
+from tests.tiny import TEXT
 
 SMALL = {
     "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
@@ -40,7 +40,6 @@ SMALL = {
     "checkpoint_every": 1, "num_key_value_heads": 2, "label_smoothing": 0.0, "log_every": 1,
 }  # fmt: skip
 PUBLIC = {"language-modelling": "text.txt", "translation": "pairs.tsv"}
-TEXT = "ROMEO: But soft! What light through yonder window breaks?\nJULIET: Ay me!\n" * 20
 PAIRS = "".join(
     f"the {a} {b}\tle {a} {b}\n" for a in ("cat", "dog", "man") for b in ("sat", "ran", "saw", "is")
 )
@@ -195,10 +194,8 @@ def test_a_language_model_begins_with_what_it_can_read(command, tokenizer, text)
 def test_a_run_without_its_data_starts_with_its_predictions(command):
     Path("pairs.tsv").write_text(PAIRS)
     Path("text.txt").write_text(TEXTS["names"])
-    assert (
-        command("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "pairs", *flags("phrasebook"))[0]
-        == 0
-    )
+    pairs = ("--data", "pairs.tsv", "--run-dir", "pairs")
+    assert command("train", "phrasebook", *pairs, *flags("phrasebook"))[0] == 0
     assert command("train", "shakespeare-char-cpu", "--data", "text.txt", "--run-dir", "names", *GPT)[0] == 0
     for name in ("pairs", "names"):
         write_record(Path(name), replace(read_record(Path(name)), examples=[]))
@@ -207,28 +204,6 @@ def test_a_run_without_its_data_starts_with_its_predictions(command):
     assert command("explain", "pairs", "-o", "pairs.html")[::2] == (0, "")
     assert command("explain", "names", "-o", "names.html")[::2] == (0, "")
     assert command("generate", "names", "--max-new-tokens", 2)[::2] == (0, "")
-
-
-def test_an_unknown_word_of_a_prompt_is_named(command):
-    Path("data.txt").write_text(TEXTS["without new lines"])
-    assert (
-        command(
-            "train",
-            "shakespeare-char-cpu",
-            "--data",
-            "data.txt",
-            "--tokenizer",
-            "word",
-            "--run-dir",
-            "run",
-            *GPT,
-        )[0]
-        == 0
-    )
-    err = command("generate", "run", "--prompt", "to zebra", "--max-new-tokens", 2)[2]
-    assert err == "warning: not in the vocabulary, read as <UNK>: zebra\n"
-    err = command("generate", "run", "--prompt", "to zebra", "--num-beams", 2, "--max-new-tokens", 2)[2]
-    assert err == "warning: not in the vocabulary, read as <UNK>: zebra\n"
 
 
 def test_masked_words_that_are_missing_are_not_called_labels(command):
@@ -244,37 +219,7 @@ def test_masked_words_that_are_missing_are_not_called_labels(command):
 # ---------------------------------------------------------------- tasks of one's own
 
 
-@dataclass(frozen=True)
-class NumbersData:
-    batch_size: int = 8
-    length: int = 5
-
-
-class Numbers(Task):
-    """As `signs` of docs/your-own.md: it says nothing of how an input is read."""
-
-    name = "numbers"
-    Data = NumbersData
-    unit = "lists"
-    noun = "classifier"
-    model_types = ()
-
-    @classmethod
-    def splits(cls, data, sources):
-        rows = np.random.default_rng(0).normal(size=(40, data.length)).astype("float32")
-        examples = [(row, int(row.sum() > 0)) for row in rows]
-        return Splits({"train": examples[:20], "validation": examples[20:30], "test": examples[30:]})
-
-    @classmethod
-    def labels(cls, data, splits):
-        return ["negative", "positive"]
-
-    def encode(self, example):
-        row, label = example
-        return {"input": row, "target": label}
-
-
-class Reads(Numbers):
+class Reads(Sums):
     name = "reads"
 
     @classmethod
@@ -286,7 +231,7 @@ class Reads(Numbers):
         return [[" ".join("1" for _ in splits["test"][0][0])]]
 
 
-class Says(Numbers):
+class Says(Sums):
     name = "says"
 
     @classmethod
@@ -310,32 +255,14 @@ class Shouting(Translation):
         return Splits({"train": pairs[:15], "validation": pairs[15:20], "test": pairs[20:]})
 
 
-@dataclass(frozen=True)
-class FlatConfig:
-    num_labels: int = 0
-    width: int = 5
-
-
-class Flat(nn.Module):
-    model_type = "flat"
-    config_class = FlatConfig
-
-    def __init__(self, config):
-        super().__init__()
-        self.head = nn.Linear(config.width, config.num_labels)
-
-    def forward(self, x):
-        return self.head(mg.tensor(x))
-
-
 @pytest.mark.parametrize(("task", "verb"), [
-    (Numbers, "evaluate"), (Reads, "predict"),
+    (Sums, "evaluate"), (Reads, "predict"),
     (Says, "predict"), (Shouting, "translate"),
 ])  # fmt: skip
 def test_the_command_that_a_task_of_ones_own_prints_works(task, verb, command, monkeypatch):
     monkeypatch.setitem(TASKS, task.name, task)
-    monkeypatch.setitem(MODELS, "flat", Flat)
-    model = 'model_type = "flat"' if task is not Shouting else "d_model = 16\nnum_heads = 2\nd_ff = 16"
+    monkeypatch.setitem(MODELS, "scorer", Scorer)
+    model = 'model_type = "scorer"' if task is not Shouting else "d_model = 16\nnum_heads = 2\nd_ff = 16"
     Path("own.toml").write_text(
         f'task = "{task.name}"\n[model]\n{model}\n[training]\nsteps = 1\nwarmup_steps = 0\n'
     )
@@ -354,52 +281,12 @@ def test_the_command_that_a_task_of_ones_own_prints_works(task, verb, command, m
 
 PROGRAM = """
 import sys
-from dataclasses import dataclass
-import numpy as np
-import minigrad as mg
-from minigrad import nn
 from minitransformer import register_model, register_task
 from minitransformer.cli import main
-from minitransformer.tasks import Task
-from beside import WIDTH
+from beside import Scorer, Sums
 
-@dataclass(frozen=True)
-class SumsData:
-    batch_size: int = 4
-
-@register_task
-class Sums(Task):
-    name, Data, unit = "sums", SumsData, "lists"
-    model_types = ()
-
-    @classmethod
-    def splits(cls, data, sources):
-        from minitransformer.data.splits import Splits
-        rows = np.random.default_rng(0).normal(size=(12, WIDTH)).astype("float32")
-        return Splits(dict.fromkeys(("train", "validation", "test"), [(r, int(r.sum() > 0)) for r in rows]))
-
-    @classmethod
-    def labels(cls, data, splits):
-        return ["no", "yes"]
-
-    def encode(self, example):
-        return {"input": example[0], "target": example[1]}
-
-@dataclass(frozen=True)
-class FlatConfig:
-    num_labels: int = 0
-
-@register_model
-class Flat(nn.Module):
-    model_type, config_class = "flat", FlatConfig
-
-    def __init__(self, config):
-        super().__init__()
-        self.head = nn.Linear(WIDTH, config.num_labels)
-
-    def forward(self, x):
-        return self.head(mg.tensor(x))
-
+register_task(Sums)
+register_model(Scorer)
 if __name__ == "__main__":
     sys.exit(main())
 """
@@ -417,8 +304,8 @@ def test_a_users_program_prints_and_sweeps_itself(start, tmp_path):
     (tmp_path / "models").mkdir()
     for name in ("my program.py", "models/program.py"):
         (tmp_path / name).write_text(PROGRAM)
-    (tmp_path / "beside.py").write_text("WIDTH = 5\n")
-    recipe = 'task = "sums"\n[model]\nmodel_type = "flat"\n[training]\nsteps = 2\nwarmup_steps = 1\n'
+    (tmp_path / "beside.py").write_text("from tests.tasks.test_of_your_own import Scorer, Sums\n")
+    recipe = 'task = "sums"\n[model]\nmodel_type = "scorer"\n[training]\nsteps = 2\nwarmup_steps = 1\n'
     (tmp_path / "own.toml").write_text(recipe)
     said = run([*start, "train", "own.toml", "--run-dir", "run"]).stderr
     (line,) = re.findall("use it with: python (.*)", said)
@@ -432,9 +319,9 @@ def test_a_users_program_prints_and_sweeps_itself(start, tmp_path):
 
 
 def test_sweeping_unregistered_models_is_refused(command, monkeypatch):
-    monkeypatch.setitem(TASKS, "numbers", Numbers)
-    monkeypatch.setitem(MODELS, "flat", Flat)
-    Path("own.toml").write_text('task = "numbers"\n[model]\nmodel_type = "flat"\n')
+    monkeypatch.setitem(TASKS, "sums", Sums)
+    monkeypatch.setitem(MODELS, "scorer", Scorer)
+    Path("own.toml").write_text('task = "sums"\n[model]\nmodel_type = "scorer"\n')
     code, _, err = command("sweep", "own.toml", "--lr", "1", "2", "--run-dir", "runs")
     assert (code, Path("runs").exists()) == (2, False)
-    assert "a process of its own, which would not know 'numbers'" in err
+    assert "a process of its own, which would not know 'sums'" in err

@@ -54,16 +54,9 @@ def test_no_page_shows_an_address_in_memory():
 
 
 def test_every_op_stands_on_one_page():
-    modules = [
-        infos
-        for sections in ops.grouped().values()
-        for found in sections.values()
-        for infos in found.values()
-    ]
-    on_pages = [op for infos in modules for op in infos]
-    assert sorted(op.name for op in on_pages) == sorted(
-        op.name for infos in families().values() for op in infos
-    )
+    found = [kinds for sections in ops.grouped().values() for kinds in sections.values()]
+    on_pages = [op.name for kinds in found for infos in kinds.values() for op in infos]
+    assert sorted(on_pages) == sorted(op.name for infos in families().values() for op in infos)
 
 
 def test_an_entry_leads_to_the_derivative_and_back():

@@ -342,47 +342,29 @@ def test_ranks_refuse_different_settings_and_name_them(tmp_path):
     assert (tmp_path / "nothing" / "checkpoints").is_dir()
 
 
-@needs_mpi
-def test_what_all_ranks_refuse_is_said_once(here):
-    for arguments, message in (
-        (["--data", "nothing.tsv"], "rank 0: error: cannot read nothing.tsv"),
-        (["--data", "pairs.tsv", "--stepps", 3], "--stepps"),
-    ):
-        code, _, err = run([MPIEXEC, "-n", "2", *command("train", "phrasebook", *arguments)])
-        assert code == 2
-        assert err.count(message) == 1
-        assert "rank 1" not in err
-    assert not (here / "runs").exists()
+PHRASEBOOK = ["train", "phrasebook", "--data", "pairs.tsv", *TINY]
+ONE_ROW = ["train", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, "--batch-size", 1]
+REFUSED = [
+    (["train", "phrasebook", "--data", "nothing.tsv"], "cannot read nothing.tsv"),
+    (["train", "phrasebook", "--stepps", 3], "there is no option '--stepps'"),
+    ([*PHRASEBOOK, "--device", "cuda"], "CuPy"),
+    ([*PHRASEBOOK, "--device", "cuda:1"], "cuda:1 is one GPU, but each of 2 ranks needs its own."),
+    (ONE_ROW, "the largest batch has 1 row.\nStart fewer ranks, or make the batches larger."),
+    (["graph", "mine"], "mpiexec started 2 processes, but `graph` runs in a single process.\nLeave"),
+    (["evaluate", "mine"], "mpiexec started 2 processes, but `evaluate` runs in a single process.\nLeave"),
+]
 
 
 @needs_mpi
-@pytest.mark.skipif(find_spec("cupy") is not None, reason="CuPy is installed")
-def test_a_gpu_that_is_not_there_is_missed_once(here):
-    arguments = ["train", "phrasebook", "--data", "pairs.tsv", *TINY, "--device", "cuda"]
+@pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=lambda value: str(value[-1]))
+def test_what_all_ranks_refuse_is_said_once(here, arguments, message):
+    if message == "CuPy" and find_spec("cupy"):
+        pytest.skip("CuPy is installed")
     code, out, err = run([MPIEXEC, "-n", "2", *command(*arguments)])
     assert (code, out) == (2, "")
+    assert message in err
     assert err.count("error:") == err.count("rank 0: error:") == 1
-    assert "CuPy" in err
-    assert not (here / "runs").exists()
-
-
-@needs_mpi
-def test_a_gpu_by_its_number_is_refused_to_several_ranks(here):
-    arguments = ["train", "phrasebook", "--data", "pairs.tsv", *TINY, "--device", "cuda:1"]
-    code, out, err = run([MPIEXEC, "-n", "2", *command(*arguments)])
-    assert (code, out) == (2, "")
-    assert err.count("error:") == 1
-    assert "rank 0: error: cuda:1 is one GPU, but each of 2 ranks needs its own." in err
-    assert not (here / "runs").exists()
-
-
-@needs_mpi
-@pytest.mark.parametrize("verb", ["translate", "generate", "evaluate", "graph", "recipes"])
-def test_what_is_not_training_is_done_without_ranks(here, verb):
-    code, out, err = run([MPIEXEC, "-n", "2", *command(verb, "mine")])
-    assert (code, out) == (2, "")
-    assert f"rank 0: error: mpiexec started 2 processes, but `{verb}` runs in a single process.\nLeave" in err
-    assert err.count("error:") == 1
+    assert not (here / "runs/phrasebook/checkpoints").exists()
 
 
 @needs_mpi
@@ -391,25 +373,6 @@ def test_a_mistake_on_one_rank_ends_the_others_with_its_message(here):
     code, _, err = run([MPIEXEC, "-n", "1", *good, ":", "-n", "1", *bad])
     assert code == 2
     assert "rank 1: error: cannot read none.tsv" in err
-
-
-@needs_mpi
-def test_ranks_that_do_not_train_the_same_are_found_out(here):
-    one, two = (command("train", "phrasebook", "--data", "pairs.tsv", *TINY, "--seed", i) for i in (1, 2))
-    code, _, err = run([MPIEXEC, "-n", "1", *one, ":", "-n", "1", *two])
-    assert code == 2
-    assert (
-        "rank 0: error: the ranks were started differently: training.seed is 1 on rank 0, 2 on rank 1" in err
-    )
-    assert not (here / "runs/phrasebook/checkpoints").exists()
-
-
-@needs_mpi
-def test_more_ranks_than_rows_are_refused(here):
-    arguments = ["train", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, "--batch-size", 1]
-    code, _, err = run([MPIEXEC, "-n", "2", *command(*arguments)])
-    assert code == 2
-    assert "the largest batch has 1 row.\nStart fewer ranks, or make the batches larger." in err
 
 
 @needs_mpi

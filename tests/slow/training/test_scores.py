@@ -95,8 +95,7 @@ def test_each_decoding_and_checkpoint_has_its_own_evaluation(cli, here):
         assert len((saved / "predictions.hyp").read_text(encoding="utf-8").splitlines()) == 6
     assert files() == before | {"README.md": files()["README.md"]}  # README.md has the new scores
     (here / "mine" / "evaluations" / name / "notes.txt").write_text("mine")
-    assert (
-        cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--overwrite", *TINY)[0] == 0
-    )
+    again = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--overwrite", *TINY)
+    assert cli(*again)[0] == 0
     left = [path.name for path in (here / "mine" / "evaluations").rglob("*") if path.is_file()]
     assert left == ["notes.txt"]
