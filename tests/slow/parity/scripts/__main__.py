@@ -30,21 +30,20 @@ def main() -> None:
     print(f"{'script':24}" + "".join(f"{column:>12}" for column in columns))
     for name in options.names or both.NAMES:
         state = both.initial_state(name, options.dtype, options.scale)
-        settings = (options.dtype, options.steps, options.scale, state)
+        run = lambda library, state=state, name=name: both.run(
+            name, library, options.dtype, options.steps, state, options.scale
+        )
         for library in ("torch", "minigrad"):  # what is compiled or cached at first is not timed
-            both.run(name, library, options.dtype, 2, options.scale, state)
-        runs: dict[str, list[both.Run]] = {"torch": [], "minigrad": []}
-        for _ in range(options.repeats):
-            for library, done in runs.items():
-                done.append(both.run(name, library, *settings))
-        theirs, ours = (min(done, key=lambda r: r.seconds) for done in runs.values())
+            both.run(name, library, options.dtype, 2, state, options.scale)
+        theirs, ours = (
+            min((run(library) for _ in range(options.repeats)), key=lambda r: r.seconds)
+            for library in ("torch", "minigrad")
+        )
         difference = both.largest_difference(ours.history, theirs.history)
         rounded = {
             key: x * (1 + np.finfo(x.dtype).eps) if x.dtype.kind == "f" else x for key, x in state.items()
         }
-        own = both.largest_difference(
-            both.run(name, "torch", *settings[:-1], rounded).history, theirs.history
-        )
+        own = both.largest_difference(run("torch", rounded).history, theirs.history)
         weights = both.largest_difference(ours.state, theirs.state)
         print(
             f"{name:24}{options.steps:12}{difference:12.1e}{own:12.1e}{weights:12.1e}{theirs.seconds:11.2f}s{ours.seconds:11.2f}s"

@@ -46,71 +46,39 @@ def load(name: str, library: str) -> types.ModuleType:
 class Draws:
     """Functions that draw as a library's do, from NumPy's generator: the libraries have different ones."""
 
-    def __init__(self, library: types.ModuleType, seed: int) -> None:
+    def __init__(self, library: types.ModuleType) -> None:
         self.library = library
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(1)
 
-    def _tensor(self, values: Any, dtype: Any, requires_grad: bool = False) -> Any:
-        return self.library.from_numpy(np.asarray(values)).to(dtype).requires_grad_(requires_grad)
+    def _tensor(self, values: Any, dtype: Any) -> Any:
+        return self.library.from_numpy(np.asarray(values)).to(dtype)
 
-    def _real(self, draw: Any, size: Any, dtype: Any, requires_grad: bool) -> Any:
+    def randn(self, *size, dtype=None, device=None):
         size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
-        return self._tensor(draw(size), dtype or self.library.float32, requires_grad)
+        return self._tensor(self.rng.standard_normal(size), dtype or self.library.float32)
 
-    def randn(self, *size, dtype=None, device=None, requires_grad=False, generator=None):
-        return self._real(self.rng.standard_normal, size, dtype, requires_grad)
+    def randn_like(self, like):
+        return self._tensor(self.rng.standard_normal(tuple(like.shape)), like.dtype)
 
-    def rand(self, *size, dtype=None, device=None, requires_grad=False, generator=None):
-        return self._real(self.rng.random, size, dtype, requires_grad)
+    def randint(self, high, size):
+        return self._tensor(self.rng.integers(0, high, tuple(size)), self.library.int64)
 
-    def randn_like(self, like, dtype=None, requires_grad=False):
-        return self._real(self.rng.standard_normal, (tuple(like.shape),), dtype or like.dtype, requires_grad)
+    def randperm(self, n, generator=None):
+        return self._tensor(self.rng.permutation(n), self.library.int64)
 
-    def rand_like(self, like, dtype=None, requires_grad=False):
-        return self._real(self.rng.random, (tuple(like.shape),), dtype or like.dtype, requires_grad)
-
-    def randint(self, low, high=None, size=None, dtype=None, device=None, generator=None):
-        if size is None:  # randint(high, size)
-            low, high, size = 0, low, high
-        return self._tensor(self.rng.integers(low, high, tuple(size)), dtype or self.library.int64)
-
-    def randperm(self, n, dtype=None, device=None, generator=None):
-        return self._tensor(self.rng.permutation(n), dtype or self.library.int64)
-
-    def bernoulli(self, p, generator=None):
-        return self._tensor(self.rng.random(tuple(p.shape)) < p.detach().numpy(), p.dtype)
-
-    def multinomial(self, p, num_samples, replacement=False, generator=None):
+    def multinomial(self, p, num_samples):
         rows = np.atleast_2d(p.detach().numpy()).astype(np.float64)
         rows = rows / rows.sum(-1, keepdims=True)
-        picks = [self.rng.choice(len(row), num_samples, replacement, row) for row in rows]
+        picks = [self.rng.choice(len(row), num_samples, False, row) for row in rows]
         return self._tensor(np.reshape(picks, (*p.shape[:-1], num_samples)), self.library.int64)
-
-    def fill(self, draw: Any) -> Any:
-        """A method of tensors that fills them with what `draw(rng, shape, ...)` gives."""
-
-        def method(tensor, *settings, generator=None, **named):
-            values = draw(self.rng, tuple(tensor.shape), *settings, **named)
-            with self.library.no_grad():
-                return tensor.copy_(self._tensor(values, tensor.dtype))
-
-        return method
-
-
-FUNCTIONS = ("randn", "rand", "randn_like", "rand_like", "randint", "randperm", "bernoulli", "multinomial")
-METHODS = {
-    "normal_": lambda rng, shape, mean=0.0, std=1.0: rng.normal(mean, std, shape),
-    "uniform_": lambda rng, shape, a=0.0, b=1.0: rng.uniform(a, b, shape),
-    "bernoulli_": lambda rng, shape, p=0.5: rng.random(shape) < p,
-}
 
 
 @contextlib.contextmanager
-def same_draws(library: types.ModuleType, seed: int = 0) -> Iterator[None]:
-    """Under it, what `library` draws comes from NumPy's generator. A name that it lacks stays missing."""
-    draws = Draws(library, seed)
-    new = {(library, name): getattr(draws, name) for name in FUNCTIONS}
-    new |= {(library.Tensor, name): draws.fill(draw) for name, draw in METHODS.items()}
+def same_draws(library: types.ModuleType) -> Iterator[None]:
+    """Within it, what `library` draws comes from NumPy's generator."""
+    draws = Draws(library)
+    names = ("randn", "randn_like", "randint", "randperm", "multinomial")
+    new = {(library, name): getattr(draws, name) for name in names}
     data: Any = library.utils.data
     if hasattr(data, "RandomSampler"):  # PyTorch's draws one permutation more
         new[data.RandomSampler, "__iter__"] = lambda self: iter(
@@ -119,43 +87,29 @@ def same_draws(library: types.ModuleType, seed: int = 0) -> Iterator[None]:
         new[data.dataset, "randperm"] = draws.randperm  # random_split's
     else:
         new[data, "randperm"] = draws.randperm
-    missing = object()
-    before = {(owner, name): vars(owner).get(name, missing) for owner, name in new}
+    before = {(owner, name): getattr(owner, name) for owner, name in new}
     for (owner, name), replacement in new.items():
-        if hasattr(owner, name):
-            setattr(owner, name, replacement)
+        setattr(owner, name, replacement)
     try:
         yield
     finally:
         for (owner, name), value in before.items():
-            if value is not missing:
-                setattr(owner, name, value)
-            elif name in vars(owner):
-                delattr(owner, name)
+            setattr(owner, name, value)
 
 
 def as_arrays(state: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.array(value.detach().numpy()) for name, value in state.items()}
 
 
-def run(
-    name: str,
-    library: str,
-    dtype: str,
-    steps: int,
-    scale: int = 1,
-    state: dict[str, np.ndarray] | None = None,
-) -> Run:
-    """Train the script's model for `steps`, from `state`, or without one from what `build` makes."""
+def run(name: str, library: str, dtype: str, steps: int, state: dict[str, np.ndarray], scale: int = 1) -> Run:
+    """Train the script's model for `steps`, from `state`."""
     script = load(name, library)
     module = sys.modules[library]
     data = script.make_data(np.random.default_rng(0), scale)
     data = {key: x.astype(dtype) if x.dtype.kind == "f" else x for key, x in data.items()}
+    model = script.build(scale).to(getattr(module, dtype))
+    model.load_state_dict({key: module.from_numpy(np.array(x)) for key, x in state.items()})
     with same_draws(module):
-        model = script.build(scale).to(getattr(module, dtype))
-    if state is not None:
-        model.load_state_dict({key: module.from_numpy(np.array(x)) for key, x in state.items()})
-    with same_draws(module, seed=1):
         start = time.perf_counter()
         history = script.train(model, data, steps)
         seconds = time.perf_counter() - start
@@ -166,8 +120,8 @@ def initial_state(name: str, dtype: str, scale: int = 1) -> dict[str, np.ndarray
     """The weights that PyTorch's `build` gives: both begin with them."""
     import torch
 
-    with same_draws(torch):
-        return as_arrays(load(name, "torch").build(scale).to(getattr(torch, dtype)).state_dict())
+    torch.manual_seed(2)
+    return as_arrays(load(name, "torch").build(scale).to(getattr(torch, dtype)).state_dict())
 
 
 def largest_difference(ours: dict[str, Any], theirs: dict[str, Any]) -> float:
