@@ -1,7 +1,7 @@
 """Error classes. The first line of a message says what is wrong, the second what to do.
 
 Each is also the builtin error that a Python programmer would catch for it, and a RuntimeError, which is what
-PyTorch raises for most mistakes (`python -m tests.slow.parity.bad_calls` compares them).
+PyTorch raises for most mistakes (`tests/slow/parity/test_bad_calls.py` compares them).
 """
 
 from typing import Any, NoReturn
