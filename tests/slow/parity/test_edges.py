@@ -26,17 +26,17 @@ UNARY = [
     "isinf", "isnan", "isneginf", "isposinf", "isreal", "lgamma", "log", "log10", "log1p", "log2",
     "logical_not", "logit", "nan_to_num", "neg", "positive", "rad2deg", "reciprocal", "relu",
     "round", "rsqrt", "sigmoid", "signbit", "sin", "sinc", "sinh", "sqrt", "square", "tan", "tanh",
-    "trunc",
+    "sign", "trunc",
 ]  # fmt: skip
 BINARY = [
-    "add", "atan2", "div", "eq", "float_power", "floor_divide", "fmax", "fmin", "fmod", "ge", "gt",
-    "heaviside", "hypot", "isclose", "ldexp", "le", "logaddexp", "logaddexp2", "logical_and",
-    "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul", "ne", "pow", "rsub", "sub",
+    "add", "atan2", "copysign", "div", "eq", "float_power", "floor_divide", "fmax", "fmin", "fmod",
+    "ge", "gt", "heaviside", "hypot", "isclose", "ldexp", "le", "logaddexp", "logaddexp2", "logical_and",
+    "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul", "ne", "pow", "remainder", "rsub", "sub",
     "xlogy",
 ]  # fmt: skip
 ACTIVATIONS = [
-    "celu", "elu", "gelu", "hardshrink", "hardtanh", "leaky_relu", "logsigmoid", "mish", "relu",
-    "relu6", "selu", "silu", "softplus", "softshrink", "softsign", "tanhshrink",
+    "celu", "elu", "gelu", "hardshrink", "hardtanh", "leaky_relu",
+    "logsigmoid", "mish", "relu", "relu6", "selu", "silu", "softplus", "softshrink", "softsign", "tanhshrink",
 ]  # fmt: skip
 SPECIAL = [
     "entr", "erfcx", "expit", "ndtr", "ndtri", "xlog1py",
@@ -91,8 +91,10 @@ def better(name, x, *others):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "bool"])
 @pytest.mark.parametrize(("ours", "theirs", "name", "arrays"), named(WHOLE))
-def test_whole_numbers_give_pytorchs_dtype(ours, theirs, name, arrays):
+def test_whole_numbers_give_pytorchs_dtype(ours, theirs, name, arrays, dtype):
+    arrays = [(abs(a) if dtype == "uint8" else a).astype(dtype) for a in arrays]
     try:
         expected = getattr(theirs, name)(*map(torch.tensor, arrays))
     except (RuntimeError, NotImplementedError):
