@@ -30,6 +30,7 @@ CLIPPING = {
     "norm 1": lambda u, ps: u.clip_grad_norm_(ps, 0.5, norm_type=1.0, foreach=True),
     "norm 3": lambda u, ps: u.clip_grad_norm_(ps, 0.5, 3),
     "norm inf": lambda u, ps: u.clip_grad_norm_(ps, 0.5, math.inf),
+    "far above": lambda u, ps: u.clip_grad_norm_(ps, 500.0),
     "value": lambda u, ps: u.clip_grad_value_(ps, 0.7),
     "total": lambda u, ps: u.get_total_norm([p.grad for p in ps], 2.5),
     "by a norm": lambda u, ps: u.clip_grads_with_norm_(ps, 0.3, u.get_total_norm([p.grad for p in ps])),
