@@ -69,12 +69,6 @@ def traversals(module):
     }
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_random_networks_are_walked_alike(seed):
-    ours, theirs = (traversals(random_network(library, seed)) for library in LIBRARIES)
-    assert ours == theirs
-
-
 def lookups(module):
     """What each path of the module leads to, by the first path of that; what fails, by the built-in error."""
     by_id = {}
@@ -90,12 +84,6 @@ def lookups(module):
             except AttributeError:
                 found[kind, path] = "nothing"
     return found
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_random_networks_agree_with_pytorch(seed):
-    ours, theirs = (lookups(random_network(library, seed)) for library in LIBRARIES)
-    assert ours == theirs
 
 
 def replaced(library, seed, strict):
@@ -114,10 +102,15 @@ def replaced(library, seed, strict):
     return log
 
 
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("seed", range(30))
-def test_modules_at_random_paths_are_replaced_as_in_pytorch(seed, strict):
-    ours, theirs = (replaced(library, seed, strict) for library in LIBRARIES)
+@pytest.mark.parametrize("seed", range(60))
+def test_random_networks_are_walked_searched_and_changed_alike(seed):
+    ours, theirs = (
+        [
+            traversals(random_network(library, seed)), lookups(random_network(library, seed)),
+            replaced(library, seed, strict=seed % 2 == 0),
+        ]
+        for library in LIBRARIES
+    )  # fmt: skip
     assert ours == theirs
 
 
@@ -166,13 +159,12 @@ def test_random_assignments_leave_the_same_members(seed):
 # ---------------------------------------------------------------- hooks
 
 
-class Two(nn.Module):
-    def forward(self, x, y, factor=1.0):
-        return x * y * factor, x + y, mg.arange(2) if isinstance(x, mg.Tensor) else torch.arange(2)
+def two(library):
+    class Two(library.Module):
+        def forward(self, x, y, factor=1.0):
+            return x * y * factor, x + y, (mg if library is nn else torch).arange(2)
 
-
-class TorchTwo(torch.nn.Module):
-    forward = Two.forward
+    return Two()
 
 
 def numbers(gradients):
@@ -184,7 +176,7 @@ def numbers(gradients):
 
 def full_backward(library, use, change):
     """What backward hooks see, and the gradients that come out."""
-    module = (Two if library is nn else TorchTwo)()
+    module = two(library)
     x, y = (tensor_of(library, np.array(v)).requires_grad_() for v in ([1.0, 2.0], [3.0, 5.0]))
     if use == "one input":
         y = y.detach()
@@ -225,7 +217,7 @@ def test_backward_hooks_see_and_replace_what_pytorchs_do(use, change):
 def test_backward_hooks_in_a_second_derivative():
     found = []
     for library in LIBRARIES:
-        layer = (Two if library is nn else TorchTwo)()
+        layer = two(library)
         layer.register_full_backward_hook(lambda m, inputs, outputs: tuple(g * g for g in inputs))
         x = tensor_of(library, np.array([1.0, 2.0])).requires_grad_()
         (layer(x, x * x)[0].sum()).backward(create_graph=True)
@@ -237,7 +229,7 @@ def test_backward_hooks_in_a_second_derivative():
 
 
 def forward_hooks(library):
-    module = (Two if library is nn else TorchTwo)()
+    module = two(library)
     seen = []
     module.register_forward_pre_hook(lambda m, args: seen.append(len(args)))
     module.register_forward_pre_hook(
@@ -283,22 +275,6 @@ def test_lists_of_modules_change_as_pytorchs(kind, change, capsys):
         container = getattr(library, kind)(*(modules if kind == "Sequential" else [modules]))
         change(library, container)
         found.append((str(container), list(container.state_dict()), len(container), capsys.readouterr().out))
-    assert found[0] == found[1]
-
-
-def printed(text):
-    return text.replace("torch.FloatTensor", "torch.float32").replace("torch.", "")
-
-
-def test_containers_of_parameters_print_as_pytorchs():
-    found = []
-    for library in LIBRARIES:
-        one = library.Parameter(tensor_of(library, np.ones((2, 3), np.float32)))
-        two = library.Parameter(tensor_of(library, np.ones((), np.float32)))
-        model = library.Module()
-        model.listed = library.ParameterList([one, two])
-        model.empty = library.ParameterList()
-        found.append(printed(str(model)))
     assert found[0] == found[1]
 
 
