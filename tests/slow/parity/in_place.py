@@ -1,10 +1,7 @@
 """Random programs with in-place lines, run by PyTorch and by minigrad: values after each line, and gradients.
 
-    python -m tests.slow.parity.in_place --count 200
-    python -m tests.slow.parity.in_place --count 200 --chains
-
 Each program has two leaves and a constant of shape (3, 4) and then random lines: operations, views, and
-changes in place of results, views, constants, and detached aliases. With `--chains` views are also taken of
+changes in place of results, views, constants, and detached aliases. With `chains` views are also taken of
 views, and changed, that no variable holds: `v1[0].mT[1:].mul_(v2)`. A line that PyTorch refuses is left out.
 A line that minigrad refuses ends the program, which counts as refused. At the end gradients are compared, and
 the gradients of their squares, unless minigrad refuses those ("no second").
@@ -12,8 +9,6 @@ the gradients of their squares, unless minigrad refuses those ("no second").
 
 from __future__ import annotations
 
-import argparse
-import collections
 from typing import Any
 
 import numpy as np
@@ -103,38 +98,27 @@ def run_program(seed: int, lines: int = 12, chains: bool = False) -> tuple[str, 
                 return "different", program, f"{name}.grad_fn: PyTorch {x.grad_fn}"
 
     reached = [name for name, x in _tensors(theirs).items() if _in_graph(x) or name in LEAVES[:2]]
-    program.append(f"total = sum((v * v).sum() for v in [{', '.join(reached)}])")
-    program.append("first = torch.autograd.grad(total, (w1, w2), retain_graph=True, allow_unused=True)")
-    try:
-        for line in program[-2:]:
-            exec(line, theirs)
-    except RuntimeError as error:
-        return "torch refuses", program, str(error)
-    try:
-        for line in program[-2:]:
-            exec(line, ours)
-    except minigrad.MinigradError as error:
-        return "refused", program, str(error)
-    if wrong := _different_gradients("first", theirs, ours):
-        return "different", program, wrong
-    if any(".data." in line for line in program):  # such a change is not counted: no replay can know of it
-        return "equal", program, ""
-
-    program.append("first = torch.autograd.grad(total, (w1, w2), create_graph=True, allow_unused=True)")
-    program.append("squares = sum((g * g).sum() for g in first if g is not None)")
-    program.append("second = torch.autograd.grad(squares, (w1, w2), allow_unused=True)")
-    try:
-        for line in program[-3:]:
-            exec(line, theirs)
-    except RuntimeError:
-        return "equal", program, ""
-    try:
-        for line in program[-3:]:
-            exec(line, ours)
-    except minigrad.MinigradError as error:
-        return "no second", program, str(error)
-    wrong = _different_gradients("second", theirs, ours)
-    return "different" if wrong else "equal", program, wrong
+    total = f"total = sum((v * v).sum() for v in [{', '.join(reached)}])"
+    first = "first = torch.autograd.grad(total, (w1, w2), {}=True, allow_unused=True)"
+    squares = "squares = sum((g * g).sum() for g in first if g is not None)"
+    second = "second = torch.autograd.grad(squares, (w1, w2), allow_unused=True)"
+    for which, lines_of_it, unlike, refused in [
+        ("first", [total, first.format("retain_graph")], "torch refuses", "refused"),
+        ("second", [first.format("create_graph"), squares, second], "equal", "no second"),
+    ]:
+        if which == "second" and any(".data." in line for line in program):
+            break  # such a change is not counted: no replay can know of it
+        program += lines_of_it
+        for names, errors, verdict in (
+            (theirs, RuntimeError, unlike), (ours, minigrad.MinigradError, refused),
+        ):  # fmt: skip
+            try:
+                exec("\n".join(lines_of_it), names)
+            except errors as error:
+                return verdict, program, str(error)
+        if wrong := _different_gradients(which, theirs, ours):
+            return "different", program, wrong
+    return "equal", program, ""
 
 
 def _different_gradients(which: str, theirs: dict[str, Any], ours: dict[str, Any]) -> str:
@@ -206,31 +190,3 @@ def _difference(expected: np.ndarray, x: Any) -> str:
     if not np.allclose(found, expected, rtol=1e-9, atol=1e-12, equal_nan=True):
         return f"{found.tolist()}, PyTorch {expected.tolist()}"
     return ""
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--first", type=int, default=0, help="the seed of the first program")
-    parser.add_argument("--chains", action="store_true", help="with views of views that nothing holds")
-    parser.add_argument("--show", default="different", help="the verdict whose programs are printed")
-    options = parser.parse_args()
-    verdicts: collections.Counter[str] = collections.Counter()
-    reasons: collections.Counter[str] = collections.Counter()
-    for seed in range(options.first, options.first + options.count):
-        verdict, program, wrong = run_program(seed, chains=options.chains)
-        verdicts[verdict] += 1
-        if verdict in ("refused", "no second"):
-            reasons[" ".join(wrong.split()[:9])] += 1
-        if verdict == options.show:
-            print(f"--- {seed}: {verdict}", *program, wrong, sep="\n", end="\n\n")
-    print(dict(verdicts))
-    for reason, count in reasons.most_common():
-        print(f"{count:5d}: {reason}")
-    raise SystemExit(verdicts["different"] > 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,6 @@
-"""Random index expressions beside PyTorch: what they read, what they write, and their gradients.
-
-`python -m tests.slow.parity.index_expressions 3000` prints how many agree, and each that does not.
-"""
+"""Random index expressions beside PyTorch: what they read, what they write, and their gradients."""
 
 from __future__ import annotations
-
-import sys
-import warnings
 
 import numpy as np
 import torch
@@ -121,15 +115,3 @@ def difference(seed):
     pairs = [(x, t)] if v.grad is None else [(x, t), (u, v)]  # PyTorch leaves out what has no elements
     same = all(np.allclose(ours.grad.numpy(), theirs.grad.numpy()) for ours, theirs in pairs)
     return None if same else f"{shown} = ...: another gradient"
-
-
-def main(count):
-    warnings.simplefilter("ignore")
-    found = [text for text in map(difference, range(count)) if text]
-    print(*found, sep="\n")
-    print(f"{count - len(found)} of {count} agree")
-    return bool(found)
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 3000))

@@ -4,10 +4,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the parity extra is not installed")
 pytest.importorskip("expecttest")  # PyTorch's testing package wants it
-pytestmark = [
-    pytest.mark.parity,
-    pytest.mark.filterwarnings("ignore"),
-]
+pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 
 from . import random_calls  # noqa: E402 (imports torch)
 
@@ -17,18 +14,17 @@ NAMES = list(random_calls.ENTRIES)[::2]
 
 
 def test_random_calls_agree_or_are_listed():
-    new, _, totals = random_calls.run(COUNT, names=NAMES)
-    assert totals["calls"] == COUNT
-    assert totals["agree"] > 0.7 * COUNT
+    new, agree = random_calls.run(COUNT, names=NAMES)
+    assert agree > 0.7 * COUNT
     said = [f"#{number} {call}: {kind}, {d.said}" for (_, kind), [(number, call, d), *_] in new.items()]
     assert not said, f"{len(said)} of {COUNT}:\n" + "\n".join(said[:10])
 
 
 def test_every_reason_is_of_entries_and_kinds_that_there_are():
     bases = {name.partition("/")[0] for name in random_calls.ENTRIES}
-    for known in random_calls.KNOWN["difference"]:
+    for known in random_calls.KNOWN:
         assert known["reason"]
-        calls = known.get("calls", {})
+        calls = known["calls"]
         assert calls or known["said"], known["reason"]
         assert calls.keys() <= random_calls.ENTRIES.keys() | bases, known["reason"]
         for dtypes in calls.values():
@@ -48,16 +44,5 @@ def test_a_planted_difference_is_found(monkeypatch, change, kind):
     exp = random_calls.ours_of("exp")
     monkeypatch.setattr(random_calls, "ours_of", lambda name: lambda x: change(exp(x)))
     monkeypatch.setattr(random_calls, "forms_of", lambda op: ["function"])
-    new, _, _ = random_calls.run(40, names=["exp"])
+    new, _ = random_calls.run(40, names=["exp"])
     assert ("exp", kind) in new
-
-
-def test_wrapped_integers_of_pytorch_are_not_listed(monkeypatch):
-    linear = random_calls.ours_of("nn.functional.linear")
-    entry = ["nn.functional.linear"]
-    monkeypatch.setattr(random_calls, "forms_of", lambda op: ["function"])
-    assert not random_calls.run(100, names=entry)[0]
-    monkeypatch.setattr(random_calls, "ours_of", lambda name: lambda *xs: linear(*xs) * 1.01)
-    new, _, _ = random_calls.run(100, names=entry)
-    integers = [c for group in new.values() for _, c, _ in group if c.dtype_class in random_calls.WHOLE]
-    assert integers
