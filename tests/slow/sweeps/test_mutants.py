@@ -1,4 +1,4 @@
-"""gradcheck names each mistake of the table in planted.py, and no other where a right gradient is changed."""
+"""gradcheck names each mistake of `mutants.py`, and no other where a right gradient is changed."""
 
 import re
 from pathlib import Path
