@@ -108,10 +108,6 @@ def two_others(x):
     return softplus(u), -logistic(u), bell(u)
 
 
-def quadratic(scale):
-    return lambda x: (scale * x * x, 2 * scale * x, np.full_like(x, 2 * scale))
-
-
 def hinge(margin, sign):
     """max(0, margin + sign x)."""
     return lambda x: (np.maximum(margin + sign * x, 0), sign * (margin + sign * x > 0.0), np.zeros_like(x))
@@ -155,13 +151,16 @@ NEAR = np.array([1e-300, 1e-30, 1e-12, 1e-8, 1e-4, 0.1, 0.5, 0.9, 1 - 1e-4])
 MARGIN = np.array([-1e4, -2.0, -1.0001, -0.9999, -1e-4, 1e-4, 0.9999, 1.0001, 2.0, 1e4])
 FAR = np.array([x for x in ENDS if abs(x) <= 80])
 
+ONE = np.ones_like
+of_zero = lambda x: (0 * x, 0 * x, 0 * x)
+minus_x = lambda x: (-x, -ONE(x), 0 * x)
+size_of_x = lambda x: (np.abs(x), np.sign(x), 0 * x)
 CASES = {
     "binary_cross_entropy_with_logits": [
         *[of_logits(bce(t), t) for t in (0.0, 0.25, 1.0)],
         of_logits(
             lambda x: F.binary_cross_entropy_with_logits(x, constant(x, 1.0), constant(x, 3.0), "none"),
-            1.0,
-            3.0,
+            1.0, 3.0,
         ),
         of_logits(lambda x: bce(1.0, pos_weight=constant(x, 4.0))(x), 1.0, 4.0),
         of_logits(lambda x: bce(0.0, pos_weight=constant(x, 4.0))(x), 0.0),
@@ -176,59 +175,43 @@ CASES = {
         of_logits(entropy(0, 0.0, weight=[3.0, 1.0]), 1.0, 3.0),
         of_logits(entropy(0, 0.0, -inf), 1.0),
         Case(entropy(0, 0.0, 1.0), ENDS, two_others),
-        *[
-            Case(entropy(0, 0.0, label_smoothing=e), ENDS, lambda x, e=e: smoothed(x, e), False)
-            for e in (0.1, 1.0)
-        ],
+        *[Case(entropy(0, 0.0, label_smoothing=e), ENDS, lambda x, e=e: smoothed(x, e), False)
+          for e in (0.1, 1.0)],
         Case(
             lambda x: F.cross_entropy(rows(x, 0.0), rows(constant(x, 0.9), 0.1), reduction="none"),
-            ENDS,
-            lambda x: smoothed(x, 0.2),
-            False,
+            ENDS, lambda x: smoothed(x, 0.2), False,
         ),
     ],
-    "nll_loss": [
-        Case(
-            lambda x: F.nll_loss(rows(x, 0.0), classes(x, 0), reduction="none"),
-            ENDS,
-            lambda x: (-x, -np.ones_like(x), np.zeros_like(x)),
-        )
-    ],
+    "nll_loss": [Case(lambda x: F.nll_loss(rows(x, 0.0), classes(x, 0), reduction="none"), ENDS, minus_x)],
     "binary_cross_entropy": [
         Case(against("binary_cross_entropy", 1.0), NEAR[3:], lambda p: (-np.log(p), -1 / p, None)),
         Case(against("binary_cross_entropy", 0.0), NEAR[3:], lambda p: (-np.log1p(-p), 1 / (1 - p), None)),
     ],
     "kl_div": [
-        Case(against("kl_div", 0.0), ENDS, lambda x: (0 * x, 0 * x, 0 * x)),
-        Case(against("kl_div", 1.0), ENDS, lambda x: (-x, -np.ones_like(x), 0 * x)),
-        Case(against("kl_div", -inf, log_target=True), ENDS, lambda x: (0 * x, 0 * x, 0 * x)),
-        Case(against("kl_div", 0.0, log_target=True), ENDS, lambda x: (-x, -np.ones_like(x), 0 * x)),
+        Case(against("kl_div", 0.0), ENDS, of_zero),
+        Case(against("kl_div", 1.0), ENDS, minus_x),
+        Case(against("kl_div", -inf, log_target=True), ENDS, of_zero),
+        Case(against("kl_div", 0.0, log_target=True), ENDS, minus_x),
     ],
-    "mse_loss": [Case(against("mse_loss", 0.0), ENDS, quadratic(1.0))],
-    "l1_loss": [
-        Case(against("l1_loss", 0.0), np.append(ENDS, 0.0), lambda x: (np.abs(x), np.sign(x), 0 * x))
+    "mse_loss": [
+        Case(against("mse_loss", 0.0), ENDS, lambda x: (x * x, 2 * x, 2 * ONE(x))),
     ],
+    "l1_loss": [Case(against("l1_loss", 0.0), np.append(ENDS, 0.0), size_of_x)],
     "smooth_l1_loss": [
         *[
             Case(against("smooth_l1_loss", 0.0, beta=b), np.append(ENDS, [-b, 0.0, b]), huber(b, 1 / b))
             for b in (1.0, 0.25)
         ],
-        Case(
-            against("smooth_l1_loss", 0.0, beta=0.0),
-            np.append(ENDS, 0.0),
-            lambda x: (np.abs(x), np.sign(x), None),
-        ),
+        Case(against("smooth_l1_loss", 0.0, beta=0.0), np.append(ENDS, 0.0),
+             lambda x: (*size_of_x(x)[:2], None)),
     ],
     "huber_loss": [
         Case(against("huber_loss", 0.0, delta=d), np.append(ENDS, [-d, 0.0, d]), huber(d, 1))
         for d in (1.0, 0.25)
     ],
     "gaussian_nll_loss": [
-        Case(
-            against("gaussian_nll_loss", 0.0, 0.25),
-            ENDS,
-            lambda x: (0.5 * (math.log(0.25) + x * x / 0.25), x / 0.25, np.full_like(x, 4.0)),
-        ),
+        Case(against("gaussian_nll_loss", 0.0, 0.25), ENDS,
+             lambda x: (0.5 * (math.log(0.25) + x * x / 0.25), x / 0.25, 4 * ONE(x))),
         Case(
             lambda v: F.gaussian_nll_loss(constant(v, 1.0), constant(v, 0.0), v, reduction="none"),
             np.array([1e-5, 0.5, 2.0, 1e4, 1e8]),
@@ -237,51 +220,35 @@ CASES = {
     ],
     "poisson_nll_loss": [
         Case(against("poisson_nll_loss", 0.0), FAR, lambda x: (np.exp(x), np.exp(x), np.exp(x))),
-        Case(
-            against("poisson_nll_loss", 2.0, log_input=False, eps=0.0),
-            NEAR[2:],
-            lambda x: (x - 2 * np.log(x), 1 - 2 / x, 2 / x**2),
-        ),
+        Case(against("poisson_nll_loss", 2.0, log_input=False, eps=0.0), NEAR[2:],
+             lambda x: (x - 2 * np.log(x), 1 - 2 / x, 2 / x**2)),
     ],
     "hinge_embedding_loss": [
-        Case(against("hinge_embedding_loss", 1.0), MARGIN, lambda x: (x, np.ones_like(x), 0 * x)),
+        Case(against("hinge_embedding_loss", 1.0), MARGIN, lambda x: (x, ONE(x), 0 * x)),
         Case(against("hinge_embedding_loss", -1.0), MARGIN, hinge(1.0, -1)),
     ],
     "margin_ranking_loss": [
         Case(against("margin_ranking_loss", 0.0, y, margin=1.0), MARGIN, hinge(1.0, -y)) for y in (1, -1)
     ],
     "multi_margin_loss": [
-        Case(
-            lambda x: F.multi_margin_loss(rows(x, 0.0), classes(x, 0), reduction="none") * 2,
-            MARGIN,
-            hinge(1.0, -1),
-        ),
-        Case(
-            lambda x: F.multi_margin_loss(rows(x, 0.0), classes(x, 1), reduction="none") * 2,
-            MARGIN,
-            hinge(1.0, 1),
-        ),
+        Case(lambda x, t=t: F.multi_margin_loss(rows(x, 0.0), classes(x, t), reduction="none") * 2,
+             MARGIN, hinge(1.0, sign))
+        for t, sign in ((0, -1), (1, 1))
     ],
     "multilabel_margin_loss": [
         Case(
-            lambda x: (
-                F.multilabel_margin_loss(rows(x, 0.0), mg.tensor([[0, -1]] * len(x)), reduction="none") * 2
-            ),
-            MARGIN,
-            hinge(1.0, -1),
+            lambda x: F.multilabel_margin_loss(
+                rows(x, 0.0), mg.tensor([[0, -1]] * len(x)), reduction="none"
+            ) * 2,
+            MARGIN, hinge(1.0, -1),
         ),
     ],
     "triplet_margin_loss": [
         Case(
             lambda x: F.triplet_margin_loss(
-                constant(x, 0.0).unsqueeze(1),
-                constant(x, 0.0).unsqueeze(1),
-                x.unsqueeze(1),
-                eps=0.0,
-                reduction="none",
+                *[constant(x, 0.0)[:, None]] * 2, x[:, None], eps=0.0, reduction="none"
             ),
-            MARGIN[MARGIN > 0],
-            hinge(1.0, -1),
+            MARGIN[MARGIN > 0], hinge(1.0, -1),
         ),
     ],
     "triplet_margin_with_distance_loss": [
@@ -289,15 +256,14 @@ CASES = {
             lambda x: F.triplet_margin_with_distance_loss(
                 constant(x, 0.0), constant(x, 0.0), x, distance_function=lambda a, b: b, reduction="none"
             ),
-            MARGIN,
-            hinge(1.0, -1),
+            MARGIN, hinge(1.0, -1),
         ),
     ],
     "cosine_embedding_loss": [
         Case(against_one(y), MARGIN[np.abs(MARGIN) > 0.5], lambda x, y=y: (apart(x, y), None, None), False)
         for y in (1, -1)
     ],
-}
+}  # fmt: skip
 ALL = [pytest.param(case, id=f"{name}-{i}") for name, cases in CASES.items() for i, case in enumerate(cases)]
 
 
