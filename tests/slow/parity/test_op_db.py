@@ -15,9 +15,9 @@ import pytest
 
 import minigrad as mg
 from minigrad.nn import functional as F
-from tests.golden.entries import cotangents, flat, on_valid_matrices, ours_of
+from tests.golden.entries import flat, on_valid_matrices, ours_of
 
-from .comparing import Converter, assert_equal, gradients
+from .comparing import Converter, assert_equal, compare_gradients
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # PyTorch's testing package wants it
@@ -78,47 +78,9 @@ def check_sample(op, function, sample):
     assert len(ours) == len(theirs), f"{len(ours)} results, not {len(theirs)}"
     for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         assert_equal(a, b, f"value of result {i}")
-    if not op.supports_autograd:
-        return
-    pairs = [
-        (b, a) for a, b in zip(ours, theirs, strict=True) if isinstance(b, torch.Tensor) and b.requires_grad
-    ]
-    leaves = [(b, a) for b, a in convert.pairs if b.requires_grad]
-    if not pairs or not leaves:
-        return
-    assert all(a.requires_grad for _, a in pairs), "a result has no gradient"
-    t_outs, m_outs = zip(*pairs, strict=True)
-    t_ins, m_ins = zip(*leaves, strict=True)
-    weights = cotangents(t_outs, 0)
-    t_cots = [torch.tensor(w, requires_grad=True) for w in weights]
-    m_cots = [mg.tensor(w, requires_grad=True) for w in weights]
-    t_first = gradients(t_outs, t_ins, t_cots, torch.autograd.grad)
-    m_first = gradients(m_outs, m_ins, m_cots, mg.autograd.grad)
-    for i, (a, b) in enumerate(zip(m_first, t_first, strict=True)):
-        assert_equal(a, b, f"gradient of input {i}")
-    raw = mg.autograd.grad(function_again(function, args, kwargs, pairs, ours), m_ins,
-                           [mg.Tensor(w) for w in weights], allow_unused=True)  # fmt: skip
-    for i, (a, b) in enumerate(zip(raw, t_first, strict=True)):
-        if a is not None:
-            assert_equal(a, b, f"gradient of input {i}, not to be differentiated again")
-    if not op.supports_gradgrad or not any(g.requires_grad for g in t_first):
-        return
-    kept = [i for i, g in enumerate(t_first) if g.requires_grad]
-    weights = cotangents([t_first[i] for i in kept], 1)
-    t_second = gradients([t_first[i] for i in kept], [*t_ins, *t_cots],
-                         [torch.tensor(w) for w in weights], torch.autograd.grad)  # fmt: skip
-    m_second = gradients([m_first[i] for i in kept], [*m_ins, *m_cots],
-                         [mg.tensor(w) for w in weights], mg.autograd.grad)  # fmt: skip
-    for i, (a, b) in enumerate(zip(m_second, t_second, strict=True)):
-        if op.name in NAN_IN_TORCH:
-            b = torch.where(b.isnan(), torch.tensor(a.array), b)
-        assert_equal(a, b, f"second gradient {i}")
-
-
-def function_again(function, args, kwargs, pairs, ours):
-    """The results that have gradients, computed anew."""
-    wanted = [any(a is out for _, a in pairs) for out in ours]
-    return [out for out, want in zip(flat(function(*args, **kwargs), mg.Tensor), wanted, strict=True) if want]
+    if op.supports_autograd:
+        again = lambda: flat(function(*args, **kwargs), mg.Tensor)
+        compare_gradients(convert.pairs, ours, theirs, again, op.supports_gradgrad, op.name in NAN_IN_TORCH)
 
 
 @pytest.mark.parametrize("name", COVERED)

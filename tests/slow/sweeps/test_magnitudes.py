@@ -459,7 +459,7 @@ def test_every_kernel_has_cases():
 
 
 @needs_numba
-def test_elementary_functions_are_their_definitions_at_all_magnitudes():
+def test_elementary_functions_at_all_magnitudes():
     from minigrad.kernels.numba.mathematics import exp, exp_below, logistic, loop, tanh
 
     @loop
