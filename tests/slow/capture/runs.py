@@ -12,14 +12,7 @@ import minigrad as mg
 from minigrad import kernels, nn, optim
 from minigrad.core.devices import on_cpu
 from minigrad.io import by_path
-from minitransformer import (
-    GPT,
-    GPTConfig,
-    TrainConfig,
-    Trainer,
-    Transformer,
-    TransformerConfig,
-)
+from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig
 from minitransformer.layers.lora import add_lora
 from minitransformer.tasks import LanguageModelling, Translation
 from minitransformer.text.tokenizer import Tokenizer
@@ -116,6 +109,12 @@ def assert_same(one, other):
         np.testing.assert_array_equal(p.grad.numpy(), q.grad.numpy())
     if one.scheduler is not None:
         assert one.scheduler.state_dict() == other.scheduler.state_dict()
+
+
+def assert_captured_is_plain(device, run):
+    """`run(wrap)` gives all that it sees; `wrap` makes a step of a function, captured or not."""
+    plain, captured = (str(run(wrap)) for wrap in (lambda f: f, lambda f: mg.capture(f, device)))
+    assert plain == captured
 
 
 def training(device, folder, capture, kind, **settings):

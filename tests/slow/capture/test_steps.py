@@ -11,18 +11,16 @@ import minigrad as mg
 from minigrad import nn, optim
 from minigrad.core.devices import on_device
 from minigrad.core.errors import CaptureError
-from tests.slow.capture.runs import Run, as_numpy, assert_same, batches, mlp
+from tests.slow.capture.runs import Run, as_numpy, assert_captured_is_plain, assert_same, batches, mlp
 
 # ---------------------------------------------------------------- what a replay comes to
 
 
 def test_draws_go_on_without_steps_that_are_set(device):
-    drawn = []
-    for captured in (False, True):
+    def run(wrap):
         mg.manual_seed(7)
         mg.random.set_step(2)
-        once = lambda x: nn.functional.dropout(nn.functional.dropout(x, 0.2), 0.3)
-        step = mg.capture(once, device) if captured else once
+        step = wrap(lambda x: nn.functional.dropout(nn.functional.dropout(x, 0.2), 0.3))
         x = mg.ones(40, device=device)
         found = []
         for i in range(6):
@@ -30,9 +28,10 @@ def test_draws_go_on_without_steps_that_are_set(device):
                 mg.random.set_step(9)
             found.append(step(x).numpy().tolist())
             found.append(nn.functional.dropout(x, 0.5).numpy().tolist())  # a draw between two steps
-        drawn.append(found)
-    assert drawn[0] == drawn[1]
-    assert len({tuple(x) for x in drawn[0]}) == 12
+        assert len({tuple(x) for x in found}) == 12
+        return found
+
+    assert_captured_is_plain(device, run)
 
 
 def test_equal_arguments_are_recorded_separately(device):
@@ -104,27 +103,27 @@ def test_another_shape_dtype_argument_or_seed_records_anew(device):
 
 
 def test_steps_of_different_shapes_go_on_from_each_other(device):
-    found = []
-    for captured in (False, True):
+    def run(wrap):
         mg.manual_seed(3)
         model = mlp().to(device)
         big = nn.Parameter(mg.ones(100, 100, device=device).array)
         optimizer = optim.AdamW([*model.parameters(), big], lr=0.02)
 
-        def step(x, with_big, model=model, big=big, optimizer=optimizer):
+        def step(x, with_big):
             optimizer.zero_grad()
             loss = model(x).square().mean() + (big.square().mean() if with_big else 0)
             loss.backward()
             optimizer.step()
             return loss
 
-        step = mg.capture(step, device) if captured else step
+        step = wrap(step)
+        found = []
         for i in range(12):
             mg.random.set_step(i)
-            loss = step(mg.ones(2 + i % 2, 4, device=device) * i, i != 7)
-            found.append(loss.item())
-        found.append(as_numpy(optimizer.state_dict()))
-    assert str(found[:13]) == str(found[13:])
+            found.append(step(mg.ones(2 + i % 2, 4, device=device) * i, i != 7).item())
+        return found, as_numpy(optimizer.state_dict())
+
+    assert_captured_is_plain(device, run)
 
 
 def test_the_least_recently_used_signatures_are_forgotten(device, monkeypatch):
@@ -147,13 +146,12 @@ def test_the_least_recently_used_signatures_are_forgotten(device, monkeypatch):
 
 
 def test_gradients_of_another_signature_are_kept(device):
-    found = []
-    for captured in (False, True):
+    def run(wrap):
         mg.manual_seed(3)
         model = mlp().to(device)
         optimizer = optim.AdamW(model.parameters(), lr=0.02)
 
-        def run(x, is_first, model=model, optimizer=optimizer):
+        def step(x, is_first):
             if is_first:
                 optimizer.zero_grad()
             loss = model(x).square().mean()
@@ -162,13 +160,15 @@ def test_gradients_of_another_signature_are_kept(device):
                 optimizer.step()
             return loss
 
-        step = mg.capture(run, device) if captured else run
+        step = wrap(step)
+        found = []
         for i in range(20):
             for is_first in (True, False):
                 rows = 3 if is_first or i % 3 else 5
                 found.append(step(mg.ones(rows, 4, device=device) * i, is_first).item())
-        found.append(as_numpy(optimizer.state_dict()))
-    assert str(found[:41]) == str(found[41:])
+        return found, as_numpy(optimizer.state_dict())
+
+    assert_captured_is_plain(device, run)
 
 
 def test_gradients_may_be_cleared_at_the_end_of_the_step(device):
@@ -189,29 +189,30 @@ def test_gradients_may_be_cleared_at_the_end_of_the_step(device):
 
 @pytest.mark.parametrize("every", [1, 2, 100])
 def test_gradients_may_be_cleared_outside_the_step(every, device):
-    found = []
-    for captured in (False, True):
+    def run(wrap):
         mg.manual_seed(3)
         model = mlp().to(device).eval()
-        backward = lambda x, model=model: model(x).square().mean().backward()
-        step = mg.capture(backward, device) if captured else backward
+        step = wrap(lambda x: model(x).square().mean().backward())
+        found = []
         for i, (x, _) in enumerate(batches(model, 8)):
             if i % every == 0:
                 model.zero_grad()
             step(mg.tensor(x, device=device))
             found.append([p.grad.numpy().tolist() for p in model.parameters()])
-    assert found[:8] == found[8:]
+        return found
+
+    assert_captured_is_plain(device, run)
 
 
 def test_running_statistics_go_on(device):
-    found = []
-    for captured in (False, True):
+    def run(wrap):
         model = nn.BatchNorm1d(4).to(device)
-        step = mg.capture(model, device) if captured else model
+        step = wrap(model)
         for x, _ in batches(None, 6):
             step(mg.tensor(x, device=device))
-        found.append({name: x.tolist() for name, x in as_numpy(model.state_dict()).items()})
-    assert found[0] == found[1]
+        return {name: x.tolist() for name, x in as_numpy(model.state_dict()).items()}
+
+    assert_captured_is_plain(device, run)
 
 
 def test_the_device_is_that_of_what_is_computed(device):
@@ -339,24 +340,25 @@ def test_an_optimizer_of_the_users_own_is_captured(device):
 
 def test_an_optimizer_may_step_twice_in_a_step(device):
     """Each of its steps in a replay has the numbers of its own count, and of the schedule then."""
-    found = []
-    for captured in (False, True):
+
+    def run(wrap):
         p = nn.Parameter(mg.ones(3, device=device).array)
         optimizer = optim.AdamW([p], lr=0.1)
         scheduler = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
 
-        def twice(x, p=p, optimizer=optimizer, scheduler=scheduler):
+        def twice(x):
             for _ in range(2):
                 optimizer.zero_grad()
                 (p * x).square().sum().backward()
                 optimizer.step()
                 scheduler.step()
 
-        step = mg.capture(twice, device) if captured else twice
+        step = wrap(twice)
         for i in range(5):
             step(mg.full((3,), i + 1.0, device=device))
-        found.append([p.numpy().tolist(), as_numpy(optimizer.state_dict()), scheduler.last_epoch])
-    assert str(found[0]) == str(found[1])
+        return p.numpy().tolist(), as_numpy(optimizer.state_dict()), scheduler.last_epoch
+
+    assert_captured_is_plain(device, run)
 
 
 @pytest.mark.parametrize("named", [False, True])

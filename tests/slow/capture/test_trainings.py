@@ -6,18 +6,8 @@ import pytest
 
 import minigrad as mg
 from minigrad import optim
-from minitransformer import (
-    GPT,
-    GPTConfig,
-)
-from tests.slow.capture.runs import (
-    Run,
-    as_numpy,
-    assert_same,
-    assert_trained_alike,
-    mlp,
-    training,
-)
+from minitransformer import GPT, GPTConfig
+from tests.slow.capture.runs import Run, as_numpy, assert_same, assert_trained_alike, mlp, training
 
 
 def gpt():

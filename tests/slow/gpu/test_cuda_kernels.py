@@ -26,26 +26,23 @@ from tests.kernel_sets import Kernels, registered
 from tests.kernels.test_numpy_and_numba import CASES as ALL_CASES
 from tests.kernels.test_numpy_and_numba import draw, run
 from tests.slow.gpu import test_training
-from tests.slow.gpu.test_devices import OURS, assert_close, moved, results
+from tests.slow.gpu.test_devices import OURS, assert_close, results
 from tests.slow.standin import emulator
 from tests.slow.sweeps import test_magnitudes
 
 SOURCES = sorted(path.stem for path in launching.SOURCES.glob("*.cu"))
+NUMBERS = {  # by which some sources are compiled several times
+    "attention": [{"WIDTH": 32}, {"WIDTH": 64}, {"WIDTH": 128}, {"WIDTH": 64, "BITS": 32}],
+    "dropout": [{"BITS": 16}, {"BITS": 32}],
+}
 VARIANTS = [
     (source, dtype, numbers)
     for source in SOURCES
     for dtype in launching.SCALARS
-    for numbers in (
-        [{"WIDTH": w} for w in (32, 64, 128)] + [{"WIDTH": 64, "BITS": 32}]
-        if source == "attention"
-        else [{"BITS": 16}, {"BITS": 32}]
-        if source == "dropout"
-        else [{}]
-    )
+    for numbers in NUMBERS.get(source, [{}])
 ]
-CASES = {
-    n: c for n, c in ALL_CASES.items() if n not in ("rnn", "lstm", "gru", "relu")
-}  # their definitions run on GPUs
+BY_DEFINITION = {"rnn", "lstm", "gru", "relu"}  # on GPUs
+CASES = {name: cases for name, cases in ALL_CASES.items() if name not in BY_DEFINITION}
 cpu = Kernels("numpy")
 fused = Kernels("cuda")
 cuda = Kernels("cupy")
@@ -136,14 +133,15 @@ def here(x):
     return x.get() if is_array(x) and not isinstance(x, np.ndarray) else x
 
 
+def on_gpu(name, *arrays, **settings):
+    """The value and the gradient function of an op on the GPU, of NumPy arrays."""
+    value, gradient = OURS[name].run([*map(there, arrays)], settings)
+    return here(value), lambda g, needs: [here(d) for d in gradient(there(np.asarray(g)), needs)]
+
+
 def run_fused(name, arrays, settings):
-    """`test_kernels.run` on the GPU."""
-
-    def kernel(*arrays, **settings):
-        value, gradient = OURS[name].run([*map(there, arrays)], settings)
-        return here(value), lambda g, needs: [here(d) for d in gradient(there(np.asarray(g)), needs)]
-
-    return run(types.SimpleNamespace(**{name: kernel}), name, arrays, settings)
+    """`run` of the tests of kernels, on the GPU."""
+    return run(types.SimpleNamespace(**{name: functools.partial(on_gpu, name)}), name, arrays, settings)
 
 
 def long(*shape, **options):
@@ -152,15 +150,14 @@ def long(*shape, **options):
 
 MASKED = np.random.default_rng(8).random((2, 1, 40, 70)) > 0.5
 MASKED[0, 0, 3] = False  # a query that may see nothing
-MANY = {  # what the cases of test_kernels are too small for: rows of whole blocks, several tiles, wide heads
+HEADS = {"is_causal": False, "scale": 0.5, "dropout_p": 0.3, "key": KEY}
+MANY = {  # what the others' cases are too small for: rows of whole blocks, several tiles, wide heads
     "softmax": [
-        ((draw(5, 33),), {"dim": -1}),
-        ((draw(3, 1500, scale=5),), {"dim": 1}),
+        ((draw(5, 33),), {"dim": -1}), ((draw(3, 1500, scale=5),), {"dim": 1}),
         ((np.zeros((0, 4), np.float32),), {"dim": 1}),
     ],
     "log_softmax": [
-        ((draw(5, 33),), {"dim": -1}),
-        ((draw(3, 5000, scale=5),), {"dim": -1}),
+        ((draw(5, 33),), {"dim": -1}), ((draw(3, 5000, scale=5),), {"dim": -1}),
         ((np.array(draw()),), {"dim": -1}),
     ],
     "gelu": [((draw(70_000),), {})],
@@ -170,17 +167,12 @@ MANY = {  # what the cases of test_kernels are too small for: rows of whole bloc
     ],
     "rms_norm": [((long(3, 1100), draw(1100)), {"normalized_shape": (1100,), "eps": 1e-5})],
     "cross_entropy": [
-        (
-            (draw(1030, 5), np.random.default_rng(1).integers(-1, 5, 1030)),
-            {"ignore_index": -1, "reduction": how, "label_smoothing": 0.1},
-        )
-        for how in ("mean", "none")
-    ]
-    + [
-        (
-            (draw(2, 1100), np.array([5, 1099], np.int32)),
-            {"ignore_index": -100, "reduction": "sum", "label_smoothing": 0.0},
-        )
+        (arrays, {"ignore_index": -1, "reduction": how, "label_smoothing": smoothing})
+        for arrays, how, smoothing in [
+            ((draw(1030, 5), np.random.default_rng(1).integers(-1, 5, 1030)), "mean", 0.1),
+            ((draw(1030, 5), np.random.default_rng(1).integers(-1, 5, 1030)), "none", 0.1),
+            ((draw(2, 1100), np.array([5, 1099], np.int32)), "sum", 0.0),
+        ]
     ],
     "embedding": [
         ((draw(7, 200), np.random.default_rng(2).integers(0, 7, (3, 200))), {}),
@@ -188,22 +180,18 @@ MANY = {  # what the cases of test_kernels are too small for: rows of whole bloc
         ((draw(4, 3), np.array(2)), {}),
     ],
     "scaled_dot_product_attention": [
-        (
-            (draw(2, 2, 40, width), draw(2, 1, 70, width, seed=1), draw(70, width - 2, seed=2), mask),
-            {"is_causal": causal, "scale": width**-0.5, "dropout_p": p, "key": KEY._replace(row=3)},
-        )
-        for width, mask, causal, p in (
-            (32, None, True, 0.2),
-            (50, MASKED, False, 0.2),
-            (128, None, True, 0.0),
-            (128, MASKED, True, 0.4),
-        )
-    ]
-    + [((draw(3, 4), draw(200, 4), draw(200, 4), None), HEADS)
-       for HEADS in ({"is_causal": False, "scale": 0.5, "dropout_p": 0.3, "key": KEY},)],
+        ((draw(3, 4), draw(200, 4), draw(200, 4), None), HEADS),
+        *(
+            ((draw(2, 2, 40, n), draw(2, 1, 70, n, seed=1), draw(70, n - 2, seed=2), mask),
+             {"is_causal": causal, "scale": n**-0.5, "dropout_p": p, "key": KEY._replace(row=3)})
+            for n, mask, causal, p in (
+                (32, None, True, 0.2), (50, MASKED, False, 0.2), (128, None, True, 0.0),
+                (128, MASKED, True, 0.4),
+            )
+        ),
+    ],
     "multi_head_attention": [
-        ((draw(1, 130, 3 * 40), None, None),
-         {"num_heads": 2, "key": KEY, "is_causal": True, "dropout_p": 0.1}),
+        ((draw(1, 130, 120), None, None), {"num_heads": 2, "key": KEY, "is_causal": True, "dropout_p": 0.1}),
     ],
 }  # fmt: skip
 
@@ -223,26 +211,21 @@ def test_kernels_agree_with_numpys(name, device):
             np.testing.assert_allclose(ours, other, rtol=1e-5, atol=5e-6 * largest, err_msg=str(settings))
 
 
-@pytest.mark.parametrize("name", ["log_softmax", "cross_entropy", "gelu", "layer_norm", "rms_norm"])
+POSITIONAL = {  # settings, as the cases of magnitudes pass them
+    "log_softmax": ["dim"], "cross_entropy": ["ignore_index", "reduction", "label_smoothing"],
+    "gelu": ["approximate"], "layer_norm": ["normalized_shape", "eps"],
+    "rms_norm": ["normalized_shape", "eps"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POSITIONAL)
 def test_kernels_are_their_definitions_at_all_magnitudes(name, device):
-    def rule(*arrays, **settings):
-        value, gradient = OURS[name].run([*map(there, arrays)], settings)
-        return here(value), lambda g, needs: [here(d) for d in gradient(there(np.asarray(g)), needs)]
+    def kernel(*given):
+        end = len(given) - len(POSITIONAL[name])
+        return on_gpu(name, *given[:end], **dict(zip(POSITIONAL[name], given[end:], strict=True)))
 
-    names = {
-        "log_softmax": ["dim"],
-        "cross_entropy": ["ignore_index", "reduction", "label_smoothing"],
-        "gelu": ["approximate"],
-        "layer_norm": ["normalized_shape", "eps"],
-        "rms_norm": ["normalized_shape", "eps"],
-    }[name]
-
-    def positional(*given):
-        end = len(given) - len(names)
-        return rule(*given[:end], **dict(zip(names, given[end:], strict=True)))
-
-    package = types.SimpleNamespace(**{name: positional})
     with np.errstate(all="ignore"):
+        package = types.SimpleNamespace(**{name: kernel})
         for found, expected, bound in test_magnitudes.CASES[name](package, np.dtype(np.float32)):
             test_magnitudes.close(found, expected, bound, np.float32)
 
@@ -335,7 +318,6 @@ def test_every_op_of_the_kernels_is_as_on_the_cpu(name, device):
                 with mg.fused(form):
                     expected = results(record, sample, "cpu", dtype)
                     assert_close(results(record, sample, "cuda:0", dtype), expected, tolerance)
-        assert moved(record, sample, "cuda:0", "float32") is not None
 
 
 @pytest.mark.parametrize("name", test_training.MODELS)
@@ -645,12 +627,15 @@ def faulty(gpu):
 
 
 def test_the_emulator_runs_threads_that_wait_for_one_another(faulty):
+    """And a missing barrier spoils what they read."""
     x = there(np.arange(64, dtype=np.float32))
     y = there(np.zeros(64, np.float32))
     faulty("reverse")((1,), (64,), (x, y))
     assert here(y).tolist() == list(range(63, -1, -1))
     faulty("sum")((1,), (32,), (x, y))
     assert here(y)[0] == sum(range(32))
+    faulty("reverse", barrier=";")((1,), (64,), (x, y))
+    assert np.isnan(here(y)).any()
 
 
 def test_a_barrier_missing_before_reuse_is_found(device, gpu, monkeypatch):
@@ -667,13 +652,6 @@ def test_a_barrier_missing_before_reuse_is_found(device, gpu, monkeypatch):
     value, _ = run_fused(name, arrays, settings)
     expected, _ = run(cpu, name, arrays, settings)
     assert not np.allclose(value, expected, rtol=1e-3)
-
-
-def test_the_emulator_finds_a_missing_barrier(faulty):
-    x = there(np.arange(64, dtype=np.float32))
-    y = there(np.zeros(64, np.float32))
-    faulty("reverse", barrier=";")((1,), (64,), (x, y))
-    assert np.isnan(here(y)).any()
 
 
 def test_the_emulator_finds_threads_that_wait_in_vain(faulty):

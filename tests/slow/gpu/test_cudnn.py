@@ -1,15 +1,11 @@
 """Attention through cuDNN: that it computes what the CPU's kernels compute, and what goes to it.
 
 Where there is no GPU a stand-in computes what the graphs say that minigrad gives to cuDNN (`standin.cudnn`).
-Where cuDNN and its frontend are installed, they make plans of the same graphs, for a GPU that is not there.
 """
 
 import contextlib
 import gc
-import subprocess
-import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -329,26 +325,3 @@ def test_a_recording_keeps_its_plans(recorded):
 
 def on_gpu(x):
     return mg.tensor(x, device="cuda")
-
-
-# ---------------------------------------------------------------- the real frontend
-
-
-def test_cudnn_itself_plans_what_it_is_asked_for():
-    """For an H200, which need not be there, with its own kernels, and without memory for queries x keys."""
-    if not find_spec("cudnn"):
-        pytest.skip("cuDNN's frontend is not installed (pip install nvidia-cudnn-frontend nvidia-cudnn-cu13)")
-    if not emulator.compiler():
-        pytest.skip(
-            "a driver that does nothing is compiled, which needs Linux and a C++ compiler (g++, clang++)"
-        )
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.slow.standin.planner"],
-        cwd=Path(__file__).parents[3],
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
-    if done.returncode == 77:
-        pytest.skip(done.stdout.strip())
-    assert done.returncode == 0, done.stderr

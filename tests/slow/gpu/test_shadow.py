@@ -10,10 +10,7 @@ from minigrad import nn, optim
 from minigrad.core.devices import kind_of
 from minigrad.core.kernels import Routine, kernels_for
 from minigrad.optim.optimizer import adam_update
-from minitransformer import (
-    GPT,
-    GPTConfig,
-)
+from minitransformer import GPT, GPTConfig
 from tests.slow.gpu.test_devices import OURS
 
 # ---------------------------------------------------------------- a step on both
@@ -83,11 +80,7 @@ def wrong_gradient(kernel):
 @pytest.mark.parametrize(
     ("name", "fault", "words"),
     [
-        (
-            "gelu",
-            wrong_value,
-            r"^gelu at .*layers/\w+\.py:\d+: float32\[2, 4, 32\] differs in \d+ of 256",
-        ),
+        ("gelu", wrong_value, r"^gelu at .*layers/\w+\.py:\d+: float32\[2, 4, 32\] differs in \d+ of 256"),
         ("layer_norm", wrong_gradient, r"^the gradient of layer_norm \(recorded at .*, for its input 0"),
     ],
 )

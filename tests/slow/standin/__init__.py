@@ -112,27 +112,12 @@ class ndarray:
         assert type(array) is np.ndarray
         self._array[...] = array
 
-    shape = property(lambda self: self._array.shape)
-    strides = property(lambda self: self._array.strides)
-    dtype = property(lambda self: self._array.dtype)
-    ndim = property(lambda self: self._array.ndim)
-    size = property(lambda self: self._array.size)
-    itemsize = property(lambda self: self._array.itemsize)
-    nbytes = property(lambda self: self._array.nbytes)
     flags = property(lambda self: Flags(self._array.flags))
     device = property(lambda self: Device(0))
     T = property(primitive(lambda self: clad(self._array.T)))
     mT = property(primitive(lambda self: clad(self._array.mT)))
 
     data = property(lambda self: types.SimpleNamespace(ptr=self._array.ctypes.data))
-
-    def item(self):
-        downloads()
-        return self._array.item()
-
-    def tolist(self):
-        downloads()
-        return self._array.tolist()
 
     @primitive
     def fill(self, value):
@@ -182,26 +167,6 @@ class ndarray:
     def __iter__(self):
         return (self[i] for i in range(len(self._array)))
 
-    def __bool__(self):
-        downloads()
-        return bool(self._array)
-
-    def __int__(self):
-        downloads()
-        return int(self._array)
-
-    def __float__(self):
-        downloads()
-        return float(self._array)
-
-    def __repr__(self):
-        downloads()
-        return repr(self._array)
-
-    def __format__(self, spec):
-        downloads()
-        return format(self._array, spec)
-
     @primitive
     def __getitem__(self, index):
         return clad(self._array[self._index(index)])
@@ -231,20 +196,12 @@ class ndarray:
             downloads()  # how many places there are
         if any(isinstance(i, list | np.ndarray) for i in given):
             uploads()
+        kinds = (list, tuple, np.ndarray, ndarray, bool, np.bool_)
         items = [
-            np.asarray(i._array if isinstance(i, ndarray) else i)
-            if isinstance(i, list | tuple | np.ndarray | ndarray | bool | np.bool_)
-            else i
-            for i in given
+            np.asarray(bare(i) if isinstance(i, ndarray) else i) if isinstance(i, kinds) else i for i in given
         ]
-        consumed = [
-            0
-            if i is None or i is Ellipsis
-            else i.ndim
-            if isinstance(i, np.ndarray) and i.dtype == bool
-            else 1
-            for i in items
-        ]
+        is_mask = lambda i: isinstance(i, np.ndarray) and i.dtype == bool
+        consumed = [0 if i is None or i is Ellipsis else i.ndim if is_mask(i) else 1 for i in items]
         if not any(i is Ellipsis for i in items):
             items.append(Ellipsis)
             consumed.append(0)
@@ -259,6 +216,14 @@ class ndarray:
                 items[place] = i % self.shape[axis] if self.shape[axis] else i
             axis += number
         return tuple(items)
+
+
+def _downloading(name):
+    def method(self, *args):
+        downloads()
+        return getattr(self._array, name)(*args)
+
+    return method
 
 
 def _method(name, parameters):
@@ -296,25 +261,15 @@ def _operator(name):
     return operate
 
 
+for _name in ["item", "tolist", "__bool__", "__int__", "__float__", "__repr__", "__format__"]:
+    setattr(ndarray, _name, _downloading(_name))
+for _name in ["shape", "strides", "dtype", "ndim", "size", "itemsize", "nbytes"]:
+    setattr(ndarray, _name, property(lambda self, name=_name: getattr(self._array, name)))
 for _name, _parameters in NAMES["ndarray"].items():
     if _name not in vars(ndarray) and hasattr(np.ndarray, _name):
         setattr(ndarray, _name, _method(_name, _parameters))
-_WORDS = [
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "and",
-    "or",
-    "xor",
-    "lshift",
-    "rshift",
-]
-for _word in _WORDS:
+WORDS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
+for _word in WORDS.split():
     for _form in (f"__{_word}__", f"__r{_word}__", f"__i{_word}__"):
         if _form != "__imatmul__":
             setattr(ndarray, _form, _operator(_form))
@@ -360,14 +315,8 @@ class Ufunc:
 
 
 PRODUCTS = {"matmul", "dot", "vdot", "inner", "tensordot", "einsum", "kron"}
-COUNTED = {
-    "nonzero",
-    "flatnonzero",
-    "argwhere",
-    "unique",
-    "compress",
-    "extract",
-}  # what is found says how much
+# what is found says how much
+COUNTED = {"nonzero", "flatnonzero", "argwhere", "unique", "compress", "extract"}
 
 
 def _function(name, parameters, plain):
