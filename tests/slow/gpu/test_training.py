@@ -19,7 +19,7 @@ from minitransformer import (
     Transformer,
     TransformerConfig,
     generate,
-)
+)  # fmt: skip
 from minitransformer.data.splits import Sources
 from minitransformer.models.protocol import model_class
 from minitransformer.recipes import load_recipe
@@ -52,17 +52,8 @@ OPTIMIZERS = [
     lambda params: optim.Adamax(params, weight_decay=0.1),
     lambda params: optim.NAdam(params, lr=0.1),
     lambda params: optim.RAdam(params, lr=0.1, weight_decay=0.1, decoupled_weight_decay=True),
+    lambda params: optim.Muon([p for p in params if p.ndim == 2], lr=0.1),
 ]
-
-
-def test_muon_takes_the_same_steps_elsewhere(gpu):
-    models = twin(lambda: nn.Linear(4, 3, bias=False))
-    x = np.random.default_rng(0).normal(size=(5, 4))
-    optimizers = [optim.Muon(model.parameters(), lr=0.1) for model in models]
-    for _ in range(3):
-        for model, optimizer in zip(models, optimizers, strict=True):
-            step(model, optimizer, mg.as_tensor(x, device=model.weight.device))
-    np.testing.assert_allclose(models[0].weight.numpy(), models[1].weight.numpy(), rtol=1e-12)
 
 
 def step(model, optimizer, x):
@@ -116,7 +107,8 @@ def test_optimizers_take_the_same_steps_and_go_on_elsewhere(gpu, make, dtype):
         assert losses[0] == pytest.approx(losses[1], rel=tolerance)
         for (name, p), q in zip(models[0].state_dict().items(), models[1].parameters(), strict=True):
             np.testing.assert_allclose(p.numpy(), q.numpy(), rtol=tolerance, atol=tolerance)
-            assert not np.array_equal(before[name].numpy(), p.numpy())
+            is_left = isinstance(again, optim.Muon) and p.ndim == 1  # Muon is of matrices
+            assert np.array_equal(before[name].numpy(), p.numpy()) == is_left
 
 
 def test_files_hold_tensors_of_either_device(gpu, tmp_path):
@@ -133,30 +125,26 @@ def test_files_hold_tensors_of_either_device(gpu, tmp_path):
     assert other.running_mean.device == "cpu"
 
 
+IDS = np.array([[4, 5, 6, 0], [7, 8, 9, 10]])
+TARGET = np.array([[2, 5, 6], [2, 9, 9]])
 MODELS = {
     "Transformer": (
         lambda: Transformer(TransformerConfig(11, 8, 2, 16, 1, 2, 0.1, attention_dropout=0.2)),
-        (np.array([[4, 5, 6, 0], [7, 8, 9, 10]]), np.array([[2, 5, 6], [2, 9, 9]])),
+        (IDS, TARGET),
     ),
     "learned positions, pre-norm": (
         lambda: Transformer(TransformerConfig(11, 8, 2, 16, 1, 1, 0.0, norm_first=True, positions="learned")),
-        (np.array([[4, 5, 0], [7, 8, 9]]), np.array([[2, 5, 6], [2, 9, 9]])),
+        (IDS[:, 1:], TARGET),
     ),
-    "GPT": (
-        lambda: GPT(GPTConfig(11, 8, 8, 2, 2)),
-        (np.array([[4, 5, 6, 0], [7, 8, 9, 10]]),),
-    ),
-    "Llama, grouped queries": (
-        lambda: Llama(LlamaConfig(11, 8, 12, 1, 4, 2)),
-        (np.array([[4, 5, 6, 0], [7, 8, 9, 10]]),),
-    ),
+    "GPT": (lambda: GPT(GPTConfig(11, 8, 8, 2, 2)), (IDS,)),
+    "Llama, grouped queries": (lambda: Llama(LlamaConfig(11, 8, 12, 1, 4, 2)), (IDS,)),
     "T5's bias, RMSNorm": (
         lambda: Transformer(TransformerConfig(11, 8, 2, 16, 1, 1, 0.0, positions="t5", norm="rms_norm")),
-        (np.array([[4, 5, 0], [7, 8, 9]]), np.array([[2, 5, 6], [2, 9, 9]])),
+        (IDS[:, 1:], TARGET),
     ),
     "ALiBi": (
         lambda: GPT(GPTConfig(11, 8, 8, 1, 2, positions="alibi", activation_function="swiglu")),
-        (np.array([[4, 5, 6, 0], [7, 8, 9, 10]]),),
+        (IDS,),
     ),
 }
 
@@ -299,13 +287,3 @@ def test_a_device_that_is_not_there_is_a_mistake(cli):
     code, _, err = cli("train", "phrasebook", "--device", "tpu")
     assert code == 2
     assert "unknown device 'tpu'" in err
-
-
-def test_the_recipe_for_a_gpu_is_nanogpts():
-    recipe = load_recipe("shakespeare-char")
-    model, training = recipe.model, recipe.training
-    assert (model.n_layer, model.n_head, model.n_embd, model.n_positions) == (6, 6, 384, 256)
-    assert (recipe.data.batch_size, recipe.data.block_size) == (64, 256)
-    assert (training.steps, training.lr, training.min_lr, training.warmup_steps) == (5000, 1e-3, 1e-4, 100)
-    assert {model.embd_pdrop, model.resid_pdrop, model.attn_pdrop} == {0.2}
-    assert training.betas == (0.9, 0.99)
