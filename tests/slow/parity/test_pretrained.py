@@ -29,27 +29,14 @@ pytestmark = pytest.mark.parity
 V = 31
 IDS = np.array([[3, 9, 4, 12, 7, 5], [6, 8, 5, 11, 2, 20]])
 TARGET = np.array([[3, 5, 9, 4], [3, 8, 21, 5]])
-SIZES = {
-    "vocab_size": V,
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 20,
-}
+SIZES = {"vocab_size": V, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 20}  # fmt: skip
 BERT_SIZES = {**SIZES, "max_position_embeddings": 12, "pad_token_id": 0}
 
 
 def gpt2(**options):
-    config = transformers().GPT2Config(
-        vocab_size=V,
-        n_positions=32,
-        n_embd=16,
-        n_layer=2,
-        n_head=4,
-        bos_token_id=1,
-        eos_token_id=1,
-        **options,
-    )
+    sizes = {"vocab_size": V, "n_positions": 32, "n_embd": 16, "n_layer": 2, "n_head": 4}
+    config = transformers().GPT2Config(**sizes, bos_token_id=1, eos_token_id=1, **options)
     return transformers().GPT2LMHeadModel(config)
 
 
@@ -82,21 +69,21 @@ def t5(**options):
     return transformers().T5ForConditionalGeneration(config)
 
 
+SIDES = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in
+         {"layers": 2, "attention_heads": 4, "ffn_dim": 20}.items()}  # fmt: skip
+
+
 def bart(**options):
-    sizes = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in
-             {"layers": 2, "attention_heads": 4, "ffn_dim": 20}.items()}  # fmt: skip
     config = transformers().BartConfig(
-        vocab_size=V, d_model=16, max_position_embeddings=32, **sizes, pad_token_id=1, bos_token_id=0,
+        vocab_size=V, d_model=16, max_position_embeddings=32, **SIDES, pad_token_id=1, bos_token_id=0,
         eos_token_id=2, decoder_start_token_id=2, **{"forced_eos_token_id": 2, **options},
     )  # fmt: skip
     return transformers().BartForConditionalGeneration(config)
 
 
 def marian(**options):
-    sizes = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in
-             {"layers": 2, "attention_heads": 4, "ffn_dim": 20}.items()}  # fmt: skip
     config = transformers().MarianConfig(
-        vocab_size=V, d_model=16, max_position_embeddings=32, **sizes, eos_token_id=0, scale_embedding=True,
+        vocab_size=V, d_model=16, max_position_embeddings=32, **SIDES, eos_token_id=0, scale_embedding=True,
         activation_function="swish",
         **{"forced_eos_token_id": 0, "pad_token_id": V - 1, "decoder_start_token_id": V - 1, **options},
     )  # fmt: skip
@@ -111,25 +98,16 @@ def vit(**options):
     return transformers().ViTForImageClassification(config)
 
 
+LONGER = {"rope_type": "linear", "rope_theta": 50.0, "factor": 3.0}
+LLAMA_3 = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0,
+           "high_freq_factor": 4.0, "original_max_position_embeddings": 16}  # fmt: skip
 DECODERS = {
     "gpt2": gpt2,
     "gpt2, untied": lambda: gpt2(tie_word_embeddings=False),
     "gpt2, other widths": lambda: gpt2(n_inner=24, activation_function="relu"),
     "llama": llama,
-    "llama, longer": lambda: llama(
-        rope_parameters={"rope_type": "linear", "rope_theta": 50.0, "factor": 3.0}
-    ),
-    "llama 3.1": lambda: llama(
-        head_dim=8,
-        rope_parameters={
-            "rope_type": "llama3",
-            "rope_theta": 500.0,
-            "factor": 8.0,
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 16,
-        },
-    ),
+    "llama, longer": lambda: llama(rope_parameters=LONGER),
+    "llama 3.1": lambda: llama(head_dim=8, rope_parameters=LLAMA_3),
     "llama, two ends": lambda: llama(eos_token_id=[1, 14]),
     "llama, tied, wide heads": lambda: llama(tie_word_embeddings=True, head_dim=6, rope_theta=50.0),
 }
@@ -182,12 +160,14 @@ def make():
     return lambda name: moved(ALL[name]())
 
 
+IMAGES_GIVEN = np.random.default_rng(0).normal(size=(2, 2, 8, 8)).astype(np.float32)
+
+
 def their_output(theirs, name):
     import torch
 
     if name in IMAGES:
-        images = np.random.default_rng(0).normal(size=(2, 2, 8, 8)).astype(np.float32)
-        return theirs(pixel_values=torch.tensor(images)).logits
+        return theirs(pixel_values=torch.tensor(IMAGES_GIVEN)).logits
     ids = torch.tensor(IDS)
     found = theirs(ids, decoder_input_ids=torch.tensor(TARGET)) if name in SEQ2SEQ else theirs(ids)
     if hasattr(found, "start_logits"):
@@ -197,8 +177,7 @@ def their_output(theirs, name):
 
 def our_output(ours, name):
     if name in IMAGES:
-        images = np.random.default_rng(0).normal(size=(2, 2, 8, 8)).astype(np.float32)
-        return ours(images)
+        return ours(IMAGES_GIVEN)
     found = ours(IDS, TARGET) if name in SEQ2SEQ else ours(IDS)
     return getattr(found, "logits", found)
 
@@ -382,11 +361,8 @@ def test_every_key_of_generation_config_is_known():
 
 
 EACH = pytest.mark.parametrize(
-    "name",
-    [
-        "gpt2", "llama", "t5 1.1", "bart", "marian", "marian, two vocabularies", "vit", "bert, MaskedLM",
-        "distilbert, SequenceClassification",
-    ],
+    "name", ["gpt2", "llama", "t5 1.1", "bart", "marian", "marian, two vocabularies", "vit", "bert, MaskedLM",
+             "distilbert, SequenceClassification"],
 )  # fmt: skip
 
 
