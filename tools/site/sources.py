@@ -60,7 +60,7 @@ def link_files(app: Any, doctree: nodes.document) -> None:
         text = node.astext()
         if isinstance(node.parent, nodes.reference):
             continue
-        if FILE.fullmatch(text) and (ROOT / text).exists():
+        if FILE.fullmatch(text) and (ROOT / text).exists() and not text.endswith(".gz"):
             wrap(
                 node, nodes.reference("", "", refuri=relative_uri(f"{page}.html", source(ROOT / text, page)))
             )
