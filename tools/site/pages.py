@@ -71,7 +71,7 @@ def rewrite(file: Path, name: str, text: str) -> str:
         target, hash_, anchor = link[2].partition("#")
         linked = (file.parent / target).resolve()
         page = pages.get(linked) if target else None
-        if page is not None:
+        if page not in (None, name):  # a page's link to the file that it is made from shows its text
             copied = f"{page}{'.ipynb' if page.startswith('lessons/') else '.md'}"
         elif linked.is_file() and linked.is_relative_to(DOCS):
             copied = linked.relative_to(DOCS)  # a picture
