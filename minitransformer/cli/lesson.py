@@ -145,7 +145,7 @@ def open_notebook(file: Path, seed: int) -> None:
 
 def as_notebook(file: Path, seed: int = 0) -> dict[str, Any]:
     """Return a lesson in the notebook format. An added cell makes modules beside the lesson importable."""
-    start = f"import sys\n\nsys.path.insert(0, {str(file.parent)!r})"
+    start = "import sys\n\nfrom minitransformer.cli.lesson import FOLDER\n\nsys.path.insert(0, str(FOLDER))"
     if seed:
         start += f"\n\nimport lesson\n\nlesson.SEED = {seed}"
     first = ("code", start, 0)

@@ -9,13 +9,9 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import subprocess
-import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from .links import broken
 from .pages import BUILD, PAGES, ROOT, gather
 
 HTML = BUILD / "html"  # becomes SITE once it is complete
@@ -24,39 +20,26 @@ SITE = ROOT / "site"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.site", description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--stored",
-        action="store_true",
-        help="lessons as they were last executed, though the library has changed",
-    )
-    parser.add_argument(
-        "--runs", type=Path, help="a folder of runs, named as recipes, for the live pages of the gallery"
-    )
+    parser.add_argument("--stored", action="store_true", help="lessons as they were last executed")
+    parser.add_argument("--runs", type=Path, help="a folder of runs for the live pages of the gallery")
     options = parser.parse_args()
     if find_spec("sphinx") is None:
         parser.error("Sphinx is missing. Install it with: pip install -e '.[docs]'")
-    if options.runs is not None and not options.runs.is_dir():
-        parser.error(f"{options.runs} is not a folder.")
-    from . import api, claims, gallery, lessons, ops  # they need Sphinx
+    from sphinx.cmd.build import build_main
 
-    start = time.perf_counter()
+    from . import api, claims, gallery, lessons, ops
+
     shutil.rmtree(BUILD, ignore_errors=True)
     gather()
-    lessons.build(options.stored)
+    lessons.write(options.stored)
     api.write()
     ops.write()
-    claims.build()
-    gallery.build(options.runs)
-    executed = time.perf_counter()
-    # warnings are errors (-W); each reference must lead somewhere (-n)
+    claims.write()
+    gallery.write(options.runs)
+    # lessons measure times on one thread; warnings are errors (-W); each reference leads somewhere (-n)
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     folders = ["-c", ROOT / "tools" / "site", "-d", BUILD / "doctrees", PAGES, HTML]
-    command = [sys.executable, "-m", "sphinx", "-W", "-n", "-q", *map(str, folders)]
-    failed = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}).returncode != 0
-    for problem in broken(HTML):
-        print(problem, file=sys.stderr)
-        failed = True
-    print(f"lessons {executed - start:.0f} s, pages {time.perf_counter() - executed:.0f} s")
-    if failed:
+    if build_main(["-W", "-n", "-q", *map(str, folders)]):
         return 1
     shutil.rmtree(SITE, ignore_errors=True)
     HTML.rename(SITE)

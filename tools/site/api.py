@@ -1,372 +1,331 @@
-"""Pages of the API reference: a table of names, then an entry for each, from signatures and docstrings."""
+"""The API reference: pages of the public names, whose entries autodoc writes from the docstrings."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
-import io
 import re
-import textwrap
-import tokenize
 from collections.abc import Iterator
-from pathlib import Path
+from functools import cache
+from pkgutil import resolve_name
 from typing import Any
 
-from sphinx.util.inspect import stringify_signature
+import numpy as np
 
+import minigrad
 from minigrad.core.op import info_of
-from minigrad.core.registry import registry
-from minigrad.nn import functional
+from minigrad.late_names import Late
 from minigrad.ops import METHODS
-from tools.reference import OPERATORS, prose
+from tools.reference import OPERATORS
 
-from . import names
-from .names import FAMILIES, MODULES, Entry, Page, find
-from .pages import PAGES, ROOT
+from .pages import PAGES
 
-HEADING = """# API reference
+# pages by their titles: the modules of the package whose names they have (of functions, that define them)
+FAMILIES = {
+    "Elementwise functions": "core.arithmetic ops.arithmetic ops.rounding ops.elementary more.elementary "
+    "ops.activations more.activations more.specials",
+    "Comparisons and logic": "ops.comparisons ops.logic",
+    "Reductions, statistics, scans, sorting": "ops.reductions ops.statistics ops.scans ops.sorting "
+    "more.counting more.calculus",
+    "Shapes: joining, splitting, repeating, padding": "ops.shaping ops.views ops.stacking "
+    "ops.repeat_and_flip ops.padding ops.triangles more.windows more.grids",
+    "Indexing, gathering, scattering, diagonals": "ops.indexing ops.selection ops.scattering more.diagonals",
+    "Linear algebra": "ops.linalg more.matrix_products more.contractions more.decompositions more.inverses "
+    "ops.norms ops.quantized more.norms more.distances",
+    "Networks: attention, losses, normalization, convolution": "ops.attention ops.losses ops.normalization "
+    "ops.recurrent more.losses more.margin_losses more.normalization more.convolution more.pooling "
+    "more.resampling",
+}
+ALONE = (  # pages of one module
+    "nn nn.functional nn.init nn.utils optim optim.lr_scheduler autograd func checks debug graph linalg "
+    "special random utils.data"
+)
+TITLES = {
+    "minigrad": {
+        "minigrad": "",  # the names of the package that no other page has
+        "minigrad.Tensor": "",
+        "Creating and drawing tensors": "ops.creation ops.sampling",
+        **{title: modules for title, modules in FAMILIES.items() if "Networks" not in title},
+        **{f"minigrad.{module}": module for module in ALONE.split()},
+        "Ops and kernels of your own": "ops ops.samplers kernels",
+        "Devices and precision": "amp accelerator allocator",
+    },
+    "minitransformer": {
+        "Models": "models models.presets pretrained",
+        "Layers": "layers",
+        "Text and data": "text.tokenizer data.batching data.phrasebook",
+        "Generation": "generation",
+        "Training": "training.trainer training.config training.log training.ranks",
+        "Tasks and scores": "tasks tasks.scores tasks.bootstrap",
+        "Recipes, commands, errors": "recipes cli errors",
+        "Looking inside a model": "inspection.recording inspection.heads inspection.states inspection.probes "
+        "inspection.words inspection.word_files",
+        "Plots and the live page": "plots explain",
+    },
+}
+CLAIMED = {
+    f"{package}.{module}"
+    for package in TITLES
+    for names in TITLES[package].values()
+    for module in names.split()
+}
+INTERNAL = ("minigrad.core.", "minigrad.ops.", "minigrad.more.")  # their functions are minigrad's
+NAMES = {  # of modules without __all__
+    "minigrad.nn.init": "calculate_gain constant_ dirac_ eye_ kaiming_normal_ kaiming_uniform_ normal_ ones_ "
+    "orthogonal_ sparse_ trunc_normal_ uniform_ xavier_normal_ xavier_uniform_ zeros_",
+    "minigrad.debug": "detect_anomaly shadow why_nan",
+    "minigrad.graph": "Graph keep named_scope trace why_nan",
+    "minigrad.random": "Generator default_generator fork_rng get_rng_state initial_seed manual_seed seed "
+    "set_rng_state",
+    "minigrad.ops": "About Op OpInfo composite derived differentiable",
+    "minigrad.ops.samplers": "binary distinct each integers mask positive probability real symmetric unary",
+    "minigrad.allocator": "keep_freed_memory",
+    "minitransformer.models.presets": "preset",
+    "minitransformer.data.batching": "Batches IGNORE ShuffledBatches TokenBatches collate pad_rows",
+    "minitransformer.data.phrasebook": "Phrasebook phrasebook",
+    "minitransformer.training.log": "Log read_log",
+    "minitransformer.training.ranks": "MPIRanks Ranks join",
+    "minitransformer.tasks.scores": "Score",
+    "minitransformer.tasks.bootstrap": "intervals",
+    "minitransformer.recipes": "Recipe load_recipe names",
+    "minitransformer.cli": "main",
+    "minitransformer.errors": "UserError",
+}
+HEADINGS = {  # of the names that a file defines, where the file's name says too little
+    "core": "Layers, attention, losses", "functional": "Dropout and sampling",
+    "linalg": "Matrix multiplication", "rounding": "Division, rounding, signs and combinations",
+    "elementary": "Elementary functions", "specials": "Special functions", "grids": "Grids and combinations",
+    "module": "Base classes", "tensor": "Tensors", "modes": "Gradients", "io": "Files",
+    "numpy": "Dtypes and constants",
+    **dict.fromkeys(("check", "report", "sweep"), "Checking gradients"),
+    **dict.fromkeys(("torch_aliases", "methods_in_place", "printing", "shadow", "capture"), "Utilities"),
+}  # fmt: skip
+OPENING = """API reference
+=============
 
 Every public name of both packages, with signature, docstring and source. Formulas of all derivatives are in
-the [reference of ops](ops.md). Names, arguments and defaults are PyTorch's, Hugging Face's or JAX's where
-they have such a name; [coming from PyTorch](pytorch.md) lists what differs.
+the :doc:`reference of ops <ops>`. Names, arguments and defaults are PyTorch's, Hugging Face's or JAX's where
+they have such a name; :doc:`coming from PyTorch <pytorch>` lists what differs.
 
 Examples are run by the tests. They start with
 
-```python
-import numpy as np
+.. code-block:: python
 
-import minigrad as mg
-from minigrad import nn, optim
-from minigrad.nn import functional as F
-```
+   import numpy as np
+
+   import minigrad as mg
+   from minigrad import nn, optim
+   from minigrad.nn import functional as F
 
 """
-PARTS = {
-    "minigrad: tensors and functions": ("api/minigrad", "api/linear-algebra"),
-    "minigrad: networks, training, tools": ("api/minigrad.nn", "api/minigrad.devices"),
-    "minitransformer": ("api/minitransformer", "api/plots"),
-}  # the first and the last page of each
+ON_TENSORS = """
+Functions as methods
+--------------------
+
+``x.softmax(dim=0)`` is ``mg.softmax(x, dim=0)``, and likewise: {functions}.
+
+In place
+--------
+
+Methods whose names end in an underscore change the tensor: ``x.clamp_(0, 1)`` is
+``x.copy_(x.clamp(0, 1))``. They are recorded for backward. There are {in_place}.
+"""
+
+
+class Reference:
+    """What all pages show. An object has one entry, on the first page that has it; other pages link to it."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, dict[str, dict[str, str]]] = {}  # title: section: shown name: full name
+        self.things: dict[str, Any] = {"minigrad.Tensor": minigrad.Tensor}  # full name: object
+        self.entries: dict[Any, str] = {id(minigrad.Tensor): "minigrad.Tensor"}  # object: full name
+        self.page_of: dict[str, str] = {"minigrad.Tensor": "minigrad.Tensor"}  # full name: title
+        self.aliases: dict[str, str] = {}  # other full name: full name
+        for package, titles in TITLES.items():
+            for title, modules in titles.items():
+                self.pages[title] = {}
+                for module in modules.split() or [""] * (title == package):
+                    self.add(title, package, f"{package}.{module}".rstrip("."))
+
+    def add(self, title: str, package: str, module: str) -> None:
+        found = public(package, module)
+        is_alone = title in (package, module) or " " not in TITLES[package][title]
+        for name, thing in found.items():
+            place = package if getattr(resolve_name(package), name, None) is thing else module
+            shown = f"{place}.{name}"
+            key = id(thing) if callable(thing) or isinstance(thing, np.dtype) else shown
+            if key not in self.entries:
+                own = str(getattr(thing, "__name__", getattr(thing, "name", name)))  # subtract, not sub
+                full = f"{place}.{own}" if getattr(resolve_name(place), own, None) is thing else shown
+                self.entries[key], self.things[full], self.page_of[full] = full, thing, title
+            for other in (shown, f"{module}.{name}"):
+                if other != self.entries[key] and not other.startswith(INTERNAL):
+                    self.aliases[other] = self.entries[key]
+            defined_in = thing.__module__ if callable(thing) else "numpy"
+            section = heading(module if not is_alone else defined_in if len(found) > 20 else "")
+            self.pages[title].setdefault(section, {})[name] = self.entries[key]
+
+
+def public(package: str, module: str) -> dict[str, Any]:
+    """The public names of a module, and those of its package that it defines; no `abs_` beside `abs`."""
+    names = resolve_name(package).__all__
+    whole = {
+        name: getattr(resolve_name(package), name)
+        for name in names
+        if name.rstrip("_") not in names or name[-1] != "_"
+    }
+    if module == package:
+        found = {
+            name: thing for name, thing in whole.items() if getattr(thing, "__module__", "") not in CLAIMED
+        }
+    else:
+        names = [] if module.startswith(INTERNAL) else getattr(resolve_name(module), "__all__", [])
+        names = NAMES[module].split() if module in NAMES else names
+        found = {name: getattr(resolve_name(module), name) for name in names}
+        found |= {name: thing for name, thing in whole.items() if getattr(thing, "__module__", "") == module}
+    is_ours = lambda thing: not inspect.ismodule(thing) and getattr(thing, "__module__", "") != "numpy"
+    return {name: found[name] for name in found if is_ours(found[name])}
+
+
+def heading(module: str) -> str:
+    last = module.rpartition(".")[2]
+    return HEADINGS.get(last, last.replace("_", " ").capitalize())
+
+
+def name_of(title: str) -> str:
+    """The name of a page."""
+    return "api/" + (title if "minigrad" in title else re.split("[:,]", title)[0].lower().replace(" ", "-"))
+
+
+reference = cache(Reference)
+
+
+# ---------------------------------------------------------------- pages
 
 
 def write() -> None:
-    """Write all pages of the reference to PAGES."""
-    (PAGES / "api").mkdir(exist_ok=True)
-    pages = names.pages()
-    (PAGES / "api.md").write_text(index(pages), encoding="utf-8")
-    for page in pages.values():
-        (PAGES / f"{page.name}.md").write_text(text_of(page), encoding="utf-8")
+    """Write all pages to PAGES, in reStructuredText, since autodoc writes that."""
+    (PAGES / "api").mkdir()
+    text = OPENING
+    for package, titles in TITLES.items():
+        rows = [(f":doc:`{title} <{name_of(title)}>`", about(title)) for title in titles]
+        text += "\n".join([*underlined(package, "-"), *table(rows), ""])
+    names = [name_of(title) for title in reference().pages]
+    text += "\n".join([".. toctree::", "   :hidden:", "", *(f"   {name}" for name in names), ""])
+    (PAGES / "api.rst").write_text(text, encoding="utf-8")
+    for title in reference().pages:
+        (PAGES / f"{name_of(title)}.rst").write_text("\n".join(lines(title)), encoding="utf-8")
 
 
-def index(pages: dict[str, Page]) -> str:
-    order = list(pages)
-    text = HEADING
-    for title, (first, last) in PARTS.items():
-        inside = order[order.index(first) : order.index(last) + 1]
-        rows = [f"| [{pages[p].title}]({p}.md) | {about(pages[p])} |" for p in inside]
-        text += "\n".join([f"## {title}", "", "| page | what it has |", "|---|---|", *rows, "", ""])
-    return text + "\n".join(["```{toctree}", ":hidden:", "", *order, "```", ""])
+def about(title: str) -> str:
+    """The first sentence of a module, or the first names of a page."""
+    if title.startswith("minigrad."):
+        return summary(resolve_name(title))
+    names = [f"``{name}``" for rows in reference().pages[title].values() for name in rows]
+    return ", ".join([*names[:8], "..."][: len(names)])
 
 
-def about(page: Page) -> str:
-    """What a page has: the first sentence of its module, or its first names."""
-    if page.name == "api/minigrad.Tensor":
-        return "Attributes, methods and operators of a tensor."
-    modules = MODULES[page.name][1].split()
-    if len(modules) == 1 and page.title in modules:
-        return summary(find(modules[0]))
-    found = [f"`{name}`" for rows in page.rows.values() for name, _ in rows]
-    return ", ".join([*found[:8], "..."][: len(found)])
-
-
-def text_of(page: Page) -> str:
-    modules = MODULES[page.name][1].split()
-    parts = [f"# {page.title}"]
-    if page.title in modules:
-        parts.append(prose(inspect.getdoc(find(page.title)) or ""))
-    if page.name == "api/minigrad.Tensor":
-        return "\n\n".join([*parts, *tensor(page)]) + "\n"
-    for group, rows in page.rows.items():
-        if group:
-            parts.append(f"## {group}")
-        if group in modules and group != page.title:
-            parts.append(prose(inspect.getdoc(find(group)) or ""))
-        parts.append(table(rows))
-        parts += [described(entry) for _, entry in rows if entry.page == page.name and entry.group == group]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def table(rows: list[tuple[str, Entry]]) -> str:
-    lines = ["| name | summary |", "|---|---|"]
-    for name, entry in rows:
-        lines.append(
-            f"| {{py:obj}}`{name} <{entry.name}>` | {summary(entry.thing) or value_of(entry.thing)} |"
+def lines(title: str) -> Iterator[str]:
+    yield from underlined(title, "=")
+    if title == "minigrad.Tensor":
+        yield from tensor()
+    elif title.startswith("minigrad."):
+        yield from (f".. automodule:: {title}", "")
+    things = reference().things
+    for section, unsorted in sorted(reference().pages[title].items()):
+        rows = {name: unsorted[name] for name in sorted(unsorted, key=str.lower)}
+        if section:
+            yield from underlined(section, "-")
+        yield from table(
+            [(f":py:obj:`{name} <{full}>`", summary(things[full])) for name, full in rows.items()]
         )
-    return "\n".join(lines)
+        for full in dict.fromkeys(rows.values()):
+            if reference().page_of[full] == title:
+                fields = "(**fields)" * dataclasses.is_dataclass(things[full])
+                option = {"class": ["   :members:"], "data": ["   :no-value:"]}.get(kind(things[full]), [])
+                yield from (f".. auto{kind(things[full])}:: {full}{fields}", *option, "")
+
+
+def tensor() -> Iterator[str]:
+    """What a Tensor has that is not a function of minigrad, and the names of what is."""
+    functions = {name: full for name in METHODS if (full := reference().entries.get(id(METHODS[name])))}
+    in_place = [name for name in METHODS if name[-1] == "_" and name.rstrip("_") in METHODS]
+    late = {name for name, thing in vars(minigrad.Tensor).items() if isinstance(thing, Late)}
+    own = [
+        name for name in dir(minigrad.Tensor) if name[0] != "_" and name not in {*functions, *in_place, *late}
+    ]
+    yield from (".. autoclass:: minigrad.Tensor", f"   :members: {', '.join(own)}", "   :undoc-members:", "")
+    yield ON_TENSORS.format(
+        functions=", ".join(
+            f":py:obj:`{name} <{functions[name]}>`" for name in sorted(functions) if name[0] != "_"
+        ),
+        in_place=", ".join(f"``{name}``" for name in sorted(in_place)),
+    )
+
+
+def underlined(text: str, sign: str) -> list[str]:
+    return [text, sign * len(text), ""]
+
+
+def table(rows: list[tuple[str, str]]) -> list[str]:
+    cells = [line for name, about in rows for line in (f"   * - {name}", f"     - {about}")]
+    return [".. list-table::", "   :widths: 30 70", "", *cells, ""]
+
+
+def kind(thing: Any) -> str:
+    if inspect.isclass(thing):
+        return "exception" if issubclass(thing, BaseException) else "class"
+    return "function" if callable(thing) else "data"
 
 
 def summary(thing: Any) -> str:
-    """The first sentence of a docstring, as Markdown for a cell of a table."""
-    if (
-        isinstance(thing, str | int | float | tuple | dict)
-        or thing is None
-        or type(thing).__module__ == "numpy"
-    ):
-        return ""
+    """The first sentence of a docstring; the value of what has none."""
+    if not callable(thing) and not inspect.ismodule(thing):
+        return f"``{thing!r}``" if len(repr(thing)) < 80 and repr(thing)[0] != "<" else ""
     first = (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ")
-    sentence = re.split(r"(?<=[^.][.])\s+(?=[A-Z`\"])", first)[0]
-    return prose(sentence).replace("|", "\\|").replace("\\\\|", "\\|")
+    return as_rst(re.split(r"(?<=[^.][.])\s+(?=[A-Z`\"])", first)[0])
 
 
-# ---------------------------------------------------------------- entries
+# ---------------------------------------------------------------- docstrings, by autodoc's hooks
 
 
-def described(entry: Entry) -> str:
-    """An object's entry: a directive of Sphinx's Python domain."""
-    module, _, name = entry.name.rpartition(".")
-    thing = entry.thing
-    arguments = signature(thing)
-    if entry.name.startswith("minigrad.Tensor."):
-        module, name, arguments = "minigrad", f"Tensor.{name}", without_self(arguments)
-    body = [*docstring(thing), *members(entry), notes(entry)]
-    options = f":module: {module}\n"
-    return directive(kind_of(thing, name), name + arguments, options, "\n\n".join(filter(None, body)))
+def as_rst(text: str) -> str:
+    """A docstring in reStructuredText: code in ` ` or indented, no other markup."""
+    parts = []
+    for paragraph in text.split("\n\n"):
+        if paragraph.startswith("    "):
+            parts.append(f".. code-block:: python\n\n{paragraph}")
+        elif paragraph.startswith(">>> "):
+            parts.append(paragraph)
+        else:
+            plain = paragraph.split("`")
+            plain[::2] = [re.sub(r"([\\*_|])", r"\\\1", part) for part in plain[::2]]
+            plain[1::2] = [rf"\ ``{part}``\ " for part in plain[1::2]]
+            parts.append("".join(plain))
+    return "\n\n".join(parts)
 
 
-def kind_of(thing: Any, name: str) -> str:
-    in_class = "." in name
-    if inspect.isclass(thing):
-        return "exception" if issubclass(thing, BaseException) else "class"
-    if isinstance(thing, property) or inspect.isgetsetdescriptor(thing) or inspect.ismemberdescriptor(thing):
-        return "attribute"
-    if callable(thing):
-        return "method" if in_class else "function"
-    return "attribute" if in_class else "data"
+def docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Complete a docstring with the fields of a class, other names, and where the derivative is."""
+    text = as_rst("\n".join(lines).partition("Gradients of y = ")[0].rstrip())
+    text = summary(thing) if what == "data" else text
+    if dataclasses.is_dataclass(thing):
+        text += "\n" + "".join(f"\n- ``{field}``{about and f': {about}'}" for field, about in fields(thing))
+    if what == "function":
+        info = info_of(thing)
+        bound = [n for n, f in METHODS.items() if f is thing or (info and info_of(f) is info)]
+        also = [other for other, full in reference().aliases.items() if full == name]
+        also += [f"x.{n}()" for n in bound if not n.startswith("_")]
+        also += [OPERATORS[n] for n in bound if n in OPERATORS]
+        text += f"\n\nAlso {', '.join(f'``{n}``' for n in also)}." if also else ""
+        text += f"\n\n:ref:`Definition and derivative <op-{info.name}>`" if info else ""
+    lines[:] = text.splitlines()
 
 
-def directive(kind: str, head: str, options: str, body: str) -> str:
-    fence = "`" * (max([3, *map(len, re.findall("^`+", body, re.MULTILINE))]) + 1)
-    return f"{fence}{{py:{kind}}} {head}\n{options}\n{body}\n{fence}"
-
-
-def docstring(thing: Any) -> Iterator[str]:
-    if not callable(thing) and not isinstance(thing, property) and not inspect.ismemberdescriptor(thing):
-        yield value_of(thing)
-        return
-    if inspect.isclass(thing) and thing.__doc__ is None:
-        return
-    yield prose(re.split(r"(?:^|\n\n)Gradients of y = ", inspect.getdoc(thing) or "")[0])
-
-
-def value_of(thing: Any) -> str:
-    if isinstance(thing, dict):
-        return "A dict with the keys " + ", ".join(f"`{key!r}`" for key in thing) + "."
-    text = repr(thing)
-    return "" if text.startswith("<") else f"`{text}`"
-
-
-def signature(thing: Any) -> str:
-    """`(x, dim=-1)`, without types and defaults that say nothing."""
-    if not callable(thing) or (dataclasses.is_dataclass(thing) and fields(thing)):
-        return ""
-    try:
-        found = inspect.signature(thing)
-    except (TypeError, ValueError):
-        return ""
-    shown = [
-        p.replace(annotation=annotation(p.annotation), default=default(p.default))
-        for p in found.parameters.values()
-    ]
-    result = found.empty if inspect.isclass(thing) else annotation(found.return_annotation)
-    return stringify_signature(found.replace(parameters=shown, return_annotation=result))
-
-
-def annotation(found: Any) -> Any:
-    return inspect.Parameter.empty if found in ("Any", "None", None, Any) else found
-
-
-def default(found: Any) -> Any:
-    is_long = found is not inspect.Parameter.empty and re.search("^<| at 0x", repr(found))
-    return Omitted() if is_long else found
-
-
-class Omitted:
-    """A default whose text would say nothing."""
-
-    def __repr__(self) -> str:
-        return "..."
-
-
-def members(entry: Entry) -> Iterator[str]:
-    """A class's settings, methods and properties."""
-    thing = entry.thing
-    if not inspect.isclass(thing) or entry.name == "minigrad.Tensor":
-        return
-    yield settings(thing)
-    documented = {id(other.thing) for other in names.entries() if other is not entry}
-    for name, found in sorted(of_class(thing, documented).items()):
-        inner = found.__func__ if isinstance(found, classmethod | staticmethod) else found
-        kind = "property" if isinstance(found, property | functools.cached_property) else "method"
-        head = name + (method_signature(found, inner) if kind == "method" else "")
-        body = prose(inspect.getdoc(found) or "")
-        flags = {classmethod: ":classmethod:\n", staticmethod: ":staticmethod:\n"}.get(type(found), "")
-        options = f":no-contents-entry:\n{flags}"  # contents entries would take a third of the build's time
-        yield directive(kind, head, options, body)
-
-
-def of_class(thing: type, documented: set[int]) -> dict[str, Any]:
-    """Public methods and properties with a docstring; those of base classes if only this file has them."""
-    found: dict[str, Any] = {}
-    for place in thing.__mro__:
-        if place is not thing and (id(place) in documented or place.__module__ != thing.__module__):
-            continue
-        for name, value in vars(place).items():
-            is_member = inspect.isroutine(value) or isinstance(value, property | functools.cached_property)
-            if is_member and not name.startswith("_") and value.__doc__:
-                found.setdefault(name, value)
-    return found
-
-
-def method_signature(found: Any, inner: Any) -> str:
-    return signature(inner) if isinstance(found, staticmethod) else without_self(signature(inner))
-
-
-def without_self(arguments: str) -> str:
-    return re.sub(r"^\(\w+(: \w+)?(, /)?(, )?", "(", arguments)
-
-
-def settings(thing: type) -> str:
-    """The fields of a dataclass, with the comments beside them."""
-    if not dataclasses.is_dataclass(thing) or not fields(thing):
-        return ""
-    lines = ["| field | default | meaning |", "|---|---|---|"]
-    comments = {}
+def fields(thing: type) -> Iterator[tuple[str, str]]:
+    """The fields of a dataclass, and the comments beside them."""
     for place in reversed(thing.__mro__):
         if dataclasses.is_dataclass(place):
-            comments |= comments_of(place)
-    for item in fields(thing):
-        default = "" if item.default is dataclasses.MISSING else f"`{item.default!r}`"
-        if item.default_factory is not dataclasses.MISSING:
-            default = f"`{item.default_factory()!r}`"
-        about = prose(comments.get(item.name, ""))
-        kind = item.type if isinstance(item.type, str) else item.type.__name__
-        lines.append(
-            "| "
-            + " | ".join(t.replace("|", "\\|") for t in (f"`{item.name}: {kind}`", default, about))
-            + " |"
-        )
-    return "\n".join(lines)
-
-
-def fields(thing: Any) -> list[dataclasses.Field]:
-    return [item for item in dataclasses.fields(thing) if item.init and not item.name.startswith("_")]
-
-
-def comments_of(thing: type) -> dict[str, str]:
-    """The comment on each field's line."""
-    try:
-        source = textwrap.dedent(inspect.getsource(thing))
-    except (OSError, TypeError):
-        return {}
-    found = {}
-    name = None
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if field := re.match(r"    (\w+): ", token.line):
-            name = field[1]
-        elif re.match(r"    \S", token.line) and not token.line.startswith("    )"):
-            name = None
-        if token.type == tokenize.COMMENT and name and name not in found:
-            found[name] = token.string.lstrip("# ").strip()
-    return found
-
-
-# ---------------------------------------------------------------- links
-
-
-def notes(entry: Entry) -> str:
-    """Other names, the derivative and the source of an object, in a line."""
-    parts = []
-    others = [f"`{name}`" for name in entry.others]
-    info = op_of(entry.thing)
-    if entry.info is not None:
-        bound = [name for name, function in METHODS.items() if info_of(function) is entry.info]
-        others += [
-            f"`x.{name}()`"
-            for name in bound
-            if not name.startswith("__") and name.strip("_") == entry.name.rpartition(".")[2]
-        ]
-        others += [f"`{OPERATORS[name]}`" for name in bound if name in OPERATORS]
-    if others:
-        parts.append("Also " + ", ".join(dict.fromkeys(others)) + ".")
-    if info is not None and info.source.__module__.startswith("minigrad."):
-        parts.append(f"[Definition and derivative](#op-{info.name}).")
-    if (function := function_of(entry.name)) is not None:
-        parts.append(f"Function: `{function}`.")
-    parts.append(source(entry.thing))
-    return " ".join(filter(None, parts))
-
-
-def function_of(name: str) -> str | None:
-    """The function with the name of a module of nn: F.layer_norm for nn.LayerNorm."""
-    module, _, last = name.rpartition(".")
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", last.removesuffix("Loss")).lower()
-    options = (words, f"{words}_loss", last.lower())
-    return next((f"F.{f}" for f in options if module == "minigrad.nn" and hasattr(functional, f)), None)
-
-
-def op_of(thing: Any) -> Any:
-    """The op that a function is, or that a function of the same name leads to."""
-    if (info := info_of(thing)) is not None or not inspect.isfunction(thing):
-        return info
-    leads = thing.__module__.startswith("minigrad.nn.functional")
-    return registry.get(thing.__name__) if leads else None
-
-
-def source(thing: Any) -> str:
-    info = info_of(thing)
-    inner = inspect.unwrap(info.source if info else thing.fget if isinstance(thing, property) else thing)
-    try:
-        file = Path(inspect.getsourcefile(inner) or "").resolve()
-        line = inspect.getsourcelines(inner)[1]
-    except (OSError, TypeError):
-        return ""
-    if not file.is_relative_to(ROOT):
-        return ""
-    path = file.relative_to(ROOT).as_posix()
-    return f"Source: [{path}](/{path}#line-{line})"
-
-
-# ---------------------------------------------------------------- Tensor
-
-
-def tensor(page: Page) -> Iterator[str]:
-    """The page of Tensor: what is its own, then operators, functions and changes in place."""
-    yield "The class itself, `mg.Tensor`, and `mg.tensor` are on the page of [minigrad](minigrad.md)."
-    for group, rows in page.rows.items():
-        yield f"## {group}"
-        yield table(rows)
-        yield from (described(entry) for _, entry in rows)
-    operators = {name: METHODS[name] for name in OPERATORS if name in METHODS}
-    known = {id(entry.info): entry for entry in names.entries() if entry.info is not None}
-    yield "## Operators"
-    lines = ["| operator | function |", "|---|---|"]
-    for name, function in operators.items():
-        entry = known.get(id(info_of(function)))
-        shown = f"{{py:obj}}`{entry.name} <{entry.name}>`" if entry else f"`{name}`"
-        lines.append(f"| `{OPERATORS[name]}` | {shown} |".replace("x | y", "x \\| y"))
-    yield "\n".join(lines)
-    yield "## Functions as methods"
-    yield "`x.softmax(dim=0)` is `mg.softmax(x, dim=0)`, and likewise:"
-    for name in ("creation", *FAMILIES):
-        if other := names.pages().get(f"api/{name}"):
-            rows = [row for rows in other.rows.values() for row in rows if row[0] in METHODS]
-            shown = [f"{{py:obj}}`{row} <{entry.name}>`" for row, entry in rows]
-            yield f"- {other.title}: {', '.join(shown)}" if shown else ""
-    yield "## In place"
-    yield (
-        "Methods whose names end in an underscore change the tensor: `x.clamp_(0, 1)` is "
-        "`x.copy_(x.clamp(0, 1))`. They are recorded for backward "
-        "([examples](../pytorch.md#changes-in-place))."
-    )
-    changed = sorted(name for name in METHODS if names.is_in_place(name))
-    yield ", ".join(f"`{name}`" for name in changed)
+            source = inspect.getsource(place)
+            for name, about in re.findall(r"^    ([a-z]\w*: [^#\n]+?)(?:  # (.*))?$", source, re.MULTILINE):
+                yield name, as_rst(about)

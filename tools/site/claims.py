@@ -14,7 +14,7 @@ EXPERIMENT = re.compile(r"\[([\w-]+)\]\(\S+/claims/experiments/\w+\.py\)")
 ABOUT = "Each dot is a seed. The right half shows the effect with its interval, shaded where it counts."
 
 
-def build() -> None:
+def write() -> None:
     """Draw the figures; the page's links to experiments lead to the sections."""
     runs = [first for first, _ in read_runs().values()]
     page = PAGES / PAGE.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -14,8 +15,9 @@ LESSONS = ROOT / "demos" / "lessons"
 BUILD = ROOT / "build" / "site"
 PAGES = BUILD / "pages"  # what Sphinx reads
 FILES = BUILD / "files"  # what is copied to the site as it is
+ADDRESS = os.environ.get("SITE_ADDRESS", "")  # of the published site, with a slash at its end; for previews
 
-# caption in the sidebar: its pages (tools.site.api and tools.site.ops write those of api and ops)
+# caption in the sidebar: its pages (tools.site.api and tools.site.ops write api and ops)
 CHAPTERS = {
     "Begin": ("start", "course", "teach", "documents"),
     "minigrad": ("tensors", "a-training-step", "graphs", "pytorch"),
@@ -27,6 +29,17 @@ CHAPTERS = {
 BELOW = {"course": tuple(f"lessons/{script.stem}" for script in sorted(LESSONS.glob("[0-9]*.py")))}
 # pages that only links lead to
 UNLISTED = ("readme", "security", "code_of_conduct")
+
+FRONT = """---
+myst:
+  html_meta:
+    description: An autograd engine on NumPy that you can read, and a Transformer trained with it.
+    property=og:title: minigrad and minitransformer
+    property=og:description: Play with a Transformer in the browser, and look at each of its numbers.
+    property=og:image: {address}_images/explain-still.webp
+---
+
+"""
 
 LINK = re.compile(r"(\[[\w/-]+\.md)?\]\(([^)\s]+)\)")  # with its text, if that is the name of a page
 CODE = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
@@ -58,7 +71,7 @@ def rewrite(file: Path, name: str, text: str) -> str:
         target, hash_, anchor = link[2].partition("#")
         linked = (file.parent / target).resolve()
         page = pages.get(linked) if target else None
-        if page is not None:
+        if page not in (None, name):  # a page's link to the file that it is made from shows its text
             copied = f"{page}{'.ipynb' if page.startswith('lessons/') else '.md'}"
         elif linked.is_file() and linked.is_relative_to(DOCS):
             copied = linked.relative_to(DOCS)  # a picture
@@ -69,15 +82,18 @@ def rewrite(file: Path, name: str, text: str) -> str:
 
     parts = CODE.split(text)  # code is at odd places
     parts[::2] = [LINK.sub(changed, part) for part in parts[::2]]
-    unlisted = "---\norphan: true\n---\n\n" if name in UNLISTED else ""
-    return unlisted + "".join(parts) + contents(name)
-
-
-def contents(name: str) -> str:
-    """The tables of contents of a page, which only the sidebar shows."""
+    front = (
+        FRONT.format(address=ADDRESS)
+        if name == "index"
+        else "---\norphan: true\n---\n\n"
+        if name in UNLISTED
+        else ""
+    )
     tables = CHAPTERS if name == "index" else {"": BELOW[name]} if name in BELOW else {}
-    text = ""
-    for caption, pages in tables.items():
-        lines = [":hidden:", *([f":caption: {caption}"] if caption else []), "", *pages]
-        text += "\n".join(["", "```{toctree}", *lines, "```", ""])
-    return text
+    return front + "".join(parts) + "".join(contents(*table) for table in tables.items())
+
+
+def contents(caption: str, pages: Iterable[str]) -> str:
+    """A table of contents that only the sidebar shows."""
+    lines = ["```{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *pages, "```"]
+    return "\n".join(["", *lines, ""])

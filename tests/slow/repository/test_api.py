@@ -1,5 +1,6 @@
 """The API reference has every public name and every op, each with a summary."""
 
+import inspect
 import re
 
 import pytest
@@ -7,61 +8,43 @@ import pytest
 import minigrad as mg
 import minitransformer
 from tools.reference import families
-from tools.site import names
+from tools.site.api import FAMILIES, TITLES, lines, public, reference, summary
 
-api = pytest.importorskip("tools.site.api", reason="it needs the extra docs")
-ops = pytest.importorskip("tools.site.ops")
-
-
-MODULES = (
-    "minigrad", "minigrad.nn", "minigrad.nn.functional", "minigrad.optim", "minigrad.optim.lr_scheduler",
-    "minigrad.func", "minigrad.linalg", "minigrad.special", "minigrad.graph", "minigrad.autograd",
-)  # fmt: skip
+MODULES = [
+    (package, f"{package}.{module}")
+    for package, titles in TITLES.items()
+    for modules in titles.values()
+    for module in modules.split()
+]
 
 
-def is_module(path, name):
-    return type(getattr(names.find(path), name)) is type(mg)
-
-
-@pytest.mark.parametrize("path", MODULES)
-def test_every_public_name_of_a_module_has_a_line(path):
-    known = names.by_name()
-    public = [name for name in names.public_names(path, names.find(path)) if not is_module(path, name)]
-    listed = {name for page in names.pages().values() for rows in page.rows.values() for name, _ in rows}
-    assert public
-    assert [name for name in public if f"{path}.{name}" not in known and name not in listed] == []
+@pytest.mark.parametrize(("package", "module"), [("minigrad", "minigrad"), *MODULES])
+def test_every_public_name_of_a_module_has_a_row(package, module):
+    listed = {name for page in reference().pages.values() for rows in page.values() for name in rows}
+    assert {*public(package, module)} <= listed
 
 
 def test_every_public_name_of_minitransformer_has_an_entry():
-    known = names.by_name()
-    public = [name for name in minitransformer.__all__ if not name.startswith("_")]
-    assert [name for name in public if f"minitransformer.{name}" not in known] == []
+    assert {f"minitransformer.{name}" for name in minitransformer.__all__[1:]} <= {*reference().things}
 
 
-def test_an_object_has_one_entry():
-    entries = [entry.name for entry in names.entries()]
-    assert len(entries) == len(set(entries)) > 900
+def test_every_public_name_of_minigrad_has_a_row():
+    listed = {name for page in reference().pages.values() for rows in page.values() for name in rows}
+    names = {name for name in mg.__all__ if not inspect.ismodule(getattr(mg, name))}
+    assert {name for name in names - listed if name.rstrip("_") not in listed} == {"dtype"}  # NumPy's
 
 
-def test_every_entry_has_a_summary():
-    empty = [e.name for e in names.entries() if not (api.summary(e.thing) or api.value_of(e.thing))]
-    assert empty == ["minigrad.dtype"]  # NumPy's
+def test_every_function_and_class_has_a_summary():
+    things = reference().things.items()
+    assert [name for name, thing in things if callable(thing) and not summary(thing)] == []
 
 
-def test_no_page_shows_an_address_in_memory():
-    shown = {page.name: api.text_of(page) for page in names.pages().values()}
+def test_no_table_shows_an_address_in_memory():
+    shown = {title: "\n".join(lines(title)) for title in reference().pages}
     assert [name for name, text in shown.items() if re.search("at 0x[0-9a-f]+", text)] == []
 
 
 def test_every_op_stands_on_one_page():
-    found = [kinds for sections in ops.grouped().values() for kinds in sections.values()]
-    on_pages = [op.name for kinds in found for infos in kinds.values() for op in infos]
-    assert sorted(on_pages) == sorted(op.name for infos in families().values() for op in infos)
-
-
-def test_an_entry_leads_to_the_derivative_and_back():
-    page = api.text_of(names.pages()["api/minigrad.nn.functional"])
-    assert "{py:function} layer_norm(" in page
-    assert "(#op-layer_norm)" in page
-    (layer_norm,) = [op for op in families()["minigrad.ops.normalization"] if op.name == "layer_norm"]
-    assert "`minigrad.nn.functional.layer_norm`" in ops.described(layer_norm)
+    modules = [f"minigrad.{module}" for group in FAMILIES.values() for module in group.split()]
+    assert len(modules) == len(set(modules))
+    assert {*families()} <= {*modules}
