@@ -339,7 +339,11 @@ COLOURS = """
 OF_COLOUR = """
 colour => {
   const canvas = document.getElementById("cells");
-  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const copy = document.createElement("canvas");
+  [copy.width, copy.height] = [canvas.width, canvas.height];
+  const pen = copy.getContext("2d", { willReadFrequently: true });
+  pen.drawImage(canvas, 0, 0);
+  const { data } = pen.getImageData(0, 0, canvas.width, canvas.height);
   let found = 0;
   for (let i = 0; i < data.length; i += 4) {
     const [far, near] = [0, 1, 2].map(c => Math.abs(data[i + c] - colour[c])).toSorted((a, b) => b - a);
