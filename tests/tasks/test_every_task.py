@@ -159,6 +159,15 @@ def test_a_single_label_is_nothing_to_learn():
         Classification.labels(Classification.Data(), {"train": [LabelledText("The dog", "a")] * 3})
 
 
+def test_a_file_to_score_has_labels_of_the_run_only(tmp_path):
+    path = tmp_path / "l.tsv"
+    path.write_text("The\ta\ndog\tc\n\nA\tc\n", encoding="utf-8")
+    run = SimpleNamespace(recipe=SimpleNamespace(data=Tagging.Data()), labels=["a", "b"])
+    with pytest.raises(UserError, match=r"\(2 of 3\): 'c' \(2\).*\n.*has a, b\."):
+        Tagging.read_test_file(run, path)
+    assert Tagging.read_file(run.recipe.data, path)  # to train on, any label will do
+
+
 def test_examples_without_targets_are_an_error():
     example = LabelledText("The dog", "c")
     task = Classification(Classification.Data(), [], [example], WORDS, ["a", "b"])

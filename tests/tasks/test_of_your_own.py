@@ -12,7 +12,7 @@ from minigrad import nn
 from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig, generate
 from minitransformer.cli import main
-from minitransformer.data.splits import Splits
+from minitransformer.data.splits import Sources, Splits
 from minitransformer.errors import UserError
 from minitransformer.models.presets import PRESETS, preset
 from minitransformer.models.protocol import MODELS, model_class, register_model
@@ -329,6 +329,13 @@ def test_numbers_have_squared_errors_and_own_metrics():
     assert scores == pytest.approx(expected)
     assert scores["rmse"].of([0, 2]) == pytest.approx(1.0)  # by example, so that it has an interval
     assert rows[:2] == [("input", "expected", "prediction"), ("example 0", "0", "1")]
+
+
+def test_a_task_without_data_needs_a_file_and_a_reader(tmp_path):
+    with pytest.raises(UserError, match="heights has no data of its own"):
+        Heights.splits(SumData(), Sources())
+    with pytest.raises(UserError, match="heights cannot read your own files"):
+        Heights.splits(SumData(), Sources(tmp_path / "heights.tsv"))
 
 
 # ---------------------------------------------------------------- arrays and pairs
