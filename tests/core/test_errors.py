@@ -144,7 +144,7 @@ MISTAKES = {
     "a GELU": (lambda: F.gelu(A, "fast"), OptionError, "'fast'", "Choose"),
     "a norm": (lambda: A.norm("max"), OptionError, "'max'", "math.inf"),
     "in place, larger": (lambda: mg.ones(3).add_(A), ShapeError, r"add_ on a tensor of shape \(3,\)", "fits"),
-    "in place, finer": (lambda: mg.tensor([1, 2]).div_(2), DtypeError, "div_ .* int64", "dtype stays"),
+    "in place, finer": (lambda: mg.tensor([1, 2]).div_(2), DtypeError, "div_ .* int64", "keeps the dtype"),
     "backward of many": (lambda: mg.ones(2, requires_grad=True).backward(), GraphError, r"shape \(2,\)",
         "Reduce"),
     "backward of a constant": (lambda: A.sum().backward(), GraphError, r"shape \(\) has no gradient",

@@ -152,7 +152,7 @@ BAD = {
     "a decimal comma": (b"a 0,5 2\n", "line 1 of .*bad.txt has '0,5' where a number"),
     "twice": (b"a 1 2\nb 1 2\na 3 4\n", "line 3 of .*bad.txt has the word 'a' again"),
     "not UTF-8": ("a 1 2\né 1 2\n".encode("latin-1"), "line 2 of .*bad.txt is not UTF-8"),
-    "word2vec's binary format": (b"1 2\nabc \xcd\xcc\xcc\x3d\xcd\xcc\x4c\xbe\n", "not the binary one"),
+    "word2vec's binary format": (b"1 2\nabc \xcd\xcc\xcc\x3d\xcd\xcc\x4c\xbe\n", "binary format"),
     "compressed": (b"\x1f\x8b\x08\x00", "is compressed .gzip..\nDecompress it: gunzip"),
     "not finite": (b"a 1 nan\n", "line 1 of .*bad.txt has a number that is not finite"),
     "cut off": (b"3 2\na 1 2\nb 1 2\n", "bad.txt has 2 words, its first line says 3"),
