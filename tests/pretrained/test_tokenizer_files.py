@@ -81,6 +81,7 @@ def test_a_special_token_in_a_marked_text_is_ordinary_text(tmp_path):
     ours = bert(tmp_path)
     assert ours.encode_marked(["the ", "[MASK]", " cats"]) == [5, 4, 6, 7]
     assert ours.encode_marked(["the [SEP] ", "[MASK]", " cats"]) == [5, 1, 1, 1, 4, 6, 7]
+    assert ours.encode_marked(["[SEP]", "[MASK]", "", "[SEP]", "cats"]) == [1, 1, 1, 4, 3, 6, 7]
 
 
 def test_lowercase_follows_the_setting(tmp_path):
@@ -108,7 +109,9 @@ def byte_level(folder, **settings):
     ],
 )
 def test_the_class_and_its_settings_say_what_is_around_a_text(settings, ids, tmp_path):
-    assert byte_level(tmp_path, **settings).encode_with_special_tokens("a") == ids
+    tokenizer = byte_level(tmp_path, **settings)
+    assert tokenizer.encode_with_special_tokens("a") == ids
+    assert tokenizer.prefix == [i for i in ids[:1] if i == 4]  # <s>
 
 
 def test_settings_go_before_those_of_tokenizer_json(tmp_path):
