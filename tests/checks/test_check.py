@@ -43,7 +43,7 @@ def expect(report, verdict, number=0, index=None):
 # ---------------------------------------------------------------- planted mistakes
 
 
-def test_right_at_first_order_wrong_at_second():
+def test_gradcheck_finds_wrong_second_derivatives():
     @differentiable
     def planted(x, /):
         kept = getattr(x, "array", x)  # a constant, as far as the second derivative can tell
@@ -55,7 +55,7 @@ def test_right_at_first_order_wrong_at_second():
     assert report.order == 2
 
 
-def test_wrong_only_at_a_kink():
+def test_gradcheck_reports_gradients_wrong_only_at_a_kink():
     def planted(slope):
         @differentiable
         def planted(x, /):
@@ -72,7 +72,7 @@ def test_wrong_only_at_a_kink():
     assert (kink.left, kink.analytic / kink.right) == (0, pytest.approx(0.5))
 
 
-def test_an_op_that_changes_its_input():
+def test_gradcheck_reports_ops_that_change_their_input():
     def planted(x):
         x.array[1, 2] = 0.0
         return x * 2
@@ -83,7 +83,7 @@ def test_an_op_that_changes_its_input():
     np.testing.assert_array_equal(x.array, X)
 
 
-def test_right_numbers_in_the_wrong_places():
+def test_permuted_gradients_are_diagnosed():
     @differentiable
     def planted(x, /):
         return np.flip(x, 1) ** 2, (lambda g: g * 2 * np.flip(x, 1),)
@@ -95,20 +95,20 @@ def test_right_numbers_in_the_wrong_places():
 # ---------------------------------------------------------------- what is not the gradient's fault
 
 
-def test_a_kink_within_a_step_is_no_fault():
+def test_gradcheck_passes_with_a_kink_within_one_step():
     report = checked(mg.relu, [3e-7, -3e-7, 1.0])
     assert report.passed
     assert not report.kinks
 
 
-def test_a_jump_is_told_from_a_kink():
+def test_gradcheck_distinguishes_jumps_from_kinks():
     (kink,) = checked(mg.relu, [0.0, 1.0], order=2).kinks
     assert kink.jump
     assert "a jump at input 0 [0]" in str(kink)
 
 
 @pytest.mark.parametrize("op", [mg.relu, mg.abs, lambda x: x.clamp(0, 2), lambda x: x.sign() * x])
-def test_a_jump_at_order_2_is_no_fault_of_a_right_gradient(op):
+def test_gradcheck_passes_with_a_jump_at_order_2(op):
     report = checked(op, [0.0, 1.0], order=2)
     assert report.passed
     assert [kink.jump for kink in report.kinks] == [True]
@@ -120,19 +120,19 @@ def test_elements_that_tie_share_one_gradient():
         assert checked(op, tied).passed
 
 
-def test_operations_at_kinks_are_not_said_to_be_right():
+def test_gradcheck_does_not_pass_where_kinks_cancel():
     report = checked(lambda x: x.relu() - (-x).relu(), [0.0, 1.0])  # x, but each part has a kink at 0
     assert not report.passed
     assert "right gradient" not in report.verdict
 
 
-def test_steep_curves_are_no_kinks():
+def test_gradcheck_does_not_mistake_steep_curves_for_kinks():
     report = checked(lambda x: (50 * x).exp(), [0.1, -0.1, 0.02])
     assert report.passed
     assert not report.kinks
 
 
-def test_beside_a_jump_not_any_slope_passes():
+def test_gradcheck_rejects_wrong_slopes_at_a_jump():
     @differentiable
     def floor_with_a_slope(x, /):
         return np.floor(x), (lambda g: g * 5.0,)
@@ -159,7 +159,7 @@ def test_a_check_leaves_a_modules_buffers_alone():
         np.testing.assert_array_equal(buffer.array, array)
 
 
-def test_a_check_keeps_nothing_alive():
+def test_gradcheck_does_not_keep_tensors_alive():
     x = mg.tensor(np.array([1.0]), requires_grad=True)
     seen = []
 
@@ -179,7 +179,7 @@ def test_a_check_keeps_nothing_alive():
 # ---------------------------------------------------------------- inputs
 
 
-def test_the_callers_tensors_stay_as_they_are():
+def test_gradcheck_does_not_change_its_inputs():
     x, y = leaf(X), leaf(Y)
     (x * 2).sum().backward()
     before = x.array
@@ -209,7 +209,7 @@ def test_inputs_in_a_dict_are_named():
         mg.gradcheck(planted, {"x": leaf(X), "bias": leaf(Y)})
 
 
-def test_a_modules_parameters_are_varied_and_given_back():
+def test_gradcheck_varies_and_restores_module_parameters():
     model = mg.nn.Linear(3, 2).double()
     arrays = [p.array for p in model.parameters()]
     copies = [a.copy() for a in arrays]
@@ -297,7 +297,7 @@ def test_a_report_has_the_numbers_of_the_worst_element():
     assert report.failing == 3
 
 
-def test_what_is_not_finite_is_named():
+def test_gradcheck_reports_non_finite_values():
     with np.errstate(divide="ignore", invalid="ignore"):
         expect(checked(mg.log, [1.0, 0.0]), "the function's value is not finite: output 0 at [1] is -inf")
         expect(checked(mg.sqrt, [1.0, 1e-8]), "the function is not finite one step away", index=(1,))
@@ -332,7 +332,7 @@ def test_a_mistake_in_the_call_is_explained(call, error, message):
 # ---------------------------------------------------------------- the report
 
 
-def test_a_report_counts_and_compares():
+def test_a_report_has_counts_and_errors():
     report = checked(lambda x, y: (x * y).exp(), X, Y[0])
     assert (report.elements, report.failing, report.passed, report.order) == (9, 0, True, 1)
     assert [(one.input, one.shape, one.elements) for one in report.inputs] == [(0, (2, 3), 6), (1, (3,), 3)]
@@ -341,7 +341,7 @@ def test_a_report_counts_and_compares():
     assert str(report).startswith("the gradient agrees with finite differences in 9 elements")
 
 
-def test_a_report_draws_itself_as_a_table():
+def test_a_report_renders_as_a_table():
     from rich.console import Console
 
     console = Console(width=120, record=True, file=io.StringIO())
@@ -375,7 +375,7 @@ def test_empty_input_reports_nothing_to_check():
         (lambda x: (1 + x * x).log(), 3.0, "right", "truncation"),
     ],
 )
-def test_a_sweep_reads_the_error(fn, at, kind, says):
+def test_a_sweep_explains_the_error_curve(fn, at, kind, says):
     sweep = mg.gradcheck_sweep(fn, leaf([at]))
     assert sweep.kind == kind, sweep
     assert says in sweep.reading
@@ -403,7 +403,7 @@ def test_a_sweep_takes_the_worst_or_the_chosen_element():
 
 
 @pytest.mark.slow
-def test_a_sweep_becomes_a_picture(tmp_path):
+def test_a_sweep_can_be_plotted_and_saved(tmp_path):
     for fn, at in ((mg.exp, 0.5), (mg.relu, 0.0), (lambda x: x * 3.0, 0.0)):
         sweep = mg.gradcheck_sweep(fn, leaf([at]))
         sweep.save(tmp_path / "sweep.png")
@@ -433,7 +433,7 @@ def test_the_command_checks_the_ops_that_are_named(capsys):
 
 
 @pytest.mark.parametrize(("flag", "shown"), [("--fused", "softmax "), ("--readable", "softmax (readable)")])
-def test_the_command_checks_one_form(capsys, flag, shown):
+def test_the_command_checks_only_the_fused_or_readable_form(capsys, flag, shown):
     code, out, _ = run(capsys, "softmax", "--order", "1", flag)
     assert code == 0
     assert "all 1 pass" in out
@@ -469,7 +469,7 @@ def test_the_command_explains_a_mistake(capsys, argv, message):
     assert message in err
 
 
-def test_the_module_shows_how_it_is_used(capsys):
+def test_running_the_module_shows_its_usage(capsys):
     from minigrad.__main__ import main
 
     assert main([]) == 2

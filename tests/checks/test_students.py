@@ -370,7 +370,7 @@ def check(one, inside=False):
 
 @pytest.mark.parametrize("inside", [False, True], ids=["alone", "inside"])
 @pytest.mark.parametrize("one", MISTAKES, ids=lambda one: one.title)
-def test_a_students_mistake_is_named(one, inside):
+def test_common_student_mistakes_are_diagnosed(one, inside):
     report = check(one, inside)
     assert not report.passed
     assert one.words in report.verdict
@@ -382,13 +382,13 @@ def test_a_students_mistake_is_named(one, inside):
 
 
 @pytest.mark.parametrize("one", RIGHT, ids=lambda one: one.title)
-def test_a_right_rule_has_no_verdict(one):
+def test_correct_rules_pass_without_a_verdict(one):
     report = check(one)
     assert report.passed
     assert not report.verdict
 
 
-def test_class_indices_are_known_as_one_hot_rows():
+def test_the_verdict_recognizes_one_hot_class_indices():
     value = lambda x, i: cross_entropy(x, np.eye(4)[i.astype(int)])
     one = Mistake("", (ROWS, LABELS), value, (lambda g, y, x, i: g * softmax(x) / 3, None), "")
     assert "numeric = analytic + g x -1/3 one_hot(input 1)" in check(one).verdict

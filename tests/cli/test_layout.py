@@ -25,7 +25,7 @@ def check_fits(text, width):
     assert [line for line in text.splitlines() if cell_len(line) > width] == []
 
 
-def test_lines_end_between_words_and_keep_all_of_them():
+def test_wrapping_breaks_between_words_and_drops_nothing():
     text = "name  a sentence of some words, then 中文"
     lines = wrap(text, 6, 20)
     assert lines == ["name  a sentence of", "      some words,", "      then 中文"]
@@ -35,7 +35,7 @@ def test_lines_end_between_words_and_keep_all_of_them():
     assert wrap("a\nb", 0, 8) == ["a\\nb"]
 
 
-def test_a_table_is_narrowed_and_then_a_list(monkeypatch):
+def test_narrow_tables_wrap_and_then_become_lists(monkeypatch):
     rows = [["", "run", "p"], ["exact match", "0.5", "not significant"], ["chrF", "", "better"]]
     shown = {}
     for columns_of_terminal in (40, 25, 20):
@@ -56,7 +56,7 @@ def test_a_table_is_narrowed_and_then_a_list(monkeypatch):
 
 
 @pytest.mark.slow
-def test_lines_in_a_pipe_stay_whole(cli, here, monkeypatch):
+def test_piped_output_is_not_wrapped(cli, here, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     code, out, err = cli("evaluate", "mine")
     assert code == 0, err
@@ -88,7 +88,7 @@ def test_a_run_with_a_long_name_fits_the_terminal(cli, here, width):
             assert LONG in words(out)
 
 
-def test_the_shown_command_can_be_copied(cli, here, width):
+def test_show_prints_a_command_that_can_be_pasted(cli, here, width):
     _, out, _ = cli("show", "mine")
     rows = out.partition("started with")[2].partition("  started ")[0]
     shown = shlex.split(rows.replace("\\\n", " "))

@@ -16,14 +16,14 @@ def elsewhere(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_without_a_number_the_lessons_are_listed(capsys):
+def test_lesson_without_a_number_lists_all_lessons(capsys):
     assert main(["lesson"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(lesson.lessons()) + 2
     assert "A word looks at the others" in lines[1]
 
 
-def test_a_lesson_is_text_and_below_it_what_its_code_prints(capsys, elsewhere):
+def test_lesson_prints_its_text_followed_by_code_output(capsys, elsewhere):
     assert main(["lesson", "1"]) == 0
     shown = capsys.readouterr().out
     places = [
@@ -34,12 +34,12 @@ def test_a_lesson_is_text_and_below_it_what_its_code_prints(capsys, elsewhere):
     assert (elsewhere / "runs" / "lessons" / "01-shares.png").is_file()
 
 
-def test_with_code_a_lesson_shows_it(capsys):
+def test_code_flag_shows_the_lesson_code(capsys):
     main(["lesson", "1", "--code"])
     assert "import numpy as np" in capsys.readouterr().out
 
 
-def test_a_traceback_names_the_line_of_the_file(tmp_path, monkeypatch):
+def test_lesson_traceback_points_to_the_script_line(tmp_path, monkeypatch):
     (tmp_path / "lesson.py").write_text("SEED = 0\n")
     file = tmp_path / "01_wrong.py"
     file.write_text("# %% [markdown]\n# # 1. Wrong\n\n# %%\n1 / 0\n")
@@ -50,7 +50,7 @@ def test_a_traceback_names_the_line_of_the_file(tmp_path, monkeypatch):
     assert (raised.traceback[-1].path, raised.traceback[-1].lineno + 1) == (file, 5)
 
 
-def test_a_notebook_has_the_cells_and_stays_if_it_exists(capsys, elsewhere):
+def test_lesson_notebook_has_all_cells_and_is_not_overwritten(capsys, elsewhere):
     main(["lesson", "1", "--notebook"])
     notebook = elsewhere / "01_a_word_looks.ipynb"
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
@@ -63,7 +63,7 @@ def test_a_notebook_has_the_cells_and_stays_if_it_exists(capsys, elsewhere):
     assert "01_a_word_looks.ipynb exists; it was not changed." in capsys.readouterr().out
 
 
-def test_a_notebook_has_the_seed(elsewhere):
+def test_lesson_notebook_uses_the_given_seed(elsewhere):
     main(["lesson", "3", "--notebook", "--seed", "7"])
     cells = json.loads((elsewhere / "03_an_engine.ipynb").read_text(encoding="utf-8"))["cells"]
     assert "lesson.SEED = 7" in "".join(cells[1]["source"])

@@ -156,14 +156,14 @@ def test_a_mistake_is_explained(refused, here, monkeypatch, argv, words):
 
 
 @pytest.mark.parametrize("sentence", ["", "   "])
-def test_an_empty_sentence_is_a_mistake(refused, sentence):
+def test_only_empty_sentences_are_an_error(refused, sentence):
     refused("translate", "mine", sentence, sentence, words=["an empty text", "at least one word"])
     refused("graph", "mine", sentence, words=["an empty text", "at least one word"])
 
 
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.slow
-def test_an_empty_sentence_is_left_out_with_a_warning(cli, copies):
+def test_translate_skips_empty_sentences_with_a_warning(cli, copies):
     options = ["--do-sample", "--num-return-sequences", 2] if copies == 2 else []
     alone = cli("translate", "mine", "I love you", *options)[1].splitlines()
     code, out, err = cli("translate", "mine", "", "I love you", "  ", *options)
@@ -174,7 +174,7 @@ def test_an_empty_sentence_is_left_out_with_a_warning(cli, copies):
 
 
 @pytest.mark.slow
-def test_a_compressed_file_is_named_as_such(refused, here):
+def test_compressed_files_are_reported_as_compressed(refused, here):
     (here / "text.txt.gz").write_bytes(gzip.compress(b"a\tb\n" * 40))
     (here / "pairs.zip").write_bytes(b"PK\x03\x04rest")
     (here / "utf16.txt").write_bytes(("a\tb\n" * 40).encode("utf-16"))
@@ -186,13 +186,13 @@ def test_a_compressed_file_is_named_as_such(refused, here):
     refused("train", "phrasebook", "--data", "utf16.txt", "--run-dir", "new", words=["UTF-16, not UTF-8"])
 
 
-def test_a_sentence_that_is_too_long_is_a_mistake(refused):
+def test_a_sentence_that_is_too_long_is_an_error(refused):
     for verb in ("translate", "graph"):
         refused(verb, "mine", "love " * 32, words=["33 tokens", "at most 32", "Shorten it"])
     refused("graph", "mine", "I love you", "aime " * 32, words=["33 tokens", "at most 32", "Shorten it"])
 
 
-def test_bytes_that_are_not_text_are_a_mistake(refused):
+def test_invalid_utf8_arguments_are_an_error(refused):
     refused("translate", "mine", os.fsdecode(b"caf\xe9"), words=["not valid text", "UTF-8"])
 
 
@@ -215,7 +215,7 @@ def test_bytes_that_are_not_text_are_a_mistake(refused):
         ),
     ],
 )
-def test_a_damaged_run_is_named(refused, here, name, content, words):
+def test_a_damaged_run_gives_a_clear_error(refused, here, name, content, words):
     path = here / "mine" / name
     path.write_bytes(path.read_bytes()[:-100] if content is None else content)
     refused("translate", "mine", "I love you", words=words)
@@ -228,7 +228,7 @@ def test_a_damaged_run_can_be_replaced(cli, here):
     assert cli(*command)[0] == 0
 
 
-def test_weights_of_another_model_are_refused(refused, here):
+def test_weights_of_a_different_model_are_rejected(refused, here):
     config = here / "mine" / "config.toml"
     config.write_text(config.read_text().replace("d_model = 16", "d_model = 32"))
     refused("translate", "mine", "I love you", words=["config.toml is damaged or was changed"])
@@ -240,7 +240,7 @@ def test_weights_of_another_model_are_refused(refused, here):
     )
 
 
-def test_a_folder_that_cannot_be_written_is_named(refused, monkeypatch):
+def test_an_unwritable_run_folder_is_named(refused, monkeypatch):
     def denied(path, *_, **__):
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -249,7 +249,7 @@ def test_a_folder_that_cannot_be_written_is_named(refused, monkeypatch):
     refused(*command, words=["cannot write to locked: Permission denied", "--run-dir"])
 
 
-def test_a_file_that_cannot_be_written_is_named(refused, monkeypatch):
+def test_a_full_disk_at_the_start_is_reported(refused, monkeypatch):
     def full(path, *_):
         raise OSError(28, "No space left on device", str(path))
 
@@ -258,7 +258,7 @@ def test_a_file_that_cannot_be_written_is_named(refused, monkeypatch):
     refused(*command, words=["No space left on device"])
 
 
-def test_a_run_that_cannot_be_written_to_is_evaluated(cli, here, monkeypatch):
+def test_read_only_runs_can_be_evaluated(cli, here, monkeypatch):
     def denied(path, *_):
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -309,7 +309,7 @@ def test_debug_shows_the_traceback(cli):
         assert err.splitlines()[-2].startswith("error: there is no run folder nowhere")
 
 
-def test_what_is_no_mistake_of_the_user_is_not_hidden(cli, monkeypatch):
+def test_internal_errors_are_not_hidden(cli, monkeypatch):
     def broken(argv):
         raise ZeroDivisionError
 
@@ -318,7 +318,7 @@ def test_what_is_no_mistake_of_the_user_is_not_hidden(cli, monkeypatch):
         cli("recipes")
 
 
-def test_fewer_steps_than_are_done_are_refused(here, cli):
+def test_resume_rejects_fewer_steps_than_already_done(here, cli):
     command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume", "--steps", 2)
     before = (here / "mine" / "config.toml").read_bytes()
     code, _, err = cli(*command)
@@ -327,7 +327,7 @@ def test_fewer_steps_than_are_done_are_refused(here, cli):
     assert (here / "mine" / "config.toml").read_bytes() == before
 
 
-def test_an_error_of_several_lines_keeps_them(cli, here):
+def test_multi_line_errors_keep_their_line_breaks(cli, here):
     rows = "".join(f"{n}\tthe cat\tpos\n" for n in range(4))
     (here / "three.tsv").write_text(f"Nr\tSatz\tWert\n{rows}", encoding="utf-8")
     code, _, err = cli("train", "bert-classify", "--data", "three.tsv")

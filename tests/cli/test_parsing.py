@@ -46,11 +46,11 @@ def call(*words):
     return parse(verb, words, "tool verb")
 
 
-def test_what_is_left_out_has_its_default():
+def test_omitted_arguments_get_their_defaults():
     assert call("runs/a") == [Path("runs/a"), (), Path("a.html"), "one", None, False, Search()]
 
 
-def test_texts_may_follow_flags_in_any_form():
+def test_positional_texts_can_follow_flags():
     words = "--json r --scores -1e0 2 -o b --no-header 'a b' --kind=two --limit None c"
     found = call(*shlex.split(words))
     search = Search(scores=(-1.0, 2.0), limit=None)
@@ -78,7 +78,7 @@ def test_an_error_names_the_argument(words, message):
     assert second.startswith("`tool verb --help` ")
 
 
-def test_help_has_the_text_of_each_argument(capsys):
+def test_help_describes_every_argument(capsys):
     with pytest.raises(SystemExit, match="0"):
         call("--help")
     out = " ".join(capsys.readouterr().out.split())
@@ -93,7 +93,7 @@ def test_help_has_the_text_of_each_argument(capsys):
         assert text in out
 
 
-def test_what_a_parser_does_not_know_is_left_to_the_next(capsys):
+def test_read_known_returns_unknown_arguments(capsys):
     parser = Parser("tool", has_help=False)
     parser.add(Search())
     words = ["--steps", "-1", "--width", "3", "--help", "--betas", "0", "1"]

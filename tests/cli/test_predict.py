@@ -126,7 +126,7 @@ def rows(folder, split="train"):
 
 @pytest.mark.parametrize("run", ["classify", "tag", "answers", "denoise"])
 @pytest.mark.slow
-def test_predict_says_what_evaluate_writes(cli, runs, run):
+def test_predict_matches_the_predictions_of_evaluate(cli, runs, run):
     given, _, expected = zip(*rows(runs / run), strict=True)
     found = predicted(cli, run, *(text.replace(" | ", "\t") for text in given))
     said = [" ".join(f["prediction"]) if run == "tag" else f["prediction"] for f in found]
@@ -135,7 +135,7 @@ def test_predict_says_what_evaluate_writes(cli, runs, run):
 
 
 @pytest.mark.parametrize("run", DATA)
-def test_validation_and_test_score_the_same_examples_alike(runs, run):
+def test_validation_and_test_scores_agree_on_the_same_examples(runs, run):
     trained = Run(runs / run)
     examples = trained.task.filter(trained.recipe.data, trained.tokenizer, trained.splits())["train"]
     splits = {"train": examples, "validation": examples}
@@ -158,7 +158,7 @@ def test_labels_come_with_probabilities(cli):
     assert (found["prediction"], found["probability"]) == (first, p)
 
 
-def test_tags_stand_beside_their_words_as_in_a_file_of_data(cli, runs):
+def test_tags_are_printed_beside_words_as_in_data_files(cli, runs):
     one = cli("predict", "tag", "the cat")
     two = cli("predict", "tag", "the cat", "is red")
     found = predicted(cli, "tag", "the cat", "is red")
@@ -168,7 +168,7 @@ def test_tags_stand_beside_their_words_as_in_a_file_of_data(cli, runs):
     assert two[1].startswith(one[1])
 
 
-def test_a_question_is_two_arguments_or_has_a_tab(cli):
+def test_questions_are_two_arguments_or_tab_separated(cli):
     question = "what is the cat ?"
     context = CONTEXTS[2]
     one = cli("predict", "answers", question, context)
@@ -179,7 +179,7 @@ def test_a_question_is_two_arguments_or_has_a_tab(cli):
     assert 0 < float(chance[:-1]) <= 100
 
 
-def test_each_mask_gets_its_likeliest_words(cli, runs):
+def test_each_mask_gets_its_most_likely_words(cli, runs):
     text = "the [MASK] is [MASK]"
     (found,) = predicted(cli, "masked", text, options=("--top", 3))
     model = Run(runs / "masked").model
@@ -199,7 +199,7 @@ def test_each_mask_gets_its_likeliest_words(cli, runs):
     assert cli("predict", "masked", text)[1].count(" | ") == 1
 
 
-def test_of_two_texts_a_run_says_whether_the_second_follows(cli):
+def test_predicts_whether_the_second_text_follows_the_first(cli):
     one, two = predicted(
         cli, "masked", "the cat is red\tthe cat is [MASK]", "the [MASK] is red\tthe car is tan"
     )
@@ -234,11 +234,11 @@ TAGGED = shlex.split("""Tom "'s" U.S. friend do "n't" well-known 3.14 ... ( ) . 
         ("हिन्दी।", "हिन्दी ।"),
     ],
 )
-def test_a_text_is_split_into_words_as_the_training_data_is(text, words):
+def test_texts_are_split_into_words_like_the_training_data(text, words):
     assert WordSplitter(words_with_marks(TAGGED)).split(text) == words.split()
 
 
-def test_marks_stand_alone_except_apostrophes():
+def test_punctuation_except_apostrophes_is_split_off():
     assert " ".join(WordSplitter([]).split("A well-known man's hat.")) == "A well - known man's hat ."
 
 
@@ -248,12 +248,12 @@ def test_marks_stand_alone_except_apostrophes():
     )
 )
 @pytest.mark.slow
-def test_words_with_spaces_between_them_are_split_as_they_were(words):
+def test_space_separated_training_words_are_split_unchanged(words):
     words = " ".join(words).split()
     assert WordSplitter(words_with_marks(words)).split(" ".join(words)) == words
 
 
-def test_words_that_are_split_already_stay_so(cli, runs):
+def test_words_flag_keeps_the_given_word_boundaries(cli, runs):
     found = json.loads(cli("predict", "tag", "the cat. is", "--words", "--json")[1])
     assert found["words"] == found["input"] == ["the", "cat.", "is"]
     one = cli("predict", "tag", "--words", "the cat.")
@@ -274,7 +274,7 @@ def test_words_that_are_split_already_stay_so(cli, runs):
 # ---------------------------------------------------------------- images
 
 
-def test_an_image_of_the_test_split_is_told_by_its_number(cli, runs):
+def test_test_images_are_selected_by_number(cli, runs):
     expected = rows(runs / "images", "test")
     found = predicted(cli, "images", *(f"test:{i}" for i in range(len(expected))))
     assert [(f["label"], f["prediction"]) for f in found] == [tuple(row[1:]) for row in expected]
@@ -299,7 +299,7 @@ def train_on_images(folder, images, validation, test):
 @pytest.mark.parametrize(
     ("dtype", "largest"), [("uint8", 200), ("int64", 16), ("float32", 1), ("float64", 200)]
 )
-def test_an_image_is_read_as_in_training_wherever_it_comes_from(tmp_path, dtype, largest, capsys):
+def test_image_pixels_are_scaled_as_in_training(tmp_path, dtype, largest, capsys):
     brightness = np.random.default_rng(0).random((12, 8, 8))
     brightness[0, 0, 0], brightness[1:] = 1, brightness[1:] / 4  # one bright image, in the training file
     images = (brightness * largest).astype(dtype)
@@ -328,7 +328,7 @@ def save_picture(path, pixels):
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "float32"])
-def test_a_picture_of_a_training_image_is_that_image(tmp_path, dtype, capsys):
+def test_a_saved_training_image_is_read_back_unchanged(tmp_path, dtype, capsys):
     images = np.random.default_rng(0).integers(0, 190, (12, 8, 8)).astype(dtype)
     run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
     path = save_picture(tmp_path / "one.png", images[8].astype(np.uint8))
@@ -341,7 +341,7 @@ def test_a_picture_of_a_training_image_is_that_image(tmp_path, dtype, capsys):
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [("uint8", 16), ("float32", 1)])
-def test_white_is_1_if_training_pixels_are_floats(tmp_path, dtype, largest, capsys):
+def test_white_is_1_for_float_training_pixels(tmp_path, dtype, largest, capsys):
     images = (np.random.default_rng(0).random((12, 8, 8)) * largest).astype(dtype)
     run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
     pixels = np.random.default_rng(1).integers(0, 256, (8, 8)).astype(np.uint8)
@@ -354,7 +354,7 @@ def test_white_is_1_if_training_pixels_are_floats(tmp_path, dtype, largest, caps
     assert "one.png has" not in capsys.readouterr().err
 
 
-def test_a_jpeg_is_read_upright_and_grey_if_the_model_is(tmp_path):
+def test_jpegs_are_rotated_upright_and_converted_to_grey(tmp_path):
     from PIL import Image
 
     images = np.random.default_rng(0).integers(0, 256, (12, 8, 8)).astype(np.uint8)
@@ -368,7 +368,7 @@ def test_a_jpeg_is_read_upright_and_grey_if_the_model_is(tmp_path):
     np.testing.assert_allclose(image[0], images[8, ::-1, ::-1] / 255, atol=2 / 255)
 
 
-def test_images_of_16_bits_are_refused(tmp_path):
+def test_16_bit_images_are_rejected(tmp_path):
     deep = np.full((8, 8), 40_000, np.uint16)
     with pytest.raises(UserError, match=r"deep.png has 16 bits in a pixel.*\nSave it with 8 bits"):
         read_image(save_picture(tmp_path / "deep.png", deep), 1)
@@ -376,7 +376,7 @@ def test_images_of_16_bits_are_refused(tmp_path):
         read_images(save_images(tmp_path / "deep.npz", np.stack([deep] * 2)))
 
 
-def test_training_images_of_keras_are_read(tmp_path, capsys):
+def test_keras_npz_training_images_are_read(tmp_path, capsys):
     images = np.random.default_rng(0).integers(0, 256, (3, 8, 8)).astype(np.uint8)
     np.savez(tmp_path / "mnist.npz", x_train=images, y_train=np.arange(3), x_test=images, y_test=np.arange(3))
     found = read_images(tmp_path / "mnist.npz")
@@ -385,7 +385,7 @@ def test_training_images_of_keras_are_read(tmp_path, capsys):
     assert "x_test and y_test are not" in capsys.readouterr().err
 
 
-def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
+def test_pixels_outside_the_training_range_are_reported(tmp_path, capsys):
     images = np.random.default_rng(0).integers(0, 101, (12, 8, 8)).astype(np.uint8)
     images[0, 0, 0] = 100
     run = Run(train_on_images(tmp_path / "mine", images, images[5:8], images[8:10]))
@@ -412,7 +412,7 @@ def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
         read(floats, images[0])
 
 
-def test_pictures_are_refused_after_negative_pixels(tmp_path, capsys):
+def test_image_files_need_nonnegative_training_pixels(tmp_path, capsys):
     images = np.random.default_rng(0).uniform(-1, 1, (12, 8, 8))
     images[:2, 0, 0] = -1, 1
     run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
@@ -432,7 +432,7 @@ def test_pictures_are_refused_after_negative_pixels(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("run", ["classify", "tag", "masked", "denoise", "language"])
-def test_a_users_text_is_drawn_with_an_answer(cli, runs, run):
+def test_graph_draws_a_user_text_without_a_target(cli, runs, run):
     code, out, err = cli("graph", run, "the cat is red", "-o", "text.dot", "--overwrite", "--depth", 0)
     assert (code, err, out.splitlines()[0]) == (0, "", "the cat is red")
 
@@ -440,7 +440,7 @@ def test_a_users_text_is_drawn_with_an_answer(cli, runs, run):
 # ---------------------------------------------------------------- standard input
 
 
-def test_each_line_gets_one_and_a_bad_one_a_warning(cli):
+def test_each_line_gets_a_prediction_and_bad_lines_a_warning(cli):
     lines = ["the cat is red", "", "the " * 30, "the dog is tan"]
     code, out, err = cli("predict", "classify", stdin="\n".join(lines) + "\n")
     first, last = cli("predict", "classify", lines[0], lines[3])[1].splitlines()
@@ -450,7 +450,7 @@ def test_each_line_gets_one_and_a_bad_one_a_warning(cli):
     assert [line == "null" for line in out.splitlines()] == [False, True, True, False]
 
 
-def test_unknown_words_are_named_and_marks_are_not_among_them(cli):
+def test_unknown_word_warning_excludes_special_tokens(cli):
     warning = "warning: not in the vocabulary, read as <UNK>: zebra\n"
     assert cli("predict", "classify", "the zebra is red")[2] == warning
     assert cli("predict", "masked", "the zebra is [MASK]")[2] == warning
@@ -459,7 +459,7 @@ def test_unknown_words_are_named_and_marks_are_not_among_them(cli):
     assert cli("predict", "classify", "the \u200b is red")[2] == unseen
 
 
-def test_one_empty_text_among_others_is_left_out_with_a_warning(cli):
+def test_empty_texts_are_skipped_with_a_warning(cli):
     (alone,) = cli("predict", "classify", "the cat is red")[1].splitlines()
     code, out, err = cli("predict", "classify", "", "the cat is red", " ", "the " * 30)
     assert (code, out.split("\n")) == (0, ["", alone, "", "", ""])
@@ -501,7 +501,7 @@ def test_one_empty_text_among_others_is_left_out_with_a_warning(cli):
     ],
     ids=lambda value: " ".join(map(str, value))[:30] if isinstance(value, list) else "",
 )  # fmt: skip
-def test_what_cannot_be_read_is_one_clear_error(cli, runs, argv, message):
+def test_unreadable_predict_input_gives_a_two_line_error(cli, runs, argv, message):
     for name, array in (("large", np.zeros((9, 8))), ("row", np.zeros(8)), ("nan", np.full((8, 8), np.nan))):
         np.save(runs / f"{name}.npy", array)
     code, out, err = cli("predict", *argv)
@@ -522,7 +522,7 @@ class Readable(Sums):
         return np.float32(texts[0].split()), 0
 
 
-def test_a_task_of_ones_own_predicts_if_it_reads_a_text(cli, runs, monkeypatch):
+def test_user_defined_tasks_predict_if_they_define_read(cli, runs, monkeypatch):
     monkeypatch.setitem(MODELS, "scorer", Scorer)
     for task in (Sums, Readable):
         monkeypatch.setitem(TASKS, task.name, task)

@@ -37,7 +37,7 @@ from tests.tiny import PAIRS, TEXT, TINY
         ("models.mine", "mine.py", ["python", "-m", "models.mine"]),
     ],
 )
-def test_a_printed_command_starts_what_has_started_this_one(module, file, expected, tmp_path, monkeypatch):
+def test_printed_commands_use_the_same_entry_point(module, file, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").touch()
     spec = None if module is None else SimpleNamespace(name=module)
@@ -49,7 +49,7 @@ def test_a_printed_command_starts_what_has_started_this_one(module, file, expect
 # --- Train ---
 
 
-def test_a_run_folder_holds_all_that_belongs_to_a_run(place):
+def test_a_run_folder_contains_all_expected_files(place):
     names = shlex.split(
         ".evaluation.lock .lock README.md checkpoints config.toml curves.png log.jsonl metrics.json "
         "predictions.hyp predictions.ref predictions.src predictions.txt run.json statistics.safetensors "
@@ -59,7 +59,7 @@ def test_a_run_folder_holds_all_that_belongs_to_a_run(place):
     assert [path.name for path in (place / "mine" / "checkpoints").iterdir()] == ["step-00000004"]
 
 
-def test_run_json_says_with_what_the_run_was_made(place):
+def test_run_json_records_versions_seed_machine_and_data(place):
     run = read_json(place / "mine" / "run.json")
     assert run["recipe"] == "phrasebook"
     assert run["seed"] == 0
@@ -69,7 +69,7 @@ def test_run_json_says_with_what_the_run_was_made(place):
     assert all(len(digest) == 64 for digest in run["data_sha256"].values())
 
 
-def test_config_toml_is_the_recipe_with_its_flags(place):
+def test_config_toml_is_the_recipe_with_flags_applied(place):
     text = (place / "mine" / "config.toml").read_text()
     recipe = parse_recipe(text, "phrasebook", "config.toml")
     assert (recipe.model.d_model, recipe.training.steps, recipe.data.dataset) == (16, 4, "file")
@@ -92,14 +92,14 @@ def test_training_ends_with_scores_and_examples(cli):
         assert words in err
 
 
-def test_pairs_that_are_too_long_are_left_out_and_counted(cli):
+def test_pairs_that_are_too_long_are_skipped_and_counted(cli):
     code, _, err = cli("train", "phrasebook", "--data", "pairs.tsv", "--max-length", 7, *TINY)
     assert code == 0
     assert "too long (7 tokens or more, --max-length)" in err
 
 
 @pytest.mark.slow
-def test_flags_of_a_resumed_run_are_those_of_its_model(cli):
+def test_a_resumed_run_takes_the_flags_of_its_model_type(cli):
     command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "gru")
     sizes = ("--embedding-dim", 8, "--hidden-size", 8, "--steps", 1)
     assert cli(*command, "--model-type", "seq2seq", *sizes)[0] == 0
@@ -109,7 +109,7 @@ def test_flags_of_a_resumed_run_are_those_of_its_model(cli):
 
 
 @pytest.mark.slow
-def test_python_m_minitransformer_is_the_command(here):
+def test_python_m_minitransformer_runs_the_command(here):
     argv = [sys.executable, "-m", "minitransformer", "translate", "mine", "I love you"]
     done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8")
     assert (done.returncode, done.stderr) == (0, "")
@@ -135,7 +135,7 @@ sys.exit(main())
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "stopped\n")
 
 
-def test_the_version_is_that_of_the_installed_package(cli):
+def test_version_matches_the_installed_package(cli):
     version = importlib.metadata.version("minitransformer")
     assert cli("--version")[:2] == (0, f"minitransformer {version}\n")
     assert minigrad.__version__ == minitransformer.__version__ == version
@@ -144,7 +144,7 @@ def test_the_version_is_that_of_the_installed_package(cli):
 # --- Use ---
 
 
-def test_each_sentence_gets_a_line(cli):
+def test_translate_prints_one_line_per_sentence(cli):
     code, out, err = cli("translate", "mine", PAIRS[0][0], PAIRS[1][0])
     assert (code, err) == (0, "")
     assert len(out.splitlines()) == 2
@@ -167,7 +167,7 @@ def test_evaluate_prints_one_json_object(cli, here):
     assert len(predictions) == 7
 
 
-def test_evaluate_compares_beside_its_json(cli, monkeypatch):
+def test_evaluate_json_prints_the_comparison_to_stderr(cli, monkeypatch):
     monkeypatch.setattr("minitransformer.cli.evaluate.compare_with_recipe", lambda *args: ["as expected"])
     _, out, err = cli("evaluate", "play", "--json")
     assert json.loads(out)["loss"] > 0
@@ -176,19 +176,19 @@ def test_evaluate_compares_beside_its_json(cli, monkeypatch):
 
 
 @pytest.mark.slow
-def test_evaluate_decodes_as_it_is_told_and_says_so(cli):
+def test_evaluate_records_the_decoding_options(cli):
     assert json.loads(cli("evaluate", "mine", "--json", "--num-beams", 2)[1])["decoding"] == "num_beams=2"
     code, _, err = cli("evaluate", "play", "--num-beams", 2)
     assert code == 2
     assert err.startswith("error: --num-beams has no effect: play is scored without generating texts")
 
 
-def test_the_exact_match_of_a_prefix_is_a_percentage(capsys):
+def test_exact_match_per_prefix_is_shown_as_a_percentage(capsys):
     report({"exact_match, negate": 0.25}, TextToText)
     assert capsys.readouterr().out.split() == ["exact", "match,", "negate", "25.00%"]
 
 
-def test_the_test_split_was_not_trained_on(place):
+def test_splits_are_disjoint_and_cover_all_pairs(place):
     from minitransformer.data.rows import read_pairs
     from minitransformer.runs.run import load_splits
 
@@ -207,13 +207,13 @@ def test_a_language_model_is_evaluated_on_its_held_out_text(cli):
     assert scores["n"] == len(TEXT) - len(TEXT) * 9 // 10 - 1
 
 
-def test_a_perplexity_beyond_all_numbers_is_null(cli, monkeypatch):
+def test_infinite_perplexity_is_null_in_json(cli, monkeypatch):
     name = "minitransformer.tasks.language_modelling.score_text"
     monkeypatch.setattr(name, lambda *arguments: {"loss": 1e4})
     assert json.loads(cli("evaluate", "play", "--json", "--data", "text.txt")[1])["perplexity"] is None
 
 
-def test_generate_goes_on_with_the_prompt_and_follows_the_seed(cli):
+def test_generate_continues_the_prompt_reproducibly(cli):
     code, out, err = cli("generate", "play", "--prompt", "ROMEO:", "--max-new-tokens", 20)
     assert (code, err) == (0, "")
     assert out.startswith("ROMEO:")
@@ -224,7 +224,7 @@ def test_generate_goes_on_with_the_prompt_and_follows_the_seed(cli):
 
 @pytest.mark.parametrize("text", ["to be or not to be", "to  be,\tor not\nto be"])
 @pytest.mark.parametrize("train", [Tokenizer.train_word, lambda texts: Tokenizer.train_bpe(texts, 300)])
-def test_the_space_after_the_prompt_is_generated(monkeypatch, text, train):
+def test_the_space_after_the_prompt_is_kept(monkeypatch, text, train):
     tokenizer = train([text])
     ids = tokenizer.encode(text)
     whole = lambda _, prompts, *rest: [ids[len(prompts[0]) :]]
@@ -239,7 +239,7 @@ def test_the_space_after_the_prompt_is_generated(monkeypatch, text, train):
 
 
 @pytest.mark.slow
-def test_a_graph_of_a_run_is_a_page_by_default(cli, here):
+def test_graph_writes_an_html_page_by_default(cli, here):
     code, out, err = cli("graph", "mine", "I love you", "Je t'aime")
     assert (code, err) == (0, "")
     title, written = out.splitlines()
@@ -267,7 +267,7 @@ def test_recipes_are_listed_by_task(cli):
 # --- Help ---
 
 
-def test_without_a_verb_the_verbs_are_shown(cli):
+def test_the_command_without_a_verb_lists_the_verbs(cli):
     for argv, expected in ((["--help"], 0), ([], 2)):
         code, out, _ = cli(*argv)
         assert code == expected

@@ -84,7 +84,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("call", "error"), REFUSED.values(), ids=list(REFUSED))
-def test_what_a_call_cannot_use_is_refused(call, error):
+def test_invalid_arguments_are_rejected_with_advice(call, error):
     with pytest.raises(error) as raised:
         call()
     assert str(raised.value).count("\n") == 1, "what is wrong, and what to do"
@@ -94,19 +94,19 @@ def test_what_a_call_cannot_use_is_refused(call, error):
 @pytest.mark.parametrize(
     "call", [X.take, mg.exp, mg.zeros_like, F.gelu], ids=["take", "exp", "zeros", "gelu"]
 )
-def test_an_unknown_keyword_is_named_as_it_was_written(call, name):
+def test_unknown_keywords_are_reported_by_their_own_name(call, name):
     """Not by the name that other functions have for it."""
     with pytest.raises(SignatureError, match=f"unexpected keyword argument '{name}'"):
         call(X, **{name: 1})
 
 
 @pytest.mark.parametrize("caught", [TypeError, ValueError, RuntimeError])
-def test_an_argument_of_the_wrong_kind_is_caught_as_in_pytorch(caught):
+def test_argument_errors_can_be_caught_as_in_pytorch(caught):
     with pytest.raises(caught, match="dim must be"):
         X.softmax("rows")
 
 
-def test_errors_of_the_users_functions_pass_unchanged():
+def test_errors_in_user_functions_propagate_unchanged():
     class Model(nn.Module):
         def forward(self, x):
             raise KeyError("mine")
@@ -117,7 +117,7 @@ def test_errors_of_the_users_functions_pass_unchanged():
         mg.autograd.checkpoint(Model().forward, X)
 
 
-def test_a_rule_and_a_derived_function_take_settings_of_any_name():
+def test_user_ops_accept_arbitrary_keyword_settings():
     @mg.ops.differentiable
     def scaled(x, /, factor=1.0, **settings):
         return x * factor + settings.get("offset", 0) + settings.get("axis", 0), (lambda g: g * factor,)
@@ -137,12 +137,12 @@ def test_a_rule_and_a_derived_function_take_settings_of_any_name():
 @pytest.mark.parametrize(
     "call", [lambda: F.mse_loss(X, X, size_average=False), lambda: nn.MSELoss(reduce=True)]
 )
-def test_old_settings_of_losses_are_answered_by_reduction(call):
+def test_deprecated_loss_arguments_suggest_reduction(call):
     with pytest.raises(SignatureError, match=r'(?s)MSE.*Use reduction="mean"|mse.*Use reduction="mean"'):
         call()
 
 
-def test_functions_in_place_are_the_methods():
+def test_in_place_functions_match_the_methods():
     x = mg.tensor([-1.0, 4.0])
     assert mg.sqrt_(mg.relu_(x)) is x
     assert x.tolist() == [0, 2]
@@ -166,11 +166,11 @@ def test_a_mistake_is_explained(call, what):
         call(mg.ones(2, requires_grad=True))
 
 
-def test_argnums_may_be_a_numpy_number():
+def test_argnums_accepts_numpy_integers():
     assert mg.func.grad(lambda x, y: x * y, np.int64(1))(2.0, 3.0).item() == 2.0
 
 
-def test_operands_and_settings_may_be_given_by_pytorchs_names():
+def test_ops_accept_the_argument_names_of_pytorch():
     x, y = mg.tensor([1.0, 2.0]), mg.tensor([3.0, 4.0])
     assert mg.add(input=x, other=y, alpha=2).tolist() == [7, 10]
     assert x.mul(other=y).tolist() == [3, 8]

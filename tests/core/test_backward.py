@@ -15,14 +15,14 @@ from tests.leaves import vector
 # ---------------------------------------------------------------- accumulation
 
 
-def test_a_fan_out_adds_the_gradients_of_all_uses():
+def test_gradients_of_all_uses_are_summed():
     x = leaf(1, 2)
     y = x * 2
     (y * y + y.exp() + y).sum().backward()
     assert_equal(x.grad, 2 * (2 * y.array + np.exp(y.array) + 1))
 
 
-def test_the_gradient_given_to_backward_stays_the_callers():
+def test_backward_does_not_change_the_gradient_argument():
     x = leaf(1, 2)
     g = np.array([1.0, 1.0])
     (x + 0).backward(g)
@@ -31,7 +31,7 @@ def test_the_gradient_given_to_backward_stays_the_callers():
     assert_equal(g, [1, 1])
 
 
-def test_what_grad_returns_is_the_callers():
+def test_gradients_returned_by_grad_share_no_memory():
     x = leaf(1, 2)
     y = x + 1
     dy, dx = autograd.grad(y.sum(), [y, x])
@@ -39,7 +39,7 @@ def test_what_grad_returns_is_the_callers():
     assert_equal(dy, [1, 1])
 
 
-def test_accumulation_leaves_gradients_that_a_graph_uses():
+def test_accumulating_into_a_grad_used_by_a_graph_raises():
     x, w = leaf(1, 2), leaf(5, 5)
     (x * x).sum().backward()
     loss = (w * x.grad).sum()
@@ -70,7 +70,7 @@ def test_a_retained_graph_can_be_walked_again():
     assert_equal(x.grad, 2 * np.exp([1, 2]))
 
 
-def test_backward_lets_each_array_go_as_it_passes():
+def test_backward_frees_saved_arrays():
     x = leaf(1, 2)
     y = x.exp()
     loss = (y * y).sum()
@@ -81,7 +81,7 @@ def test_backward_lets_each_array_go_as_it_passes():
     assert array() is None
 
 
-def test_a_loss_that_is_kept_does_not_keep_the_graph_behind_it():
+def test_keeping_a_loss_does_not_keep_its_freed_graph():
     x = leaf(1, 2)
     y = x.exp()
     loss = y.sum()
@@ -145,7 +145,7 @@ def test_a_leafs_hook_sees_the_whole_gradient_and_may_replace_it():
     assert_equal(x.grad, [1, 1])
 
 
-def test_an_intermediates_hook_changes_what_flows_on():
+def test_hooks_on_intermediates_change_upstream_gradients():
     x = leaf(1, 2)
     y = x * 3
     y.register_hook(lambda g: g * 2)
@@ -153,7 +153,7 @@ def test_an_intermediates_hook_changes_what_flows_on():
     assert_equal(x.grad, 3 * 2 * 2 * y.array)
 
 
-def test_what_a_hook_returns_stays_the_hooks():
+def test_tensors_returned_by_a_hook_are_not_modified():
     x = leaf(1, 2)
     kept = mg.tensor(np.array([7.0, 7.0]))
     y = x * x
@@ -166,7 +166,7 @@ def test_what_a_hook_returns_stays_the_hooks():
     assert_equal(kept, [7, 7])
 
 
-def test_a_hook_on_one_of_several_results():
+def test_hooks_on_one_of_several_outputs():
     x = leaf(1, 2, 3)
     a, b = x.split([1, 2])
     b.register_hook(lambda g: g * 0)
@@ -175,14 +175,14 @@ def test_a_hook_on_one_of_several_results():
     assert_equal(gx, [1, 0, 0])
 
 
-def test_a_hook_cannot_change_the_shape():
+def test_hooks_cannot_change_the_gradient_shape():
     x = leaf(1, 2)
     x.register_hook(lambda g: g.sum())
     with pytest.raises(ShapeError, match="hook"):
         (x * 2).sum().backward()
 
 
-def test_a_hook_runs_on_differentiable_gradients_too():
+def test_hooks_run_with_create_graph():
     x = leaf(2)
     x.register_hook(lambda g: g * 3)
     (g,) = autograd.grad((x**3).sum(), x, create_graph=True)
@@ -214,7 +214,7 @@ def test_a_hook_is_removed_at_the_end_of_a_with_statement():
     assert x.grad.tolist() == [24]
 
 
-def test_a_retained_gradient_counts_once_after_hooks():
+def test_retain_grad_stores_the_gradient_after_hooks():
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     y = x * 2
     y.retain_grad()
@@ -231,7 +231,7 @@ def test_a_hook_does_not_change_a_gradients_dtype():
     assert x.grad.dtype == mg.float32
 
 
-def test_a_hook_that_would_never_be_called_is_refused():
+def test_hooks_on_tensors_without_grad_raise():
     with pytest.raises(mg.GraphError, match="does not require one"):
         mg.ones(2).register_hook(print)
     with pytest.raises(mg.GraphError, match="does not require one"):
@@ -242,14 +242,14 @@ def test_a_hook_that_would_never_be_called_is_refused():
 
 
 @pytest.mark.parametrize("used", [(0,), (1,), (0, 1)])
-def test_the_unused_results_of_an_op_count_as_zero(used):
+def test_unused_results_of_an_op_have_zero_gradient(used):
     x = leaf(1, 2, 3)
     parts = x.split([1, 2])
     sum((parts[i] * parts[i]).sum() for i in used).backward()
     assert_equal(x.grad, np.concatenate([2 * x.array[:1] * (0 in used), 2 * x.array[1:] * (1 in used)]))
 
 
-def test_an_unused_result_does_not_widen_the_gradient():
+def test_an_unused_result_does_not_promote_the_gradient_dtype():
     x = mg.ones(3, requires_grad=True)
     x.split([1, 2])[0].sum().backward()
     assert x.grad.dtype == mg.float32
@@ -267,7 +267,7 @@ def test_results_of_one_op_can_be_differentiated_twice():
 # ---------------------------------------------------------------- what rules may return
 
 
-def test_a_missing_gradient_is_missing_at_second_order():
+def test_rules_without_a_gradient_can_be_differentiated_twice():
     @differentiable
     def scaled_by(x, factor, /):
         return x * factor, (lambda g: g * factor, None)
@@ -279,7 +279,7 @@ def test_a_missing_gradient_is_missing_at_second_order():
     assert_equal(x.grad, 2 * np.array([18, 64]) * [18, 32])
 
 
-def test_a_gradient_that_is_read_only_is_not_added_into():
+def test_read_only_gradients_are_not_accumulated_in_place():
     @differentiable
     def same(x, /):
         return x + 0, (lambda g: np.broadcast_to(g + 0, g.shape),)
@@ -290,7 +290,7 @@ def test_a_gradient_that_is_read_only_is_not_added_into():
     assert_equal(x.grad, [4, 4])
 
 
-def test_a_kernels_repeated_array_is_not_shared():
+def test_kernels_may_return_one_array_for_several_gradients():
     def kernel(x, y):
         def gradient(g, needs):
             both = g * 1
@@ -309,7 +309,7 @@ def test_a_kernels_repeated_array_is_not_shared():
     assert_equal(y.grad, [1, 1])
 
 
-def test_a_composites_second_order_stops_at_its_inputs(monkeypatch):
+def test_second_gradients_of_a_composite_stop_at_its_inputs(monkeypatch):
     """Its own gradient stops there: the work grows with the graph, not with its square."""
     seen = []
     original = autograd.grad.__wrapped__.__globals__["nodes_behind"]
@@ -330,7 +330,7 @@ def test_a_composites_second_order_stops_at_its_inputs(monkeypatch):
 # ---------------------------------------------------------------- generators
 
 
-def test_a_decorated_generator_switches_only_itself():
+def test_a_mode_on_a_generator_does_not_affect_its_caller():
     seen = []
 
     @mg.no_grad()
@@ -363,7 +363,7 @@ def test_a_decorated_generator_switches_only_itself():
     assert seen == [False] * 3
 
 
-def test_switches_do_not_decorate_what_runs_later():
+def test_modes_cannot_decorate_coroutines_or_classes():
     async def later():
         return mg.ones(1)
 

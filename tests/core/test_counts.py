@@ -11,7 +11,7 @@ from minitransformer.errors import counted, counted_units, singular
     ("queries", "query"), ("boxes", "box"), ("classes", "class"), ("batches", "batch"),
     ("prefixes", "prefix"),
 ])  # fmt: skip
-def test_one_of_a_unit_is_in_the_singular(units, unit):
+def test_units_are_singular_for_a_count_of_one(units, unit):
     assert singular(units) == unit
     assert counted_units(1, units) == f"1 {unit}"
     assert counted_units(2000, units) == f"2,000 {units}"

@@ -51,7 +51,7 @@ DEEP = {
 @pytest.mark.usefixtures("shallow")
 @pytest.mark.parametrize("use", DEEP.values(), ids=list(DEEP))
 @pytest.mark.slow
-def test_nothing_recurses_over_a_long_chain(use):
+def test_long_chains_do_not_hit_the_recursion_limit(use):
     x = leaf(1.0)
     y = chain(x, 20_000 if use in (DEEP["backward"], DEEP["dropped"]) else 3_000, lambda y: y * 1.0001)
     use(x, y)
@@ -76,7 +76,7 @@ def a_step(x, w):
 
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.slow
-def test_after_backward_memory_is_back_where_it_was():
+def test_backward_does_not_leak_memory():
     x = mg.randn(64, 64, requires_grad=True)
     w = mg.randn(64, 64, requires_grad=True)
     a_step(x, w)
@@ -123,7 +123,7 @@ FAILURES = {
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("fail", FAILURES.values(), ids=list(FAILURES))
 @pytest.mark.slow
-def test_an_exception_leaves_nothing_behind(fail):
+def test_exceptions_do_not_keep_the_graph_alive(fail):
     def run():
         h = (leaf(1, 2, 3, 4, shape=(2, 2)) * 2).exp()
         refs.append(weakref.ref(h))
@@ -139,7 +139,7 @@ def test_an_exception_leaves_nothing_behind(fail):
     assert gc.collect() == 0
 
 
-def test_a_gradient_that_a_hook_has_kept_stays_as_it_was():
+def test_gradients_saved_by_a_hook_are_not_overwritten():
     x = leaf(1.0)
     kept = []
     x.register_hook(kept.append)

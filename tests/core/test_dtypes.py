@@ -45,7 +45,7 @@ PROMOTIONS = [
 
 
 @pytest.mark.parametrize(("make", "dtype"), PROMOTIONS)
-def test_dtypes_meet_as_in_pytorch(make, dtype):
+def test_dtype_promotion_matches_pytorch(make, dtype):
     assert make().dtype == dtype
 
 
@@ -57,7 +57,7 @@ def test_the_gradient_comes_back_in_each_operands_dtype():
     assert y.grad.dtype == mg.float64
 
 
-def test_a_dtype_is_one_object_so_that_no_op_thinks_two_differ():
+def test_dtypes_are_singletons():
     for made in (
         mg.zeros(2),
         mg.tensor([1.0]),
@@ -124,7 +124,7 @@ OF_WHOLE = {
 
 @pytest.mark.filterwarnings("ignore:divide by zero")  # as of any quotient
 @pytest.mark.parametrize("name", OF_WHOLE)
-def test_values_of_integers_booleans_and_halves(name):
+def test_float_ops_accept_integers_booleans_and_halves(name):
     call, expected = OF_WHOLE[name]
     np.testing.assert_allclose(call().numpy().astype(float), expected, rtol=1e-3, atol=1e-5)
 
@@ -139,7 +139,7 @@ def test_an_activation_of_integers_is_float32(name, dtype):
     assert getattr(F, name)(mg.ones(4, dtype=dtype)).dtype == mg.float32
 
 
-def test_dtypes_of_what_is_put_into_a_tensor_are_its_own():
+def test_scatter_and_index_ops_keep_the_dtype_of_the_input():
     x = mg.zeros(3, 3, dtype="int16")
     row = mg.ones(1, 3, dtype="int16")
     for y in (
@@ -154,7 +154,7 @@ def test_dtypes_of_what_is_put_into_a_tensor_are_its_own():
     assert truth.tolist() == [False, True, False]
 
 
-def test_a_half_times_a_power_of_two_stays_one():
+def test_ldexp_of_float16_stays_float16():
     x = mg.tensor([2.0**-10], dtype="float16")
     assert mg.ldexp(x, mg.tensor([20])).dtype == mg.float16
     assert mg.ldexp(x, mg.tensor([20])).tolist() == [1024]  # 2**20 alone is not a float16
@@ -184,7 +184,7 @@ SCALARS = {
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid", "ignore:divide")
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("scalar", SCALARS.values(), ids=SCALARS)
-def test_a_scalar_is_not_rounded_to_16_bits_first(name, scalar):
+def test_scalars_are_not_rounded_to_half_precision_first(name, scalar):
     """The result is that of float32, rounded once: in place, in either order, and for the gradients."""
     function = {
         "where": lambda x, y: mg.where(mg.tensor([True, False, True]), x, y),
@@ -211,7 +211,7 @@ def test_a_scalar_is_not_rounded_to_16_bits_first(name, scalar):
 
 
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
-def test_the_gradient_of_a_wide_scalar_is_wide(half):
+def test_gradients_of_float32_scalars_stay_float32(half):
     scale = mg.tensor(3.0, requires_grad=True)
     x = mg.full((3,), 0.01, dtype=half, requires_grad=True)
     for create_graph in (False, True):
@@ -220,7 +220,7 @@ def test_the_gradient_of_a_wide_scalar_is_wide(half):
         assert g.item() == 3 * x[0].item()
 
 
-def test_one_triangle_of_a_symmetric_matrix_is_read():
+def test_eigh_reads_only_the_chosen_triangle():
     lower = np.tril(SQUARE) + np.tril(SQUARE, -1).T
     upper = np.triu(SQUARE) + np.triu(SQUARE, 1).T
     x = mg.tensor(SQUARE, requires_grad=True)

@@ -178,14 +178,14 @@ def test_an_operands_origin_is_named():
             mistake()
 
 
-def test_what_is_made_of_ops_is_named_before_the_op_that_failed():
+def test_errors_name_the_called_function_before_the_failing_op():
     with pytest.raises(ShapeError, match=r"^reshape\(float32\[2, 3\], shape=\(4, 2\)\)"):
         A.reshape(4, 2)
     with pytest.raises(RangeError, match=r"^normalize: vector_norm: .*axis 7"):
         F.normalize(A, dim=7)
 
 
-def test_our_errors_are_also_pythons():
+def test_errors_subclass_built_in_exceptions():
     for ours, pythons in (
         (ShapeError, ValueError), (DtypeError, TypeError), (RangeError, IndexError),
         (OptionError, ValueError),
@@ -197,7 +197,7 @@ def test_our_errors_are_also_pythons():
         assert issubclass(ours, MinigradError)
 
 
-def test_each_op_of_tensors_without_axes_speaks_of_axes():
+def test_no_op_reports_a_tuple_index_error_for_0d_tensors():
     """All ops, on their samples with one array without axes: no message is Python's of a tuple."""
     rng = np.random.default_rng(0)
     wrong = []
@@ -218,11 +218,11 @@ def test_each_op_of_tensors_without_axes_speaks_of_axes():
 
 
 @pytest.mark.parametrize("exponent", [mg.tensor(-1), -1, mg.tensor(-2, dtype="int32")])
-def test_integers_to_a_negative_power_ask_for_floats(exponent):
+def test_negative_powers_of_integers_suggest_floats(exponent):
     assert "Use floats" in message(lambda: mg.tensor([2, 3]) ** exponent)
 
 
-def test_what_a_stranger_tried():
+def test_messages_for_common_beginner_mistakes():
     with pytest.raises(mg.DtypeError, match="Sequential holds modules, got list"):
         mg.nn.Sequential([mg.nn.ReLU()])
     with pytest.raises(mg.DtypeError, match="where needs a boolean condition, got float32"):

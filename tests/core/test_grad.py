@@ -14,7 +14,7 @@ from tests.leaves import message
 # ---------------------------------------------------------------- grad()
 
 
-def test_grad_leaves_every_grad_alone():
+def test_grad_does_not_set_grad_attributes():
     x = leaf(1, 2)
     (g,) = autograd.grad((x * x).sum(), x)
     assert_equal(g, [2, 4])
@@ -31,7 +31,7 @@ def test_grad_with_respect_to_intermediates():
     assert_equal(dx, 4 * y.array)
 
 
-def test_grad_does_not_walk_beyond_what_is_asked():
+def test_grad_stops_at_the_requested_inputs():
     x = leaf(1, 2)
     y = x.exp()
     autograd.grad((y * y).sum(), y)
@@ -39,7 +39,7 @@ def test_grad_does_not_walk_beyond_what_is_asked():
     assert_equal(x.grad, y.array)
 
 
-def test_grad_computes_nothing_for_what_is_not_asked():
+def test_grad_skips_inputs_that_are_not_requested():
     calls = []
     x, w = leaf(1, 2), leaf(3, 4)
     w.register_hook(calls.append)
@@ -48,21 +48,21 @@ def test_grad_computes_nothing_for_what_is_not_asked():
     assert w.grad is None
 
 
-def test_an_input_asked_for_twice_is_given_twice():
+def test_grad_of_a_repeated_input_is_returned_twice():
     x = leaf(1, 2)
     first, second = autograd.grad((x * x).sum(), [x, x])
     first.zero_()
     assert_equal(second, [2, 4])
 
 
-def test_an_unused_input_is_refused_or_none():
+def test_grad_of_an_unused_input_raises_or_is_none():
     x, y = leaf(1), leaf(2)
     with pytest.raises(GraphError, match=r"shapes \[\(1,\)\] were not used"):
         autograd.grad((x * 2).sum(), [x, y])
     assert autograd.grad((x * 2).sum(), [x, y], allow_unused=True)[1] is None
 
 
-def test_a_materialized_gradient_of_an_unused_input_is_zero():
+def test_materialize_grads_gives_zeros_for_unused_inputs():
     x, y = leaf(1), leaf(2, 3)
     dx, dy = autograd.grad((x * 2).sum(), [x, y], materialize_grads=True)
     assert_equal(dx, [2])
@@ -76,7 +76,7 @@ def test_an_input_without_requires_grad_is_refused():
         autograd.grad((x * 2).sum(), mg.zeros(1))
 
 
-def test_several_outputs_with_weights_of_their_own():
+def test_grad_outputs_weight_several_outputs():
     x = leaf(1, 2)
     y = x * 2
     z = x * x
@@ -128,7 +128,7 @@ def test_a_second_derivative_with_respect_to_a_live_intermediate():
     assert_equal(h, 6 * y.array)
 
 
-def test_intermediates_that_were_let_go_are_rebuilt():
+def test_freed_intermediates_are_recomputed():
     x = leaf(0.5, 1.0)
     z = (((x * 2).sin() + 1).exp()).sum()  # no name keeps any of them
     (g,) = autograd.grad(z, x, create_graph=True)
@@ -138,7 +138,7 @@ def test_intermediates_that_were_let_go_are_rebuilt():
     assert_equal(h, 4 * inside * (np.cos(2 * x.array) ** 2 - np.sin(2 * x.array)))
 
 
-def test_a_rebuilt_piece_of_several():
+def test_an_output_of_split_is_rebuilt_for_the_second_gradient():
     x = leaf(1, 2)
     y = (x.split(1)[1] ** 3).sum()
     (g,) = autograd.grad(y, x, create_graph=True)
@@ -149,7 +149,7 @@ def test_a_rebuilt_piece_of_several():
 # ---------------------------------------------------------------- from several tensors, to chosen leaves
 
 
-def test_backward_to_chosen_leaves_leaves_the_others_alone():
+def test_backward_with_inputs_does_not_change_other_leaves():
     x, y = leaf(1, 2), leaf(3, 4)
     (x * y).sum().backward(inputs=[x])
     assert x.grad.tolist() == [3, 4]
@@ -172,14 +172,14 @@ def test_backward_from_several_tensors_adds_up():
         autograd.backward([x * 2, y * 2], mg.ones(2))
 
 
-def test_a_grad_that_cannot_be_added_to_is_refused():
+def test_backward_rejects_a_grad_it_cannot_accumulate_into():
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     x.grad = mg.ones(1).expand(2)
     with pytest.raises(mg.OptionError, match="its memory is read-only"):
         (x * 2).sum().backward()
 
 
-def test_grad_of_a_result_warns_how_to_stay_a_leaf():
+def test_reading_grad_of_a_non_leaf_warns_with_advice():
     w = mg.tensor([1.0, 2.0], requires_grad=True)
     (w * w).sum().backward()
     w = w - 0.1 * w.grad
@@ -191,7 +191,7 @@ def test_grad_of_a_result_warns_how_to_stay_a_leaf():
     assert said[0].filename == __file__
 
 
-def test_grad_warns_only_of_results_without_one():
+def test_reading_a_retained_or_missing_grad_does_not_warn():
     x = mg.tensor([1.0], requires_grad=True)
     y = x * 2
     first, second = (mg.ones(2) * x).split(1)
@@ -206,7 +206,7 @@ def test_grad_warns_only_of_results_without_one():
     assert second.grad.tolist() == [1.0]
 
 
-def test_a_state_carried_over_is_to_be_detached():
+def test_backward_through_a_carried_state_suggests_detach():
     w = mg.ones(2, 2, requires_grad=True)
     h = mg.ones(2)
 
@@ -231,7 +231,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("make", "error", "message"), WRONG.values(), ids=list(WRONG))
-def test_a_gradient_that_does_not_fit_is_refused_when_set(make, error, message):
+def test_assigning_an_incompatible_grad_raises(make, error, message):
     p = mg.nn.Parameter(mg.zeros(3))
     p.grad = before = mg.ones(3)
     with pytest.raises(error, match=message):

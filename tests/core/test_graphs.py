@@ -16,7 +16,7 @@ from minigrad.ops import differentiable
 from tests.leaves import assert_equal, gradient_of, leaf, vector
 
 
-def test_adding_into_an_aliased_gradient():
+def test_accumulating_into_an_aliased_gradient():
     x, y = leaf([1, 2]), leaf([3, 4])
     ((x + y).mean() + x.mean()).backward()
     assert_equal(x.grad, [1, 1])
@@ -26,7 +26,7 @@ def test_adding_into_an_aliased_gradient():
     assert_equal(z.grad, [0.25] * 4)
 
 
-def test_the_gradient_of_a_number_is_added_to():
+def test_gradients_of_0d_tensors_accumulate():
     x = mg.tensor(3.0, requires_grad=True)
     for _ in range(2):
         (x * x).backward()
@@ -34,7 +34,7 @@ def test_the_gradient_of_a_number_is_added_to():
     assert x.grad.shape == ()
 
 
-def test_views_of_one_gradient():
+def test_views_of_the_same_gradient_accumulate():
     x = leaf([[1, 2], [3, 4]])
     y = x.T + x + x.reshape(2, 2)
     y.backward(np.array([[1.0, 10.0], [100.0, 1000.0]]))
@@ -60,7 +60,7 @@ def test_a_chain_of_20000_ops_is_walked_once_without_recursion(monkeypatch):
     assert len(calls) <= n + 1
 
 
-def test_a_chain_that_is_dropped_unwalked():
+def test_a_long_chain_is_freed_without_backward():
     x = leaf([1.0])
     y = x
     for _ in range(20_000):
@@ -80,7 +80,7 @@ def test_a_second_derivative_of_a_chain():
     assert_equal(h, [2 * 1.001**2000], rtol=1e-9)
 
 
-def test_paths_that_double_at_each_step_are_walked_once():
+def test_backward_visits_each_node_once():
     x = leaf([1.0])
     y = x
     for _ in range(60):
@@ -137,7 +137,7 @@ def test_gradients_with_graphs_share_no_memory():
 
 
 @pytest.mark.parametrize("how", ["default", "partial"])
-def test_arrays_kept_in_defaults_and_partials_have_versions_too(how):
+def test_changes_to_arrays_saved_in_partials_are_detected(how):
     @differentiable
     def scaled(x, y, /):
         keep = (lambda g, y=y: g * y) if how == "default" else functools.partial(lambda y, g: g * y, y)

@@ -38,7 +38,7 @@ def test_asarray_shares_memory_or_refuses_to_lose_gradients():
         lambda a, t: np.where(a > 0, t, t * t) + np.dot(t, a.T)[:, :1],
     ],
 )
-def test_a_formula_for_arrays_gives_tensors_with_gradients(formula):
+def test_numpy_formulas_of_tensors_give_tensors_with_gradients(formula):
     t = mg.tensor(X, requires_grad=True)
     given = X[::-1] + 0.25
     result = formula(given, t)
@@ -73,7 +73,7 @@ def test_a_formula_for_arrays_gives_tensors_with_gradients(formula):
     ],
     ids=str,
 )
-def test_a_tensor_is_made_from(data, dtype, shape):
+def test_tensors_are_made_from_python_and_numpy_data(data, dtype, shape):
     for made in (mg.tensor(data), mg.as_tensor(data), mg.Tensor(data)):
         assert made.dtype == dtype
         assert made.dtype.isnative
@@ -188,7 +188,7 @@ def test_strided_and_foreign_memory_computes_and_differentiates():
     ],
     ids=str,
 )
-def test_what_makes_no_tensor_is_named(data, what):
+def test_data_that_cannot_become_a_tensor_is_rejected(data, what):
     for make in (mg.tensor, mg.as_tensor, mg.Tensor):
         with pytest.raises(DtypeError, match=f"(unknown dtype|this is not a tensor of numbers).*({what}|O)"):
             make(data)
@@ -243,7 +243,7 @@ def test_a_copy_is_a_leaf_without_the_gradient(make, way):
 
 
 @pytest.mark.parametrize("way", COPIES)
-def test_a_parameter_takes_attributes_and_its_copies_have_them(way):
+def test_custom_attributes_of_a_parameter_are_copied(way):
     p = mg.nn.Parameter(X.copy())
     p.no_weight_decay = True
     p.tags = ["a"]
@@ -274,7 +274,7 @@ def test_only_a_leaf_can_be_copied(duplicate):
         duplicate(x.exp())
 
 
-def test_integers_are_not_made_of_what_is_not_a_number():
+def test_converting_nan_or_inf_to_integers_raises():
     for make in (lambda x: x.to("int64"), lambda x: x.long(), lambda x: mg.tensor(x.array, dtype="int64")):
         with pytest.raises(DtypeError, match=r"nan at index \[1\] cannot be converted to int64"):
             make(mg.tensor([1.0, float("nan")]))
@@ -299,7 +299,7 @@ def test_integers_are_not_made_of_what_is_not_a_number():
         (np.arange(2000), "tensor([   0,    1,    2, ..., 1997, 1998, 1999])"),
     ],
 )
-def test_a_tensor_prints_as_in_pytorch(data, text):
+def test_tensor_repr_matches_pytorch(data, text):
     assert repr(mg.tensor(data)) == text
 
 
@@ -314,7 +314,7 @@ def test_a_tensor_prints_where_it_came_from():
     )
 
 
-def test_a_tensor_is_equal_to_nothing_that_is_no_number():
+def test_comparing_a_tensor_with_a_non_number_is_false():
     x = mg.tensor([1.0, 2.0])
     for thing in (None, "cpu", object(), {}):
         assert (x == thing) is False
@@ -324,19 +324,19 @@ def test_a_tensor_is_equal_to_nothing_that_is_no_number():
     assert (x == [1.0, 3.0]).tolist() == [True, False]
 
 
-def test_an_element_is_looked_for_in_all_axes():
+def test_contains_searches_all_axes():
     x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
     assert 3 in x
     assert 5 not in x
 
 
-def test_a_tensor_says_where_an_array_is_written():
+def test_numpy_where_argument_accepts_tensors():
     out = np.zeros(2)
     np.add(1.0, 2.0, out=out, where=mg.tensor([True, False]))
     np.testing.assert_array_equal(out, [3.0, 0.0])
 
 
-def test_a_number_out_of_a_dtypes_range_is_a_matter_of_dtype():
+def test_out_of_range_numbers_raise_dtype_error():
     with pytest.raises(mg.DtypeError, match="300 out of bounds for uint8"):
         mg.ones(2, dtype="uint8").add_(300)
 

@@ -67,7 +67,7 @@ def outside(name):
 
 
 @switches
-def test_a_switch_can_be_entered_again_and_restores_each_time(name):
+def test_modes_can_be_reentered_and_restore_the_state(name):
     make, state, under = SWITCHES[name]
     before = state()
     assert before != under
@@ -83,7 +83,7 @@ def test_a_switch_can_be_entered_again_and_restores_each_time(name):
 
 
 @switches
-def test_a_switch_can_be_entered_within_itself(name):
+def test_modes_can_be_nested(name):
     make, state, under = SWITCHES[name]
     before = state()
     switch = make()
@@ -98,7 +98,7 @@ def test_a_switch_can_be_entered_within_itself(name):
 
 
 @switches
-def test_a_switch_decorates_functions(name):
+def test_modes_decorate_functions(name):
     make, state, under = SWITCHES[name]
     before = state()
 
@@ -119,7 +119,7 @@ def test_a_switch_decorates_functions(name):
 
 
 @switches
-def test_a_decorators_switch_is_each_threads_own(name):
+def test_mode_decorators_are_thread_local(name):
     make, state, under = SWITCHES[name]
     both_inside = threading.Barrier(2, timeout=10)
     first_left = threading.Event()
@@ -147,14 +147,14 @@ def test_a_decorators_switch_is_each_threads_own(name):
     assert found == [under, True, under, True]
 
 
-def test_observers_add_up():
+def test_nested_observers_accumulate():
     switch = observe("observer")
     with switch, observe("another"), switch:
         assert observers() == ["observer", "another", "observer"]
     assert observers() == []
 
 
-def test_numpy_warns_again_after_detect_anomaly():
+def test_detect_anomaly_restores_numpy_error_settings():
     before = np.geterr()
     switch = mg.autograd.detect_anomaly()
     with switch:
@@ -164,7 +164,7 @@ def test_numpy_warns_again_after_detect_anomaly():
     assert np.geterr() == before
 
 
-def test_draws_under_rows_start_where_they_do_outside():
+def test_random_rows_start_at_the_current_draw():
     rows = random.rows(5)
     random.next_key("a")
     with rows:  # made before the draw above
@@ -177,7 +177,7 @@ def test_draws_under_rows_start_where_they_do_outside():
     [lambda: mg.fused, lambda: mg.set_grad_enabled, lambda: cudnn().use],
     ids=["fused", "grad", "cudnn"],
 )
-def test_a_flag_that_is_no_bool_is_refused(switch):
+def test_mode_switches_reject_non_boolean_flags(switch):
     switch = switch()
     for flag in ("no", 0, None):
         with pytest.raises(DtypeError, match="takes True or False, not"):
@@ -185,7 +185,7 @@ def test_a_flag_that_is_no_bool_is_refused(switch):
     assert modes.fused is modes.grad_enabled is True
 
 
-def test_what_cannot_be_decorated_or_left_is_refused():
+def test_misused_mode_switches_raise():
     for argument in (False, 3, "x"):
         with pytest.raises(OptionError, match=f"no_grad decorates functions, but {argument!r} is"):
             mg.no_grad(argument)
@@ -197,7 +197,7 @@ def test_what_cannot_be_decorated_or_left_is_refused():
     assert modes.grad_enabled
 
 
-def test_asynchronous_tasks_have_modes_of_their_own():
+def test_async_tasks_have_independent_modes():
     found = []
 
     async def look():

@@ -27,7 +27,7 @@ EACH = pytest.mark.parametrize("draw", DRAWS.values(), ids=list(DRAWS))
 
 
 @EACH
-def test_one_seed_one_sequence(draw):
+def test_the_same_seed_gives_the_same_sequence(draw):
     mg.manual_seed(1)
     first, second = draw().array.copy(), draw().array.copy()
     mg.manual_seed(1)
@@ -39,7 +39,7 @@ def test_one_seed_one_sequence(draw):
 
 
 @EACH
-def test_draws_of_other_streams_do_not_disturb(draw):
+def test_random_streams_are_independent(draw):
     mg.manual_seed(1)
     expected = draw().array.copy()
     mg.manual_seed(1)
@@ -49,7 +49,7 @@ def test_draws_of_other_streams_do_not_disturb(draw):
     np.testing.assert_array_equal(draw().array, expected)
 
 
-def test_a_step_draws_its_own_whatever_came_before():
+def test_draws_of_a_step_do_not_depend_on_earlier_draws():
     def dropped(step):
         random.set_step(step)
         return [F.dropout(mg.ones(8), 0.5).array.copy() for _ in range(2)]
@@ -63,7 +63,7 @@ def test_a_step_draws_its_own_whatever_came_before():
     assert len({np.array(r).tobytes() for r in run}) == 4
 
 
-def test_every_64_bit_seed_is_another():
+def test_64_bit_seeds_give_different_draws():
     draws = set()
     for seed in (0, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1):
         mg.manual_seed(seed)
@@ -72,7 +72,7 @@ def test_every_64_bit_seed_is_another():
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, "a"])
-def test_other_seeds_are_refused(seed):
+def test_invalid_seeds_are_rejected(seed):
     with pytest.raises(OptionError, match=f"seed.*{seed!r}"):
         mg.manual_seed(seed)
 
@@ -99,7 +99,7 @@ def test_micro_batches_draw_what_the_whole_batch_draws(draw):
     np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
-def test_a_mask_keeps_the_fraction_it_should():
+def test_dropout_masks_keep_a_fraction_of_1_minus_p():
     key = random.Key(seed=0, stream=0, step=0, call=0)
     for p in (0.0, 0.1, 0.5, 1.0):
         assert draws.keep_mask(key, (100, 1000), p).mean() == pytest.approx(1 - p, abs=0.005)
@@ -111,7 +111,7 @@ def test_a_mask_keeps_the_fraction_it_should():
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.9, 3.59e-4, 5e-6, 0.9999])
 @pytest.mark.parametrize("drop", ["dropout", "attention"])
 @pytest.mark.parametrize("which", BOTH)
-def test_what_dropout_keeps_is_divided_by_1_minus_p(which, drop, p):
+def test_dropout_scales_kept_values_by_1_over_1_minus_p(which, drop, p):
     """By kernels and by the definition, with one mask."""
     found = []
     for fused in (False, True):
@@ -127,7 +127,7 @@ def test_what_dropout_keeps_is_divided_by_1_minus_p(which, drop, p):
         np.testing.assert_allclose(found[-1][found[0] != 0], 1 / (1 - p), rtol=1e-6)
 
 
-def test_keys_differ_in_every_part():
+def test_random_keys_depend_on_every_field():
     key = random.Key(seed=1, stream=2, step=3, call=4)
     keys = [key, *(key._replace(**{field: 9}) for field in ("seed", "stream", "step", "call"))]
     assert len({draws.keep_mask(k, (64,), 0.5).tobytes() for k in keys}) == 5
@@ -183,7 +183,7 @@ def train(seed, steps=6, call=lambda layer, x: layer(x)):
 
 
 @pytest.mark.parametrize("call", [lambda layer, x: layer(x), checkpoint], ids=["plain", "checkpointed"])
-def test_seeded_threads_train_as_they_do_alone(busy_threads, call):
+def test_seeded_threads_train_the_same_as_alone(busy_threads, call):
     alone = [train(seed) for seed in range(8)]
     for _ in range(3):
         together = in_threads(lambda i: train(i, call=call))
@@ -271,7 +271,7 @@ BACKWARDS = {
 
 
 @pytest.mark.parametrize("backward", BACKWARDS.values(), ids=list(BACKWARDS))
-def test_a_checkpointed_dropout_sees_its_first_mask_again(backward, busy_threads):
+def test_checkpoint_recomputes_with_the_same_dropout_mask(backward, busy_threads):
     mg.manual_seed(3)
     random.set_step(2)
     seen = []
@@ -286,7 +286,7 @@ def test_a_checkpointed_dropout_sees_its_first_mask_again(backward, busy_threads
     np.testing.assert_array_equal(x.grad.array, y.array)
 
 
-def test_a_generator_that_is_passed_draws_the_same_again():
+def test_recomputation_repeats_the_draws_of_a_passed_generator():
     ours = mg.Generator().manual_seed(4)
     other = mg.Generator().manual_seed(5)
     seen = []

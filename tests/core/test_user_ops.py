@@ -68,7 +68,7 @@ KINDS = pytest.mark.parametrize("make", [rule_of, composite_of, derived_of])
 
 @pytest.mark.parametrize("make", [rule_of, composite_of])
 @pytest.mark.parametrize("name", ["matmul", "swell"])
-def test_autocast_asks_the_op_and_not_its_name(make, name):
+def test_autocast_follows_the_setting_of_the_op_not_its_name(make, name):
     x, half = mg.ones(3), mg.ones(3, dtype="bfloat16")
     with mg.autocast(dtype="bfloat16"):
         assert (make(name)(x).dtype, make(name)(half).dtype) == (mg.float32, mg.bfloat16)
@@ -77,7 +77,7 @@ def test_autocast_asks_the_op_and_not_its_name(make, name):
     assert make(name, autocast="lower")(x).dtype == mg.float32
 
 
-def test_autocast_casts_what_a_derived_function_is_given():
+def test_autocast_casts_arguments_of_derived_functions():
     seen = []
 
     def look(x, name):
@@ -92,12 +92,12 @@ def test_autocast_casts_what_a_derived_function_is_given():
 
 
 @KINDS
-def test_autocast_of_an_op_is_one_of_three(make):
+def test_invalid_autocast_settings_of_an_op_are_rejected(make):
     with pytest.raises(mg.OptionError, match=r'must be "lower", "float32" or None, got .half.'):
         make("swell", autocast="half")
 
 
-def test_a_rule_sees_bfloat16_only_if_it_says_that_it_is_exact():
+def test_rules_get_bfloat16_only_with_exact_in_half():
     seen = []
 
     def rule(x, /):
@@ -114,7 +114,7 @@ def test_a_rule_sees_bfloat16_only_if_it_says_that_it_is_exact():
 
 
 @pytest.mark.parametrize("make", [rule_of, composite_of])
-def test_a_drawing_shows_its_sign_name_family_and_formula(make):
+def test_drawings_show_sign_name_family_and_formula_of_user_ops(make):
     x = mg.randn(3, requires_grad=True)
     swell = make("swell", sign="xeˣ", family="activation", public_name="x_exp")
     graph = mg.graph.trace(swell(x).sum(), {"x": x})
@@ -138,7 +138,7 @@ def test_op_family_defaults_to_other(monkeypatch):
 
 
 @pytest.mark.parametrize("make", [rule_of, composite_of])
-def test_advice_is_given_where_it_makes_an_infinity(make):
+def test_advice_of_an_op_is_shown_when_it_produces_inf(make):
     x = mg.tensor([1.0, 1e4], requires_grad=True)
     swell = make("swell", advice="Swell less.")
     with np.errstate(over="ignore"):
@@ -150,7 +150,7 @@ def test_advice_is_given_where_it_makes_an_infinity(make):
         swell(x)
 
 
-def test_an_infinite_derivative_gets_its_advice():
+def test_gradient_advice_is_shown_for_infinite_derivatives():
     @differentiable(gradient_advice="Stay away from 0.")
     def root(x, /):
         y = namespace(x).sqrt(x)
@@ -165,7 +165,7 @@ def test_an_infinite_derivative_gets_its_advice():
 @pytest.mark.parametrize(
     ("part", "advice"), [("sinh", "Swell less."), ("exp", "Subtract the largest before exp")]
 )
-def test_parts_without_advice_get_the_composites(part, advice):
+def test_parts_without_advice_show_the_advice_of_the_composite(part, advice):
     @composite(kernel=lambda x: (x, None), advice="Swell less.")
     def swell(x, /):
         return getattr(x, part)()
@@ -182,7 +182,7 @@ def test_parts_without_advice_get_the_composites(part, advice):
 
 @KINDS
 @pytest.mark.parametrize("order", [1, 2])
-def test_the_gradient_check_tries_it_on_its_own_samples(make, order):
+def test_gradient_check_uses_the_samples_of_a_user_op(make, order):
     from minigrad.checks.every_op import check_op
 
     make("swell")
@@ -241,7 +241,7 @@ def own_kernels():
 
 
 @pytest.mark.parametrize("which", ["numpy", pytest.param("numba", marks=needs_numba)])
-def test_a_users_kernel_is_run_for_the_librarys_op(which, own_kernels):
+def test_user_kernels_run_for_built_in_ops(which, own_kernels):
     called = []
 
     @kernels.kernel(mg.softmax, which)
@@ -264,7 +264,7 @@ def test_a_users_kernel_is_run_for_the_librarys_op(which, own_kernels):
         assert called == [(2, 4), (2,)]  # this call does not fall back to it
 
 
-def test_a_kernel_registers_on_rules_and_on_users_ops(own_kernels):
+def test_kernels_register_on_built_in_and_user_ops(own_kernels):
     @differentiable
     def double(x, /):
         return x + x, (lambda g: g + g,)
@@ -285,7 +285,7 @@ def test_a_kernel_registers_on_rules_and_on_users_ops(own_kernels):
                 assert op(x).tolist() == ([-2.0, 4.0] if op is double else [0.0, 2.0])
 
 
-def test_heads_attend_by_a_users_kernel(own_kernels):
+def test_multi_head_attention_runs_user_kernels(own_kernels):
     called = []
 
     @kernels.kernel(scaled_dot_product_attention, "numpy")
@@ -303,7 +303,7 @@ def test_heads_attend_by_a_users_kernel(own_kernels):
 
 
 @pytest.mark.parametrize("one_for_all", [False, True])
-def test_a_gradient_that_the_rule_keeps_is_not_added_into(one_for_all):
+def test_arrays_kept_by_a_rule_are_not_accumulated_into(one_for_all):
     weights = np.array([1.0, 2.0])
     of_g = lambda g: weights if g == 1 else g * weights
     gradients = (lambda g, needs: (of_g(g),)) if one_for_all else (of_g,)
@@ -314,7 +314,7 @@ def test_a_gradient_that_the_rule_keeps_is_not_added_into(one_for_all):
     np.testing.assert_array_equal(weights, [1, 2])
 
 
-def test_a_composite_refuses_to_lose_a_gradient():
+def test_composites_reject_closures_that_require_grad():
     weight = mg.tensor([2.0], requires_grad=True)
 
     @composite
@@ -335,13 +335,13 @@ def test_a_composite_refuses_to_lose_a_gradient():
         (lambda x, /: x.numpy(), "got ndarray"),
     ],
 )
-def test_a_definition_that_is_none_is_refused(definition, said):
+def test_invalid_composite_definitions_are_rejected(definition, said):
     with pytest.raises(mg.OptionError, match=said):
         composite(definition)(mg.ones(2))
 
 
 @pytest.mark.parametrize("make", [differentiable, composite])
-def test_a_result_has_memory_of_its_own(make):
+def test_results_of_user_ops_do_not_alias_their_inputs(make):
     def same(x, /):
         return (x, (lambda g: g,)) if make is differentiable else x.reshape(-1)
 
@@ -353,12 +353,12 @@ def test_a_result_has_memory_of_its_own(make):
     np.testing.assert_array_equal(x.grad.numpy(), [2, 4])
 
 
-def test_several_results_of_a_definition_may_have_names():
+def test_composites_may_return_named_tuples():
     values, places = composite(lambda x, /: x.sort())(mg.tensor([2.0, 1.0]))
     assert (values.tolist(), places.tolist()) == ([1, 2], [1, 0])
 
 
-def test_a_view_of_the_gradient_is_not_added_into():
+def test_returned_gradient_views_are_not_accumulated_into():
     same = differentiable(lambda x, /: (x * 1.0, (lambda g: as_strided(g),)))
     x, w = (mg.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
     a = x * 7
@@ -377,7 +377,7 @@ class Kept:
 
 
 @pytest.mark.parametrize("function", [Kept, lambda x: Kept(x).__call__], ids=["object", "method"])
-def test_what_an_object_keeps_for_the_gradient_may_not_change(function):
+def test_changing_an_input_saved_by_a_callable_object_raises(function):
     square = differentiable(lambda x, /: (x * x, (function(x),)))
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     h = x * 1
@@ -388,7 +388,7 @@ def test_what_an_object_keeps_for_the_gradient_may_not_change(function):
         y.sum().backward()
 
 
-def test_without_any_set_of_kernels_ops_run_their_definitions(monkeypatch):
+def test_ops_run_their_definitions_when_no_kernels_are_active(monkeypatch):
     monkeypatch.setattr(core_kernels, "defaults", {})
     monkeypatch.setattr(kernels.active, "cpu", None)
     x = mg.randn(2, 5, requires_grad=True)
@@ -400,7 +400,7 @@ def test_without_any_set_of_kernels_ops_run_their_definitions(monkeypatch):
 
 @needs_numba
 @pytest.mark.slow
-def test_numba_is_imported_by_the_first_call_that_needs_it():
+def test_numba_is_imported_lazily():
     program = """
 import sys
 import minigrad as mg
@@ -435,7 +435,7 @@ def device(gpu):
 
 
 @KINDS
-def test_a_captured_step_replays_it(make, device):
+def test_captured_steps_replay_user_ops(make, device):
     swell = make("swell")
 
     def run(step):
@@ -468,14 +468,14 @@ def test_a_captured_step_replays_it(make, device):
     np.testing.assert_array_equal(gradient, replayed)
 
 
-def test_what_is_no_op_takes_no_kernels():
+def test_registering_a_kernel_on_a_non_op_raises():
     with pytest.raises(mg.OptionError, match=r"silu is not an op, so it takes no kernels.\nPass an op"):
         kernels.kernel(mg.silu, "numpy")
     with pytest.raises(mg.OptionError, match=r"no set of kernels 'fortran'.\nPass one of 'numpy'"):
         kernels.kernel(mg.softmax, "fortran")
 
 
-def test_a_users_op_does_not_hide_the_librarys_of_that_name():
+def test_user_ops_do_not_hide_built_in_ops_of_the_same_name():
     x = mg.tensor([0.3, -0.5], dtype="float64", requires_grad=True)
     second = lambda: mg.func.hessian(lambda x: mg.nn.functional.gelu(x).sum())(x).array
     before = second()
@@ -502,14 +502,14 @@ def test_an_error_within_a_gradient_names_its_op():
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "relu", "sigmoid", "exp", "matmul", "logsumexp"])
-def test_help_has_the_derivative_and_the_definition(name):
+def test_help_shows_the_derivative_and_the_definition(name):
     function = getattr(mg, name)
     assert re.search(r"d/d|gradient|derivative|d[A-Z] =", inspect.getdoc(function))
     assert f"def {name}(" in inspect.getsource(function)
     assert "dtype" in inspect.signature(function).parameters or "softmax" not in name
 
 
-def test_a_method_that_replaces_one_of_the_librarys_is_named():
+def test_errors_name_an_overriding_method_with_a_bad_signature():
     class Layer(nn.Linear):
         def parameters(self):
             return list(super().parameters())

@@ -18,7 +18,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
-def test_an_input_that_backward_needs_must_not_change(change):
+def test_changing_an_input_that_backward_needs_raises(change):
     x = leaf(1, 2)
     c = mg.tensor([3.0, 4.0], dtype="float64")
     y = (x * c).sum()
@@ -29,7 +29,7 @@ def test_an_input_that_backward_needs_must_not_change(change):
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
-def test_an_input_that_backward_does_not_need_may_change(change):
+def test_changing_an_input_backward_does_not_need_is_allowed(change):
     x = leaf(1, 2)
     c = mg.tensor([3.0, 4.0], dtype="float64")
     y = (x + c).sum()
@@ -42,7 +42,7 @@ def test_an_input_that_backward_does_not_need_may_change(change):
     assert_equal(x.grad, 1 + 2 * (1 - np.tanh([1, 2]) ** 2))
 
 
-def test_what_only_the_gradients_of_others_need_may_change():
+def test_changing_an_input_breaks_only_gradients_that_need_it():
     x, w = leaf(1, 2), leaf(3, 4)
     y = (x * w).sum()
     with mg.no_grad():
@@ -72,7 +72,7 @@ def test_an_output_that_backward_needs_must_not_change():
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_needed_output_of_several_must_not_change(index):
+def test_changing_one_of_several_saved_outputs_raises(index):
     outputs = mg.linalg.eigh(leaf(2, 1, 1, 5, shape=(2, 2)))
     with mg.no_grad():
         outputs[index].add_(1)
@@ -80,7 +80,7 @@ def test_a_needed_output_of_several_must_not_change(index):
         outputs[1 - index].sum().backward()
 
 
-def test_two_memories_under_one_version_are_told_apart():
+def test_a_copy_sharing_a_version_does_not_hide_a_change():
     x = leaf(1, 2, 3, 4, shape=(2, 2))
     c = mg.ones(2, 2, dtype="float64")
     y = (x * c).sum()
@@ -101,7 +101,7 @@ def test_a_replay_refuses_a_changed_input():
         autograd.grad(y.sum(), x, create_graph=True)
 
 
-def test_a_changed_result_is_not_rebuilt():
+def test_recomputing_a_changed_result_raises():
     x = leaf(1, 2)
     y = x * 2
     with mg.no_grad():
@@ -130,7 +130,7 @@ def test_a_leaf_that_requires_a_gradient_is_not_changed_in_place(change):
         assert_equal(tensor, [1, 2])
 
 
-def test_a_step_between_forward_and_backward_is_noticed():
+def test_an_optimizer_step_before_backward_raises():
     layer = nn.Linear(2, 1)
     optimizer = optim.SGD(layer.parameters(), lr=0.1)
     x = mg.ones(1, 2, requires_grad=True)
@@ -143,7 +143,7 @@ def test_a_step_between_forward_and_backward_is_noticed():
         loss.backward()
 
 
-def test_changing_indices_later_leaves_the_gradient():
+def test_changing_an_index_array_does_not_change_the_gradient():
     x = leaf(1, 2, 3)
     places = np.array([0, 0])
     y = x[places].sum() + x.gather(0, places).sum()
@@ -152,7 +152,7 @@ def test_changing_indices_later_leaves_the_gradient():
     assert_equal(x.grad, [4, 0, 0])
 
 
-def test_clipping_a_gradient_that_a_graph_needs_is_noticed():
+def test_clipping_a_gradient_saved_in_a_graph_raises():
     p, w = leaf(3, 4), leaf(1, 1)
     (p * p).sum().backward()
     loss = (w * p.grad).sum()

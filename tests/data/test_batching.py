@@ -45,12 +45,12 @@ def tsv(tmp_path):
 # --- A user's file ---
 
 
-def test_a_file_of_pairs_is_read(tsv):
+def test_pair_files_are_read(tsv):
     path = tsv(b"I love you.\tJe t'aime.\n\n  \nHello\tBonjour\n")
     assert read_pairs(path) == [("I love you.", "Je t'aime."), ("Hello", "Bonjour")]
 
 
-def test_byte_order_marks_and_crlf_are_left_out(tsv):
+def test_byte_order_marks_and_crlf_are_stripped(tsv):
     assert read_pairs(tsv(b"\xef\xbb\xbfone\tun\r\ntwo\tdeux\r\n")) == [("one", "un"), ("two", "deux")]
 
 
@@ -64,14 +64,14 @@ def test_byte_order_marks_and_crlf_are_left_out(tsv):
         (b"caf\xe9\tcoffee", "UTF-8"),
     ],
 )
-def test_a_malformed_line_is_named_with_what_stands_there(tsv, line, found):
+def test_malformed_lines_are_reported_with_their_content(tsv, line, found):
     path = tsv(b"one\tun\n\n" + line + b"\n")
     with pytest.raises(DataError, match=rf"pairs\.tsv, line 3: .*{found}") as caught:
         read_pairs(path)
     assert len(str(caught.value).splitlines()) == 2  # what is wrong, and what to do
 
 
-def test_a_missing_column_is_counted(tsv):
+def test_a_missing_column_error_counts_the_columns(tsv):
     with pytest.raises(DataError, match="found 2 columns: 'a"):
         read_answered(tsv(b"a\tb\n"))
     assert [counted(n, "step") for n in (0, 1, 1000)] == ["0 steps", "1 step", "1,000 steps"]
@@ -88,13 +88,13 @@ def test_unicode_separators_do_not_split_lines(tsv, character):
     assert read_pairs(tsv(f"a{character}b\tc\n".encode())) == [(f"a{character}b", "c")]
 
 
-def test_a_folder_is_no_file_of_pairs(tmp_path):
+def test_a_folder_instead_of_a_pair_file_is_rejected(tmp_path):
     with pytest.raises(UserError, match="is a directory"):
         read_pairs(tmp_path)
 
 
 @pytest.mark.parametrize("read", [read_pairs, read_noted_text])
-def test_data_that_would_never_end_is_refused(tmp_path, read):
+def test_endless_or_huge_data_files_are_rejected(tmp_path, read):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "huge").touch()
     os.truncate(tmp_path / "huge", 10**12)
@@ -114,7 +114,7 @@ def test_a_missing_file_is_named(tmp_path):
         read_pairs(tmp_path / "missing.tsv")
 
 
-def test_a_checksum_is_that_of_the_file_with_the_same_lines():
+def test_sha256_of_lines_matches_the_file():
     assert sha256_of(["one", "été"]) == hashlib.sha256("one\nété\n".encode()).hexdigest()
     assert sha256_of(["ab", "c"]) != sha256_of(["a", "bc"])
 
@@ -137,7 +137,7 @@ def test_plain_and_gzipped_files_are_read_line_by_line(captions):
     assert pairs["validation"] == [("val one", "un\u2028e"), ("two", "deux")]
 
 
-def test_a_missing_file_of_a_folder_is_named_with_the_folder(captions):
+def test_a_missing_file_error_names_the_file_and_folder(captions):
     (captions / "val.fr.gz").unlink()
     with pytest.raises(DataError, match=r"val\.fr") as caught:
         multi30k("en", "fr", captions)
@@ -145,7 +145,7 @@ def test_a_missing_file_of_a_folder_is_named_with_the_folder(captions):
     assert "--data-dir" in str(caught.value)
 
 
-def test_sides_of_unequal_length_are_refused(captions):
+def test_sides_with_different_line_counts_are_rejected(captions):
     (captions / "train.en").write_text("only one\n")
     with pytest.raises(DataError, match="1 line of en, 2 of fr"):
         multi30k("en", "fr", captions)
@@ -158,7 +158,7 @@ def test_a_damaged_file_is_named(captions):
         multi30k("en", "fr", captions)
 
 
-def test_a_file_that_unpacks_to_gigabytes_is_refused(captions, monkeypatch):
+def test_gzip_bombs_are_rejected(captions, monkeypatch):
     monkeypatch.setattr(datasets, "LIMIT", 1000)
     (captions / "train.fr.gz").write_bytes(gzip.compress(b"un\n" * 300))
     assert len(datasets._from_folder(captions, "train.fr")) == 900
@@ -176,18 +176,18 @@ def test_a_fifo_in_a_folder_is_refused(captions, name):
 
 
 @pytest.mark.parametrize("language", ["", "/../../x", "..", "e n", "en\n", "en\x1b", "é", "a" * 36])
-def test_the_name_of_a_language_is_letters_and_hyphens(language, tmp_path):
+def test_invalid_language_names_are_rejected(language, tmp_path):
     for pair in ((language, "fr"), ("en", language)):
         with pytest.raises(DataError, match="is not a language"):
             multi30k(*pair, tmp_path)
 
 
-def test_shakespeare_is_split_after_nine_tenths(tmp_path):
+def test_shakespeare_is_split_90_to_10(tmp_path):
     (tmp_path / "input.txt").write_text("abcdefghijklmnopqrs")  # 19: nine tenths are 17.1
     assert tinyshakespeare(tmp_path) == {"train": "abcdefghijklmnopq", "validation": "rs"}
 
 
-def test_the_real_captions_are_the_published_ones(shared):
+def test_the_real_captions_match_the_published_checksums(shared):
     folder = shared / "data" / "multi30k"
     pairs = multi30k("en", "fr", folder)
     assert {split: len(lines) for split, lines in pairs.items()} == {
@@ -202,7 +202,7 @@ def test_the_real_captions_are_the_published_ones(shared):
             assert hashlib.sha256(text).hexdigest() == expected, name
 
 
-def test_the_real_shakespeare_is_the_published_one(shared):
+def test_the_real_shakespeare_matches_the_published_checksum(shared):
     text = "".join(tinyshakespeare(shared / "data" / "tinyshakespeare").values())
     assert hashlib.sha256(text.encode()).hexdigest() == datasets.SHA256["input.txt"]
 
@@ -239,7 +239,7 @@ def home(monkeypatch, tmp_path):
     return Home
 
 
-def test_a_text_is_fetched_once_and_kept(home):
+def test_a_text_is_downloaded_once_and_cached(home):
     first = tinyshakespeare()
     assert "".join(first.values()) == PLAYS.decode()
     assert tinyshakespeare() == first
@@ -247,7 +247,7 @@ def test_a_text_is_fetched_once_and_kept(home):
     assert home.asked[0].startswith("https://")
 
 
-def test_a_damaged_file_of_the_cache_is_downloaded_again(home, tmp_path):
+def test_damaged_cached_files_are_downloaded_again(home, tmp_path):
     tinyshakespeare()
     cached = tmp_path / "cache" / "input.txt"
     cached.write_bytes(PLAYS.replace(b"First", b"Third"))
@@ -266,20 +266,20 @@ def test_a_language_that_cannot_be_downloaded_leaves_no_files(home, tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_download_that_does_not_end_is_cut(home, monkeypatch):
+def test_endless_downloads_are_cut_off(home, monkeypatch):
     monkeypatch.setattr(datasets, "LIMIT", len(PLAYS))
     home.answer = PLAYS * 3
     assert "".join(tinyshakespeare().values()) == PLAYS.decode()
 
 
 @pytest.mark.parametrize("failure", [urllib.error.URLError("no network"), http.client.IncompleteRead(b"")])
-def test_without_a_network_the_way_out_is_named(home, failure):
+def test_network_errors_name_the_data_dir_flag(home, failure):
     home.answer = failure
     with pytest.raises(DataError, match=r"could not download https://.*\n.*--data-dir DIR"):
         tinyshakespeare()
 
 
-def test_another_text_than_expected_is_refused_and_not_kept(home):
+def test_downloads_with_a_wrong_checksum_are_not_cached(home):
     home.answer = b"something else"
     with pytest.raises(DataError, match="sha256"):
         tinyshakespeare()
@@ -292,7 +292,7 @@ def test_another_text_than_expected_is_refused_and_not_kept(home):
 TOKENIZER = Tokenizer.train_word(["a b c d"])  # <PAD> 0, <UNK> 1, <START> 2, <END> 3
 
 
-def test_a_batch_is_padded_and_its_target_shifted():
+def test_batches_are_padded_and_targets_shifted():
     batch = collate([([4, 5], [6]), ([7], [4, 5, 6])], TOKENIZER)
     assert batch["source"].tolist() == [[4, 5, 3], [7, 3, 0]]
     assert batch["target_in"].tolist() == [[2, 6, 0, 0], [2, 4, 5, 6]]
@@ -300,7 +300,7 @@ def test_a_batch_is_padded_and_its_target_shifted():
     assert batch.n_tokens == 6
 
 
-def test_rows_of_a_batch_count_their_own_tokens():
+def test_batch_slices_count_their_own_tokens():
     batch = collate([([4, 5], [6]), ([7], [4, 5, 6])], TOKENIZER)
     assert batch.rows(slice(1)).n_tokens + batch.rows(slice(1, 2)).n_tokens == batch.n_tokens
     assert batch.rows(slice(1, 2))["source"].tolist() == [[7, 3, 0]]
@@ -316,19 +316,19 @@ def test_every_example_is_in_exactly_one_batch_of_an_epoch(lengths, max_tokens, 
 
 
 @given(LENGTHS, st.integers(1, 100))
-def test_no_batch_is_larger_than_allowed(lengths, max_tokens):
+def test_no_batch_exceeds_max_tokens(lengths, max_tokens):
     for rows in TokenBatches(lengths, max_tokens, seed=0).epoch(0):
         assert len(rows) == 1 or (len(rows) * lengths[rows].max(axis=0) <= max_tokens).all()
 
 
-def test_examples_of_like_length_go_together():
+def test_examples_of_similar_length_are_batched_together():
     lengths = np.random.default_rng(0).integers(1, 50, (2000, 1)).repeat(2, axis=1)
     batches = TokenBatches(lengths, 1000, seed=0).epoch(0)
     padded = sum(len(rows) * lengths[rows, 1].max() for rows in batches)
     assert lengths[:, 1].sum() / padded > 0.95
 
 
-def test_an_epoch_is_a_function_of_seed_and_number():
+def test_batch_order_depends_on_seed_and_epoch():
     lengths = np.full((200, 2), 5)
 
     def order(seed, epoch):
@@ -339,20 +339,20 @@ def test_an_epoch_is_a_function_of_seed_and_number():
     assert order(0, 3) != order(1, 3)
 
 
-def test_equally_long_examples_meet_others_in_the_next_epoch():
+def test_equally_long_examples_are_reshuffled_each_epoch():
     batches = TokenBatches(np.full((200, 2), 5), 50, seed=0)
     first, second = ({frozenset(rows.tolist()) for rows in batches.epoch(epoch)} for epoch in (0, 1))
     assert first != second
 
 
-def test_batches_do_not_come_in_order_of_length():
+def test_batches_are_not_sorted_by_length():
     lengths = np.arange(1, 101).repeat(2).reshape(-1, 2)
     longest = [int(lengths[rows].max()) for rows in TokenBatches(lengths, 200, seed=0).epoch(0)]
     assert longest != sorted(longest)
     assert longest != sorted(longest, reverse=True)
 
 
-def test_batches_leave_the_global_generator_alone():
+def test_batching_does_not_use_the_global_generator():
     np.random.seed(0)
     expected = np.random.random()
     np.random.seed(0)
@@ -361,7 +361,7 @@ def test_batches_leave_the_global_generator_alone():
     assert np.random.random() == expected
 
 
-def test_a_step_has_its_batch_in_any_order_of_asking():
+def test_batches_of_steps_can_be_requested_in_any_order():
     for batches in (TokenBatches(np.full((10, 2), 5), 10, seed=7), ShuffledBatches(11, 2, seed=7)):
         assert batches.per_epoch == 5
         expected = [rows.tolist() for epoch in (0, 1, 2) for rows in batches.epoch(epoch)]
@@ -369,7 +369,7 @@ def test_a_step_has_its_batch_in_any_order_of_asking():
             assert batches.rows(step).tolist() == expected[step]
 
 
-def test_batches_of_a_size_drop_the_rest():
+def test_fixed_size_batches_drop_the_remainder():
     batches = ShuffledBatches(11, 2, seed=7)
     assert len({i for rows in batches.epoch(3) for i in rows.tolist()}) == 10
     assert len(ShuffledBatches(3, 8, seed=7).rows(1)) == ShuffledBatches(3, 8, seed=7).largest == 3
@@ -378,14 +378,14 @@ def test_batches_of_a_size_drop_the_rest():
 # --- Blocks of a long text ---
 
 
-def test_the_target_of_a_block_is_the_token_after():
+def test_block_targets_are_the_next_tokens():
     x, y = BlockBatches(np.arange(100), block_size=8, batch_size=4, seed=0).batch(0).values()
     assert x.shape == y.shape == (4, 8)
     assert (y == x + 1).all()
     assert (np.diff(x) == 1).all()
 
 
-def test_a_step_has_its_block_whatever_was_drawn_before():
+def test_blocks_depend_only_on_seed_and_step():
     blocks = BlockBatches(np.arange(1000), 8, 4, seed=0)
     later = blocks.batch(5)["input"].tolist()
     blocks.batch(0)
@@ -426,7 +426,7 @@ def test_sliding_blocks_score_every_target_once(n, window, data):
     assert all(size == 3 for size in sizes[:-1])
 
 
-def test_sliding_blocks_take_the_memory_of_a_batch():
+def test_sliding_blocks_need_the_memory_of_one_batch():
     ids = np.zeros(200_000, np.int64)  # in windows of 1,000 that move by one: 3 GB
     tracemalloc.start()
     x = next(sliding_blocks(ids, 1000, 1, 4))["input"]

@@ -33,7 +33,7 @@ def test_a_summary_is_about_the_most_frequent_person():
             assert all(word in remaining for word in re.sub(r"\ban\b", "a", clause).split())  # in this order
 
 
-def test_a_reply_follows_from_the_turns_before():
+def test_replies_are_consistent_with_earlier_turns():
     view = {"I": "you", "you": "I/me", "me": "you", "my": "your", "your": "my", "am": "are"}
     kinds = dict.fromkeys(["name", "view", "told", "unknown"], 0)
     for source, reply in dialogues(FEW)["test"]:
@@ -81,14 +81,14 @@ def say(monkeypatch, *lines):
 
 
 @pytest.mark.slow
-def test_each_reply_is_given_all_turns_before(cli, heard, monkeypatch):
+def test_each_reply_is_generated_from_all_earlier_turns(cli, heard, monkeypatch):
     say(monkeypatch, "I love you", "", "We sing")
     code, out, _ = cli("chat", "mine")
     assert (code, out) == (0, "So 1.\nSo 2.\n")
     assert heard == ["user: I love you", "user: I love you bot: So 1. user: We sing"]
 
 
-def test_the_oldest_turns_are_left_out_if_all_are_too_long(cli, heard, monkeypatch):
+def test_the_oldest_turns_are_dropped_if_history_is_too_long(cli, heard, monkeypatch):
     say(monkeypatch, "I love you " * 5, "We sing we sing", "love " * 40, "We sing")
     code, out, err = cli("chat", "mine")
     assert (code, out) == (0, "So 1.\nSo 2.\nSo 3.\n")
@@ -96,7 +96,7 @@ def test_the_oldest_turns_are_left_out_if_all_are_too_long(cli, heard, monkeypat
     assert heard[-1] == "user: We sing we sing bot: So 2. user: We sing"
 
 
-def test_only_a_run_of_dialogues_chats(cli):
+def test_chat_rejects_runs_not_trained_on_dialogues(cli):
     code, _, err = cli("chat", "play")
     assert (code, "is a language model, which cannot translate" in err) == (2, True)
     data = SimpleNamespace(dataset="phrasebook")
@@ -108,5 +108,5 @@ def test_only_a_run_of_dialogues_chats(cli):
         check_dialogues(run)
 
 
-def test_history_ends_with_what_is_to_be_replied_to():
+def test_history_ends_with_the_last_user_turn():
     assert history([("Hello.", "Yes?"), ("Who am I?", "")]) == "user: Hello. bot: Yes? user: Who am I?"

@@ -77,7 +77,7 @@ def test_a_data_set_is_downloaded_and_then_read_from_the_cache(home, capsys):
         (("status", 404), "404"),
     ],
 )
-def test_a_download_that_fails_says_why_and_works_the_next_time(home, tmp_path, fault, problem):
+def test_a_failed_download_is_explained_and_can_be_retried(home, tmp_path, fault, problem):
     home.faults = [fault]
     with pytest.raises(DataError, match=rf"could not download .*{problem}.*\n.*--data-dir DIR"):
         tinyshakespeare()
@@ -85,19 +85,19 @@ def test_a_download_that_fails_says_why_and_works_the_next_time(home, tmp_path, 
     assert "".join(tinyshakespeare().values()).encode() == PLAYS
 
 
-def test_a_file_that_has_changed_is_refused(home):
+def test_downloads_with_a_changed_checksum_are_rejected(home):
     home.files["/train.en.gz"] = gzip.compress(b"something else\n")
     with pytest.raises(DataError, match=r"train\.en\.gz has changed: expected sha256"):
         multi30k("en", "de")
 
 
-def test_runs_that_start_together_read_the_same(home):
+def test_concurrent_downloads_read_the_same_data(home):
     with ThreadPoolExecutor(4) as threads:
         found = [future.result() for future in [threads.submit(tinyshakespeare) for _ in range(4)]]
     assert found == [found[0]] * 4
 
 
-def test_an_unwritable_cache_is_named_with_a_way_out(home, tmp_path, monkeypatch):
+def test_an_unwritable_cache_error_names_the_variable(home, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(DataError, match=r"cannot store downloaded data in .*\n.*MINITRANSFORMER_CACHE"):

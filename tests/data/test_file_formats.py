@@ -183,7 +183,7 @@ READ = {  # name: how it is read, file, content, flags, examples, and how the no
 
 
 @pytest.mark.parametrize("name", READ)
-def test_a_file_is_read_for_what_it_is(tmp_path, monkeypatch, name):
+def test_file_formats_are_detected(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     read, file, content, flags, examples, note = READ[name]
     write(file, content)
@@ -297,7 +297,7 @@ REFUSED = {  # name: how it is read, file, content, flags, and the error with th
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_an_unclear_file_is_refused_with_its_flag(tmp_path, monkeypatch, name):
+def test_ambiguous_files_are_rejected_with_the_flag_to_use(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     read, file, content, flags, message = REFUSED[name]
     write(file, content)
@@ -324,7 +324,7 @@ def test_all_right_answers_of_a_question_are_read(tmp_path, answers):
 
 
 @pytest.mark.slow
-def test_the_flags_are_those_of_recipes_and_of_evaluate(tmp_path, monkeypatch, capsys):
+def test_format_flags_work_in_recipes_and_evaluate(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write("mine.tsv", table(("snippet", "mood"), *LABELLED, ["x"]))
     write("dev.csv", table(("sentence", "label"), *LABELLED[:3], tab=","))

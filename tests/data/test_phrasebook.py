@@ -14,7 +14,7 @@ def rows():
     return {pair[0]: vars(pair) for pair in book.train + book.test}
 
 
-def test_a_statement_has_tags_a_negation_and_questions(rows):
+def test_statements_have_tags_negations_and_questions(rows):
     assert rows["Our sister saw her bag in her house."] == {
         "mode": "statement",
         "subject": "our sister",
@@ -32,7 +32,7 @@ def test_a_statement_has_tags_a_negation_and_questions(rows):
     }
 
 
-def test_it_and_words_of_two_senses_are_explained(rows):
+def test_pronouns_and_ambiguous_words_are_annotated(rows):
     reference = rows["The animal didn't cross the street because it was too tired."]["reference"]
     assert reference == ((8, 10), (1, 1), (6, 7))
     assert reference.noun == (1, 1)
@@ -41,13 +41,13 @@ def test_it_and_words_of_two_senses_are_explained(rows):
     assert sense.meaning == "river"
 
 
-def test_the_documents_sentences_are_for_training(rows):
+def test_the_sentences_of_the_documents_are_for_training(rows):
     assert {*DOCUMENT_SENTENCES} <= {*phrasebook().train}
     assert all(rows[english] == {} for english, _ in DOCUMENT_SENTENCES)
     assert not {*DOCUMENT_SENTENCES} & {*sentence_splits()["train"]}
 
 
-def test_the_rows_of_the_page_are_those_of_the_file(rows):
+def test_the_documented_table_matches_the_phrasebook(rows):
     page = (Path(__file__).parents[2] / "docs" / "your-data.md").read_text(encoding="utf-8")
     table = page.split("| english | french |")[1].split("\n\n")[0]
     shown = [re.split(r" ?\| ?", line)[1:-1] for line in table.splitlines()[2:]]

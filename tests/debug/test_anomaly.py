@@ -37,7 +37,7 @@ def matches(message, *parts):
 # ---------------------------------------------------------------- forward
 
 
-def test_an_anomaly_names_op_line_place_and_inputs():
+def test_anomalies_report_op_line_index_and_inputs():
     x, y = leaf([1, 2, 3], [4, 0, 6]), leaf(1, 0, 1)
     message = refusal(lambda: (x / y).sum())
     assert matches(
@@ -66,11 +66,11 @@ def test_an_anomaly_names_op_line_place_and_inputs():
         (lambda: F.cross_entropy(mg.zeros(2, 3), [-100, -100]), ["^cross_entropy produced nan"]),
     ],
 )  # fmt: skip
-def test_what_produces_is_named(function, parts):
+def test_the_op_that_produces_a_non_finite_value_is_named(function, parts):
     assert matches(refusal(function), *parts, HERE)
 
 
-def test_what_was_put_in_on_purpose_is_not_produced():
+def test_deliberate_infinities_are_not_reported():
     x = leaf([1, 2], [3, 4])
     mask = mg.tensor([[False, True], [False, False]])
     with detect_anomaly():
@@ -86,13 +86,13 @@ def test_what_was_put_in_on_purpose_is_not_produced():
         assert x.clamp(min=-INF, max=3.0).tolist() == [[1, 2], [3, 3]]
 
 
-def test_readable_definitions_are_watched_inside():
+def test_anomalies_inside_unfused_definitions_are_named():
     with mg.fused(False):
         message = refusal(lambda: leaf(-INF, -INF).softmax(0))
     assert matches(message, "^softmax.*subtract produced nan", HERE)
 
 
-def test_only_nan_where_infinities_are_allowed():
+def test_check_inf_false_reports_only_nan():
     x = leaf(0, 1)
     with detect_anomaly(check_inf=False):
         y = x.log()
@@ -116,7 +116,7 @@ def test_a_nan_gradient_names_its_op_and_forward_line():
     assert x.grad is None
 
 
-def test_an_infinite_gradient_and_the_operand_it_belongs_to():
+def test_infinite_gradients_report_their_operand():
     x, y = leaf(1, 2), leaf([1e-200], [1.0])
     message = refusal(lambda: (x / y).sum().backward())
     assert matches(
@@ -126,7 +126,7 @@ def test_an_infinite_gradient_and_the_operand_it_belongs_to():
     )
 
 
-def test_a_second_derivative_that_is_not_finite():
+def test_non_finite_second_derivatives_are_reported():
     x = leaf(4, 0)
     with detect_anomaly():
         (g,) = autograd.grad((x**1.5).sum(), x, create_graph=True)  # finite: 1.5 sqrt(x)
@@ -134,7 +134,7 @@ def test_a_second_derivative_that_is_not_finite():
             autograd.grad(g.sum(), x)
 
 
-def test_a_loss_that_is_nan_says_what_was_put_in():
+def test_a_nan_loss_names_the_nan_constant_that_caused_it():
     x = leaf(1, 2)
     message = refusal(lambda: ((x * np.array([1.0, NAN])) + 1).sum().backward())
     assert matches(
@@ -148,14 +148,14 @@ def test_a_loss_that_is_nan_says_what_was_put_in():
     assert matches(refusal(y.backward), r"Run the forward pass under detect_anomaly\(\) too")
 
 
-def test_a_gradient_given_must_be_finite():
+def test_non_finite_gradient_arguments_are_reported():
     x = leaf(1, 2)
     assert matches(
         refusal(lambda: (x * 2).backward(np.array([1.0, NAN]))), r"passed to backward\(\) is nan at \[1\]"
     )
 
 
-def test_within_a_checkpoint_the_op_inside_is_named():
+def test_anomalies_within_a_checkpoint_name_the_inner_op():
     x = leaf(4, 0)
     message = refusal(lambda: checkpoint(lambda x: x.sqrt(), x).sum().backward())
     assert matches(message, rf"^the gradient of sqrt \(recorded at .*{HERE}")
@@ -163,7 +163,7 @@ def test_within_a_checkpoint_the_op_inside_is_named():
     assert matches(message, r"^sqrt produced nan at \[1\]")
 
 
-def test_of_several_results_the_one_is_named():
+def test_anomalies_name_the_failing_one_of_several_results():
     x = leaf(1, 2, 4)
     message = refusal(lambda: autograd.grad([p.log().sum() for p in (x - 1).split([1, 2])], x))
     assert matches(message, r"^log produced -inf at \[0\]")
@@ -172,7 +172,7 @@ def test_of_several_results_the_one_is_named():
 # ---------------------------------------------------------------- switching
 
 
-def test_it_is_off_outside_and_after_an_exception():
+def test_detect_anomaly_ends_with_its_block():
     x = leaf(0, 1)
     with np.errstate(all="ignore"):
         x.log()
@@ -182,7 +182,7 @@ def test_it_is_off_outside_and_after_an_exception():
     assert x.grad.array[0] == INF
 
 
-def test_it_decorates_and_can_be_set():
+def test_detect_anomaly_as_decorator_and_setter():
     @detect_anomaly()
     def step():
         return leaf(0).log()
@@ -198,7 +198,7 @@ def test_it_decorates_and_can_be_set():
             leaf(0).log()
 
 
-def test_a_training_step_that_is_sound_passes_and_is_unchanged():
+def test_detect_anomaly_does_not_change_a_valid_step():
     rng = np.random.default_rng(0)
     found = []
     for watching in (False, True):
@@ -218,7 +218,7 @@ class Log(mg.nn.Module):
         return x.log()
 
 
-def test_the_first_module_that_is_not_finite_is_found():
+def test_the_first_module_with_a_non_finite_output_is_found():
     model = mg.nn.Sequential(mg.nn.Linear(2, 2), mg.nn.Sequential(Log(), Log()))
     forward = lambda: model(mg.zeros(1, 2)).sum()
     for p in model.parameters():
@@ -231,7 +231,7 @@ def test_the_first_module_that_is_not_finite_is_found():
     assert first_nonfinite(model, forward) is None
 
 
-def test_detect_anomaly_is_each_threads_own():
+def test_detect_anomaly_is_thread_local():
     def elsewhere():
         with np.errstate(all="ignore"):
             return mg.zeros(1).log().item()

@@ -47,13 +47,13 @@ REPORTS = {
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_report_is_true_where_all_is_well_and_false_where_not(name):
+def test_reports_are_truthy_only_if_they_passed(name):
     right, wrong = REPORTS[name]()
     assert bool(right), right
     assert not bool(wrong), wrong
 
 
-def test_a_comparison_of_devices_is_true_where_nothing_differs():
+def test_a_shadow_report_is_truthy_only_without_differences():
     from minigrad.debug.shadow import Shadow
 
     assert Shadow(operations=3)
@@ -67,7 +67,7 @@ def every_class():
                 yield from vars(importlib.import_module(module.name)).values()
 
 
-def test_whatever_says_that_it_passed_is_false_where_it_did_not():
+def test_every_class_with_a_verdict_defines_bool():
     kinds = {kind for kind in every_class() if isinstance(kind, type) and kind.__module__.startswith("mini")}
     verdicts = {"passed", "verdict"}
     fields = lambda kind: dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()

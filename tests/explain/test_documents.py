@@ -18,7 +18,7 @@ def is_off(printed, ours):
     return printed is not None and abs(printed - ours) > 2.01 * 10 ** -max(decimals, 2)
 
 
-def test_a_note_says_that_numbers_of_a_text_differ():
+def test_notes_say_where_printed_numbers_differ():
     found = comparison()["examples"]
     assert len(found) == 11
     for example in found:
@@ -38,7 +38,7 @@ def test_a_note_says_that_numbers_of_a_text_differ():
             assert note.startswith(("Printed as computed", "It is 63.08"))
 
 
-def test_one_model_has_all_numbers_of_the_decoder():
+def test_one_model_reproduces_all_printed_decoder_numbers():
     model, words = documents_model()
     arrays = printed_arrays(model)
     for name, rows in examples()[1]["printed"].items():

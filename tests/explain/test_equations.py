@@ -33,7 +33,7 @@ def scores(open_page):
     return open_page(page_of(transformer(), "you love the cat"), "#scores")
 
 
-def test_a_product_is_one_row_whose_second_factor_is_transposed(scores):
+def test_a_product_is_drawn_in_a_row_with_k_transposed(scores):
     boxes = [scores.page.locator(CANVAS.format(name)).bounding_box() for name in ("q", "k", "scores")]
     q, k, result = boxes
     assert q["x"] + q["width"] < k["x"]
@@ -49,7 +49,7 @@ def test_a_product_is_one_row_whose_second_factor_is_transposed(scores):
     assert scores.page.locator("table.numbers").count() == 3
 
 
-def test_a_score_lights_up_what_it_is_made_of(scores):
+def test_pointing_at_a_score_highlights_its_factors(scores):
     x, y = point_at(scores, "scores", 1, 3)
     expected = {"q": [1, 0, 1, 6], "k": [0, 3, 6, 1], "scores": [1, 3, 1, 1]}
     assert scores.page.evaluate(MARKS) == expected
@@ -88,14 +88,14 @@ names => {
 
 
 @pytest.mark.parametrize("family", list(BLOCKS))
-def test_an_array_lights_up_the_block_that_computes_it(family, open_page):
+def test_pointing_at_an_array_highlights_its_block(family, open_page):
     page = open_page(exposed(dict(families())[family]), bypass_csp=True)
     blocks, lost = page.page.evaluate(BLOCKS_OF, list(BLOCKS[family]))
     assert blocks == BLOCKS[family]
     assert lost == []
 
 
-def test_a_word_lights_up_everywhere_and_isolates_its_attention(scores):
+def test_pointing_at_a_word_highlights_it_and_its_arcs(scores):
     scores.page.locator(".row-labels span").nth(2).hover()
     lit = scores.page.locator(".lit[data-token]")
     assert {text for text in lit.all_text_contents() if text} == {"␣the"}
@@ -105,7 +105,7 @@ def test_a_word_lights_up_everywhere_and_isolates_its_attention(scores):
     assert scores.page.locator(".arc:not(.dim)").count() == scores.page.locator(of_word).count()
 
 
-def test_keys_choose_and_select_a_cell(scores):
+def test_cells_can_be_selected_by_keyboard(scores):
     scores.page.locator(CANVAS.format("scores")).focus()
     scores.press("ArrowRight", "ArrowDown", "ArrowRight", "Enter")
     assert scores.page.evaluate(MARKS)["scores"] == [1, 2, 1, 1]
@@ -113,7 +113,7 @@ def test_keys_choose_and_select_a_cell(scores):
     assert scores.page.locator("#inspector").is_visible()
 
 
-def test_from_twelve_tokens_on_attention_is_a_heat_map(open_page):
+def test_long_texts_show_attention_as_a_heat_map(open_page):
     config = GPTConfig(**sizes(n_positions=32, n_embd=12, n_layer=1, n_head=2))
     page = open_page(page_of(scaled(GPT(config)), "the cat sat on the mat the cat", 12), "#softmax")
     arcs = page.page.locator("#screen .arcs")
@@ -125,11 +125,11 @@ def test_from_twelve_tokens_on_attention_is_a_heat_map(open_page):
     assert arcs.count() == 0
 
 
-def test_a_short_text_has_arcs(scores):
+def test_short_texts_show_attention_as_arcs(scores):
     assert scores.page.locator("#screen .arcs").count() == 1
 
 
-def test_before_and_after_of_the_mask_are_in_one_row(open_page):
+def test_scores_before_and_after_masking_share_a_row(open_page):
     page = open_page(page_of(transformer()), "#mask")
     rows = page.page.locator("canvas.cells").evaluate_all(
         "all => all.map(canvas => Math.round(canvas.getBoundingClientRect().top))"
@@ -144,7 +144,7 @@ def test_before_and_after_of_the_mask_are_in_one_row(open_page):
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (1440, 900)])
 @pytest.mark.slow
-def test_the_result_and_the_panel_are_on_the_first_screen(width, height, open_page):
+def test_equation_results_and_panel_need_no_scrolling(width, height, open_page):
     page = open_page(page_of(transformer(d_model=64, d_ff=128), "you love the cat"))
     page.page.set_viewport_size({"width": width, "height": height})
     for stage in ("qkv", "scores", "softmax", "weighted-sum", "heads", "add-norm", "feed-forward", "logits"):
@@ -184,7 +184,7 @@ OTHERS = [pytest.param(stage, marks=pytest.mark.slow) for stage in ("scale", "so
 
 
 @pytest.mark.parametrize("stage", ["scores", MASKED, "attention", *OTHERS])
-def test_an_equation_moves_and_ends_as_it_is(stage, open_page):
+def test_an_animated_equation_ends_unchanged(stage, open_page):
     """In between its colours change; each number that it says is the engine's."""
     text = page_of(transformer(), "you love the cat")
     still = open_page(text, f"#{stage}")
@@ -203,7 +203,7 @@ def test_an_equation_moves_and_ends_as_it_is(stage, open_page):
     assert bool(said) == (stage in ("scores", "attention"))
 
 
-def test_pointing_at_a_cell_ends_the_motion(open_page):
+def test_pointing_at_a_cell_stops_the_animation(open_page):
     text = page_of(transformer(), "you love the cat")
     page = open_page(text, "#scores", reduced_motion="no-preference")
     page.page.locator('[data-key="move"]').click()

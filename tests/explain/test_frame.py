@@ -25,7 +25,7 @@ def within(inner, outer):
     return outer["y"] <= inner["y"] and inner["y"] + inner["height"] <= outer["y"] + outer["height"] + 0.5
 
 
-def test_negative_gradients_go_left_in_their_colour(open_page):
+def test_negative_gradient_bars_point_left_in_another_colour(open_page):
     page = open_page(page_of(transformer(), "you love the cat", target="the mat"), "#loss")
     found = page.page.evaluate(BARS)
     signs = {text.startswith("−") for text, *_ in found}
@@ -35,7 +35,7 @@ def test_negative_gradients_go_left_in_their_colour(open_page):
     assert not colours[True] & colours[False]
 
 
-def test_a_loss_opens_at_the_word_that_cost_most(open_page):
+def test_the_loss_stage_opens_at_the_largest_loss(open_page):
     page = open_page(page_of(transformer(), "you love the cat"), "#loss")
     page.page.fill('[data-key="target"]', "love mat the you")
     page.page.locator('[data-key="target-go"]').click()
@@ -44,7 +44,7 @@ def test_a_loss_opens_at_the_word_that_cost_most(open_page):
     assert float(current) == max(losses) > losses[0]
 
 
-def test_the_mask_opens_where_it_hides_something(open_page):
+def test_the_mask_step_first_shows_a_layer_with_masked_scores(open_page):
     page = open_page(page_of(transformer()), "#scores")
     page.press("ArrowRight", "ArrowRight")
     assert page.page.locator("h2#mask").count() == 1
@@ -52,7 +52,7 @@ def test_the_mask_opens_where_it_hides_something(open_page):
     assert "decoder layer 1" in page.page.locator("#screen select").evaluate("s => s.selectedOptions[0].text")
 
 
-def test_the_header_the_map_and_the_next_stage_stay_in_sight(open_page):
+def test_the_header_map_and_next_stage_stay_visible(open_page):
     config = GPTConfig(**sizes(n_positions=32, n_embd=12, n_layer=6, n_head=2))
     page = open_page(page_of(scaled(GPT(config))), "#feed-forward")
     for width, height in ((1440, 900), (1280, 720)):
@@ -70,7 +70,7 @@ def test_the_header_the_map_and_the_next_stage_stay_in_sight(open_page):
         assert within(box(page, part), screen), part
 
 
-def test_the_end_of_loading_does_not_undo_scrolling(open_page):
+def test_the_load_event_does_not_reset_scrolling(open_page):
     page = open_page(page_of(transformer()))
     page.page.set_viewport_size({"width": 1100, "height": 300})
     page.page.evaluate("scrollTo(0, 100)")
@@ -92,21 +92,21 @@ def test_nothing_moves_when_the_panel_opens(open_page):
         page.press("Escape")
 
 
-def test_a_long_word_that_the_model_does_not_know_widens_nothing(open_page):
+def test_a_long_unknown_word_does_not_widen_the_page(open_page):
     page = open_page(page_of(transformer(), "I love you"), "#tokens")
     page.page.fill("#sentence", "zebra" * 60)
     assert "zebra" in page.text("#toolbar .unknown")
     assert page.page.evaluate("document.documentElement.scrollWidth") == page.page.evaluate("innerWidth")
 
 
-def test_bars_at_the_side_have_no_borders(open_page):
+def test_side_bars_have_no_borders(open_page):
     page = open_page(page_of(transformer()), "#embeddings")
     borders = "all => all.map(cell => getComputedStyle(cell).borderTopWidth)"
     assert set(page.page.locator(".with-side .bars td").evaluate_all(borders)) == {"0px"}
 
 
 @pytest.mark.slow
-def test_print_keeps_the_colours_and_covers_nothing(open_page):
+def test_printing_keeps_colours_and_hides_no_content(open_page):
     page = open_page(page_of(transformer()), "#softmax")
     page.page.locator('[data-key="numbers"]').click()
     page.page.evaluate(PRESS)

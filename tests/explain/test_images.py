@@ -24,7 +24,7 @@ OVERLAY = """
 SELECT = "([name, ...index]) => page.set({ cell: { name, index } })"
 
 
-def test_a_patch_has_the_same_number_on_every_stage(open_page):
+def test_patches_have_the_same_number_on_every_stage(open_page):
     page = open_page(exposed(vit()), bypass_csp=True)
     found = {name: rest for name, *rest in page.page.evaluate(LABELS)}
     assert found["patches"] == found["encoder.embedded"] == ["patch 1", "patch 2"]
@@ -45,7 +45,7 @@ def test_an_overlay_is_brightest_where_the_weight_is_largest(open_page):
     assert page.page.locator("#screen .gazes td.off").count() == 1
 
 
-def test_the_right_class_is_the_images_until_one_draws(open_page):
+def test_the_image_label_is_the_target_until_one_draws(open_page):
     model, image = vit_model()
     found = record(model, image.reshape(-1))
     p = found.arrays["probabilities"][0]
@@ -64,7 +64,7 @@ def test_the_right_class_is_the_images_until_one_draws(open_page):
     assert page.texts("#screen .steps td.word") == [page.text("#toolbar .answer").removeprefix("→ ")]
 
 
-def test_a_drawn_digit_has_the_engines_numbers(open_page):
+def test_drawn_digits_match_the_engine(open_page):
     model, _ = vit_model()
     page = open_page(exposed(vit()), "#probabilities", bypass_csp=True)
     example = page.page.evaluate("() => page.data.image")
@@ -98,7 +98,7 @@ def test_a_drawn_digit_has_the_engines_numbers(open_page):
 
 
 @pytest.mark.slow
-def test_the_rows_of_a_heat_map_are_pictures_of_the_patches(open_page):
+def test_heat_map_rows_are_labelled_with_patch_images(open_page):
     page = open_page(vit(), "#scores")
     labels = page.page.locator("#screen .row-labels").first
     assert labels.locator("canvas.patch").count() == 4

@@ -104,7 +104,7 @@ RECORD = """() => {
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.slow
-def test_an_imported_models_page_computes_its_logits(family, tmp_path, open_page):
+def test_the_page_of_an_imported_model_computes_its_logits(family, tmp_path, open_page):
     FAMILIES[family](tmp_path / family)
     import_run(tmp_path / family, tmp_path / "run")
     run = Run(tmp_path / "run")
@@ -162,7 +162,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("part", REFUSED)
-def test_an_unreadable_tokenizers_part_is_named(part):
+def test_an_unsupported_tokenizer_part_is_named(part):
     content = json.loads(byte_level().to_str())
     (name, change), *_ = REFUSED[part].items()
     if name == "model":
@@ -177,7 +177,7 @@ def test_an_unreadable_tokenizers_part_is_named(part):
     assert str(raised.value) == part
 
 
-def test_marks_among_sentencepieces_are_refused_by_name(tmp_path):
+def test_nonspecial_added_sentencepieces_are_rejected(tmp_path):
     content = sentencepiece(tmp_path).read_bytes()
     tokenizer = SentencePieceTokenizer(content, {}, added=["<|m|>"], marks=["<|m|>"])
     with pytest.raises(UnknownPart, match=r"added tokens that are not special, such as '<\|m\|>'"):
@@ -185,7 +185,7 @@ def test_marks_among_sentencepieces_are_refused_by_name(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_names_a_tokenizers_unreadable_part(tmp_path):
+def test_explain_names_an_unsupported_tokenizer_part(tmp_path):
     gpt2(tmp_path / "gpt2")
     path = tmp_path / "gpt2" / "tokenizer.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"normalizer": {"type": "Nmt"}}))

@@ -115,7 +115,7 @@ ALL = {"temperature": 2.0, "top_k": 5, "top_p": 0.6}
 
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.7}, ALL])
 @pytest.mark.slow
-def test_the_distribution_is_what_generate_draws_from(page, options):
+def test_the_page_distribution_matches_generate(page, options):
     logits = np.random.default_rng(0).normal(scale=2, size=(1, 11)).astype(np.float32)
     logits[0, 3] = logits[0, 5]  # a tie
     scores = logits
@@ -172,7 +172,7 @@ COUNTED = """
     ("gpt2", GPT), ("transformer", TRANSFORMER),
     ("recurrent", {"vocab_size": 11, "embedding_dim": 8, "hidden_size": 8, "num_layers": 2}),
 ])  # fmt: skip
-def test_rows_that_were_multiplied_are_not_multiplied_again(page, model_type, config):
+def test_unchanged_rows_are_not_recomputed(page, model_type, config):
     model = make(model_type, **config)
     load(page, model, start=1)
     first, second = [5, 6, 7, 8], [5, 6, 7, 8, 10]
@@ -232,7 +232,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("layout", TOKENIZERS)
-def test_ids_and_texts_are_the_tokenizers(page, layout):
+def test_page_ids_and_texts_match_the_tokenizer(page, layout):
     tokenizer = TOKENIZERS[layout]()
     assert tokenizer.layout == layout
     load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer))
@@ -259,7 +259,7 @@ def test_ids_and_texts_are_the_tokenizers(page, layout):
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_ids_are_those_of_a_pretrained_bert(page, lowercase):
+def test_page_ids_match_a_pretrained_bert_tokenizer(page, lowercase):
     backend = hf.Tokenizer(hf.models.WordPiece(unk_token="[UNK]"))
     backend.normalizer = hf.normalizers.BertNormalizer(lowercase=lowercase)
     backend.pre_tokenizer = hf.pre_tokenizers.BertPreTokenizer()
@@ -276,7 +276,7 @@ def test_ids_are_those_of_a_pretrained_bert(page, lowercase):
     assert found == [tokenizer.encode(text.strip()) for text in texts]
 
 
-def test_a_character_that_is_not_in_the_vocabulary_is_an_error(page):
+def test_characters_outside_the_vocabulary_are_an_error(page):
     tokenizer = Tokenizer.train_char(["abc"])
     load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer), input={"strip": False})
     assert page.evaluate("() => model.sourceIds('cab')") == [2, 0, 1]
@@ -298,7 +298,7 @@ PROBABILITIES = """
 
 
 @pytest.mark.slow
-def test_fifty_sentences_are_translated_as_translate_does(page):
+def test_page_translations_match_translate(page):
     tokenizer = Tokenizer.train_word(SENTENCES)
     model = make(
         "transformer", seed=1, **TRANSFORMER | {"vocab_size": tokenizer.vocab_size, "output_bias": True}
@@ -326,7 +326,7 @@ def test_fifty_sentences_are_translated_as_translate_does(page):
         np.testing.assert_allclose(shares, expected, rtol=0, atol=1e-5)
 
 
-def test_texts_that_the_model_cannot_read_are_refused(page):
+def test_page_rejects_texts_it_cannot_encode(page):
     tokenizer = Tokenizer.train_word(SENTENCES)
     input = {"after": [tokenizer.end_id]}
     load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer), max_length=4, input=input)
@@ -357,7 +357,7 @@ MARKED = {  # tokenizers with marks
 
 
 @pytest.mark.parametrize("layout", MARKED)
-def test_what_is_beside_a_mark_is_read_as_beside_a_word(page, layout):
+def test_text_next_to_a_mask_is_tokenized_as_next_to_a_word(page, layout):
     tokenizer = MARKED[layout]()
     assert tokenizer.layout == layout
     settings = {"marks": ["[MASK]"]}
@@ -371,7 +371,7 @@ def test_what_is_beside_a_mark_is_read_as_beside_a_word(page, layout):
 
 
 @pytest.mark.parametrize("layout", MARKED)
-def test_words_and_brackets_are_read_one_by_one(page, layout):
+def test_words_and_brackets_are_tokenized_separately(page, layout):
     tokenizer = MARKED[layout]()
     words = ["The", "well-known", "U.S.", "café,", "(", "'s"]
     data = tokenizer_data(tokenizer)
@@ -383,7 +383,7 @@ def test_words_and_brackets_are_read_one_by_one(page, layout):
 
 
 @pytest.mark.slow
-def test_what_does_not_run_in_the_page_is_one_message(page):
+def test_unsupported_models_give_a_clear_message(page):
     refused = """config => {
       try { createModel({ weights: {}, ...config }); } catch (error) { return error.message; }
     }"""

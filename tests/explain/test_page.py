@@ -188,7 +188,7 @@ def check_against(found, arrays, kind):
 # ---------------------------------------------------------------- numbers
 
 
-def test_8_bit_weights_are_shown_with_the_scale_of_their_row(open_page):
+def test_8_bit_weights_are_shown_with_their_row_scale(open_page):
     settings = sizes(n_positions=32, n_embd=10, n_layer=1, n_head=2, n_inner=13)  # 130 bytes: not whole words
     model = quantize(scaled(GPT(GPTConfig(**settings))))
     page = open_page(page_of(dequantize(model), matrices=stored_rows(model)))
@@ -223,7 +223,7 @@ def all_agree(shown_rows, expected_rows):
 
 
 @pytest.mark.journey
-def test_all_charts_show_the_engines_numbers(open_page):
+def test_all_charts_match_the_engine(open_page):
     model = transformer(output_bias=True)
     tokenizer = words()
     page = open_page(page_of(model, "you love the cat", target="the mat"))
@@ -305,14 +305,14 @@ def test_all_charts_show_the_engines_numbers(open_page):
 
 
 @pytest.mark.parametrize("family", ["gpt", "bert", "gru"])
-def test_the_last_layer_says_what_the_model_says(family, open_page):
+def test_the_last_layer_row_matches_the_model_output(family, open_page):
     page = open_page(dict(families())[family])
     last = page.page.evaluate(TABLES, "#layers")[0][-1][3]
     said = page.page.evaluate(TABLES, "#probabilities")[0][:3]
     assert last == "".join(f"{word} {share}" for word, _, share in said)
 
 
-def test_a_masked_word_is_a_gap_until_it_is_filled_in(open_page):
+def test_bert_pages_highlight_only_masked_positions(open_page):
     page = open_page(bert(), "#tokens")
     assert page.page.locator("#screen .note").count() == 0  # no token is unknown
     for text, quiet in (("I [MASK] you", 4), ("I love you", 0)):
@@ -326,7 +326,7 @@ def test_a_masked_word_is_a_gap_until_it_is_filled_in(open_page):
     assert "1 of the tokens" in page.page.evaluate(f"() => ({STAGE})('#tokens').textContent")
 
 
-def test_a_classifier_says_and_learns_classes(open_page):
+def test_classifier_pages_show_classes_and_their_gradients(open_page):
     page = open_page(bert("classification", labels=["thing", "place"]))
     assert "which class it belongs to" in page.text(".thought")
     page.page.evaluate(f"() => {{ ({STAGE})('#logits'); }}")
@@ -393,14 +393,14 @@ def check_walked_cells(page):
     return {key for key, *_ in found}
 
 
-def test_a_selected_number_is_the_sum_that_is_shown(open_page):
+def test_a_selected_number_equals_its_displayed_sum(open_page):
     check_walked_cells(open_page(exposed(page_of(transformer(), target="the mat")), bypass_csp=True))
 
 
 # ---------------------------------------------------------------- the file
 
 
-def test_an_unreadable_text_leaves_the_last_numbers(open_page):
+def test_an_unreadable_text_keeps_the_previous_numbers(open_page):
     page = open_page(page_of(transformer(), "I love you", 6))
     page.page.evaluate(f"() => {{ ({STAGE})('#tokens'); }}")
     for text, problem in (("", "The text has no words."), ("the " * 9, "takes at most")):
@@ -412,14 +412,14 @@ def test_an_unreadable_text_leaves_the_last_numbers(open_page):
     assert page.text("#screen blockquote") == "the cat"
 
 
-def test_what_cannot_be_run_is_said(open_page):
+def test_a_text_longer_than_the_positions_shows_a_problem(open_page):
     model = transformer(positions="learned", max_positions=6)
     page = open_page(page_of(model, target="the cat sat on the mat you love"))
     assert "longer than the 6 positions" in page.text("#screen .problem")
     page.complaints.clear()
 
 
-def test_shows_a_picture_where_scripts_do_not_run(open_page):
+def test_a_picture_is_shown_without_javascript(open_page):
     picture = '<svg role="img"><title>I becomes Je</title></svg>'
     page = open_page(page_of(transformer(), picture=picture), java_script_enabled=False)
     assert page.page.locator("#picture svg title").text_content() == "I becomes Je"
@@ -427,7 +427,7 @@ def test_shows_a_picture_where_scripts_do_not_run(open_page):
 
 
 @pytest.mark.journey
-def test_only_its_script_runs(open_page):
+def test_the_content_security_policy_blocks_other_scripts(open_page):
     text = page_of(transformer())
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
     assert "default-src 'none'" in policy
@@ -469,7 +469,7 @@ def test_a_slider_follows_the_mouse(open_page):
         assert len(set(texts)) == 3
 
 
-def test_a_text_can_be_composed(open_page):
+def test_text_can_be_typed_with_an_input_method(open_page):
     """As Korean, Chinese and Japanese are typed: the letters of a word change until it is chosen."""
     page = open_page(page_of(transformer()))
     page.page.locator("#sentence").focus()
@@ -485,7 +485,7 @@ def test_a_text_can_be_composed(open_page):
     keyboard.detach()
 
 
-def test_what_was_focused_scrolled_or_typed_stays_so(open_page):
+def test_focus_scrolling_and_input_survive_updates(open_page):
     page = open_page(page_of(transformer(), "you love the cat the mat", 9), "#softmax")
     page.page.set_viewport_size({"width": 330, "height": 844})
     page.page.locator('[data-key="numbers"]').click()
@@ -513,7 +513,7 @@ WATCHED = """
 """
 
 
-def test_keys_walk_the_whole_page(open_page):
+def test_arrow_keys_visit_every_stage(open_page):
     page = open_page(page_of(transformer(), "I love you"))
     stages = addresses(page)
     page.page.evaluate(WATCHED)
@@ -531,7 +531,7 @@ def test_keys_walk_the_whole_page(open_page):
     assert page.page.locator("#inspector").is_hidden()
 
 
-def test_arrows_scroll_and_letter_keys_can_be_off(open_page):
+def test_arrow_keys_scroll_and_letter_keys_can_be_disabled(open_page):
     page = open_page(page_of(transformer(), "you love the cat the mat", 9), "#pull")
     page.page.set_viewport_size({"width": 390, "height": 844})
     page.page.locator("#screen .scroll").first.focus()
@@ -562,7 +562,7 @@ PLACES = {
 LABELS = "boxes => boxes.map(box => box.getAttribute('aria-label'))"
 
 
-def test_addresses_lead_to_a_layer_which_the_map_shows(open_page):
+def test_addresses_select_a_layer_and_mark_it_on_the_map(open_page):
     page = open_page(page_of(transformer()), "#cross-attention:decoder.layers.1.cross_attention")
     here = lambda: page.page.locator("#map .here").evaluate_all(LABELS)
     chosen = page.page.locator('[data-key="choice:Attention"]')
@@ -576,7 +576,7 @@ def test_addresses_lead_to_a_layer_which_the_map_shows(open_page):
         assert here() == [label]
 
 
-def test_the_map_places_norms_as_the_model_does(open_page):
+def test_the_map_places_norms_like_the_model(open_page):
     page = open_page(dict(families())["gpt"], "#tokens")
     labels = page.page.locator("#map .box").evaluate_all(LABELS)
     layer = [
@@ -598,7 +598,7 @@ def test_the_map_places_norms_as_the_model_does(open_page):
     assert "Add & norm after cross-attention, decoder layer 2" in labels
 
 
-def test_what_belonged_to_another_place_is_gone(open_page):
+def test_stale_selections_are_cleared_when_the_place_changes(open_page):
     ends = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
     uneven = {"encoder_attention_heads": 4, "decoder_attention_heads": 2}
     uneven |= {f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "ffn_dim")}
@@ -621,7 +621,7 @@ def test_what_belonged_to_another_place_is_gone(open_page):
     assert page.page.locator(".drawn").count() == 0
 
 
-def test_waves_are_those_of_the_positions(open_page):
+def test_position_waves_match_the_encoding_width(open_page):
     page = open_page(page_of(transformer(concatenate_positions=True, d_model=16)), "#positions")
     wide = page.page.evaluate(f"() => ({STAGE})('#positions').querySelectorAll('.matrix')[1].textContent")
     assert "× 8" in wide
@@ -664,7 +664,7 @@ def test_the_quiz_hides_a_number_until_it_is_answered(open_page):
     assert page.page.locator("td.asked").count() == 0
 
 
-def test_the_quiz_asks_for_one_percent_and_leaves_the_answer(open_page):
+def test_the_quiz_accepts_answers_within_one_percent(open_page):
     page = open_page(page_of(transformer()), "#backward")
     answer = page.text("#toolbar .answer")
     page.press("q")  # where there is no table, a logit is asked for
@@ -688,7 +688,7 @@ def test_the_quiz_asks_for_one_percent_and_leaves_the_answer(open_page):
 # ---------------------------------------------------------------- the command
 
 
-def test_the_command_writes_a_page_and_keeps_existing_files(cli, here):
+def test_explain_writes_a_page_and_keeps_existing_files(cli, here):
     code, out, _ = cli("explain", "mine", "I love you", "-o", "page.html")
     assert (code, out.startswith("page.html: ")) == (0, True)
     text = (here / "page.html").read_text()

@@ -90,7 +90,7 @@ def logits_of(model):
 
 
 @pytest.mark.parametrize(("name", "model"), list(models()), ids=lambda x: x if isinstance(x, str) else "")
-def test_the_record_is_the_models_own_computation_and_gradients(name, model):
+def test_the_record_matches_the_model_and_its_gradients(name, model):
     source = IMAGE.ravel() if isinstance(model, ViT) else SOURCE
     found = record(model, source, TARGET if model.is_encoder_decoder else None)
     rows, classes = found.arrays["logits"].shape
@@ -104,7 +104,7 @@ def test_the_record_is_the_models_own_computation_and_gradients(name, model):
 
 
 @pytest.mark.parametrize("name", FEED_FORWARDS)
-def test_the_page_explains_the_activation_that_a_t5_computes(name):
+def test_the_page_explains_the_activation_of_t5(name):
     sizes = {"d_model": 8, "d_kv": 4, "d_ff": 12, "num_layers": 1, "num_heads": 2}
     model = T5(T5Config(vocab_size=11, feed_forward_proj=name, **sizes))
     layer = next(iter(model.encoder.layers.children())).feed_forward
@@ -114,7 +114,7 @@ def test_the_page_explains_the_activation_that_a_t5_computes(name):
     assert explained["gated"] == name.startswith("gated")
 
 
-def test_switches_change_what_they_name():
+def test_switches_change_only_what_they_name():
     model = transformer()
     path = "encoder.layers.0.self_attention"
     whole = record(model, SOURCE, TARGET).arrays
@@ -126,21 +126,21 @@ def test_switches_change_what_they_name():
     assert off[f"{path}.heads"][0].any()
 
 
-def test_without_memory_a_state_depends_on_its_token():
+def test_without_memory_a_state_depends_only_on_its_token():
     model = RecurrentLM(RecurrentConfig(11, embedding_dim=8, hidden_size=8, num_layers=1)).eval()
     together = record(model, [5, 6], switches=Switches(memory=False)).arrays["layers.0.hidden"]
     np.testing.assert_allclose(together[1], record(model, [6]).arrays["layers.0.hidden"][0], rtol=1e-6)
     assert abs(record(model, [5, 6]).arrays["layers.0.hidden"][1] - together[1]).max() > 1e-3
 
 
-def test_a_recurrent_gradient_is_also_that_of_later_steps():
+def test_recurrent_gradients_flow_back_to_earlier_steps():
     model = RecurrentLM(RecurrentConfig(11, embedding_dim=8, hidden_size=8, num_layers=1)).eval()
     gradients = record(model, SOURCE).backward([*LABELS, 5], positions=[3]).activations
     assert np.abs(gradients["layers.0.cell"]).max(1).min() > 0  # the last loss reaches every step
     assert not gradients["layers.output"][:3].any()
 
 
-def test_a_position_that_is_not_chosen_has_no_gradient():
+def test_unselected_positions_have_no_gradient():
     gradients = record(transformer(), SOURCE, TARGET).backward(LABELS, positions=[1])
     np.testing.assert_allclose(gradients.loss, gradients.losses[1], rtol=1e-6)
     assert not gradients.activations["logits"][[0, 2]].any()
@@ -186,7 +186,7 @@ def check(picture, shares, weights, words):
     assert set(words) <= set(texts)
 
 
-def test_the_picture_of_a_translator_is_its_alignment():
+def test_the_picture_of_a_translator_shows_its_alignment():
     size = TOKENIZER.vocab_size
     model = small(Transformer, TransformerConfig, vocab_size=size, d_model=8, num_heads=2, d_ff=12)
     source = [*TOKENIZER.encode("I love you"), TOKENIZER.end_id]
@@ -196,7 +196,7 @@ def test_the_picture_of_a_translator_is_its_alignment():
     check(picture, shares[range(len(written)), written], weights.ravel(), ["I", "love", "you", "<END>"])
 
 
-def test_a_language_models_picture_is_its_attention():
+def test_the_picture_of_a_language_model_shows_its_attention():
     size = TOKENIZER.vocab_size
     model = small(GPT, GPTConfig, vocab_size=size, n_positions=32, n_embd=8, n_layer=1, n_head=2)
     source = TOKENIZER.encode("the cat sat on the mat")
@@ -208,7 +208,7 @@ def test_a_language_models_picture_is_its_attention():
     check(static_picture(model, TOKENIZER, source), shares[rows, written], expected, ["mat"])
 
 
-def test_a_recurrent_models_picture_is_its_dependence():
+def test_the_picture_of_a_recurrent_model_shows_dependence():
     sizes = {"vocab_size": TOKENIZER.vocab_size, "embedding_dim": 8, "hidden_size": 8, "num_layers": 1}
     model = small(RecurrentLM, RecurrentConfig, **sizes)
     source = TOKENIZER.encode("the cat sat")
@@ -227,7 +227,7 @@ def test_a_recurrent_models_picture_is_its_dependence():
 
 
 @pytest.mark.parametrize("head", ["masked_lm", "classification", "token_classification"])
-def test_an_encoders_picture_is_what_its_head_says(head):
+def test_the_picture_of_an_encoder_shows_its_predictions(head):
     labels = [] if head == "masked_lm" else ["thing", "place"]
     model = small(BERT, BERTConfig, vocab_size=TOKENIZER.vocab_size, head=head, num_labels=2, **BERT_SIZES)
     special = TOKENIZER.special_id
@@ -245,7 +245,7 @@ def test_an_encoders_picture_is_what_its_head_says(head):
     check(static_picture(model, TOKENIZER, source, labels, [MASK]), expected, weights.ravel(), words)
 
 
-def test_an_images_picture_shows_where_the_model_looks():
+def test_the_picture_of_an_image_shows_where_the_model_looks():
     model = small(ViT, ViTConfig, image_size=6, patch_size=3, num_channels=2, num_labels=3, **BERT_SIZES)
     shares, weights = last_weights(model, IMAGE[None])
     picture = static_picture(model, None, IMAGE.ravel(), ["cat", "dog", "mat"])
@@ -274,14 +274,14 @@ def test_an_explanation_of_a_run_is_shown_and_saved(here):
         explain("mine", "I " * 600)
 
 
-def test_the_preset_toy_is_the_model_worked_by_hand():
+def test_the_toy_preset_matches_the_model_worked_by_hand():
     model, words = documents_model()
     assert model.config == preset("toy")
     assert words[:4] == ["<START>", "I", "love", "you"]
     assert model.embedding.weight.shape == model.output.weight.shape == (10, 4)  # each state gets ten scores
 
 
-def test_texts_are_compared_by_twenty_times_their_unit_vectors():
+def test_candidate_vectors_are_scaled_by_twenty():
     vectors = np.array([[0.6, 0.8], [1.0, 0.0]], np.float32)
     run = SimpleNamespace(task=SimpleNamespace(vectors=lambda run, texts: vectors))
     model = SimpleNamespace(head=mg.nn.Module())

@@ -30,7 +30,7 @@ def read_and_written(model, text=TEXT):
     return every[:-1], every[1:], len(source)
 
 
-def test_a_recurrent_page_shows_the_engines_numbers(open_page):
+def test_recurrent_pages_match_the_engine(open_page):
     model = recurrent()
     page = open_page(page_of(model, TEXT, 30))
     links = addresses(page)
@@ -45,7 +45,7 @@ def test_a_recurrent_page_shows_the_engines_numbers(open_page):
     assert not page.page.locator("#toolbar .answer").text_content().endswith("→")
 
 
-def test_a_layers_step_is_shown_at_the_chosen_token(open_page):
+def test_the_gates_stage_shows_the_chosen_token(open_page):
     model = recurrent()
     page = open_page(page_of(model, TEXT, 30), "#gates:layers.1")
     source, _, _ = read_and_written(model)
@@ -68,7 +68,7 @@ def test_a_layers_step_is_shown_at_the_chosen_token(open_page):
     assert "output gate o · tanh of the cell" in page.text("#inspector .equation")
 
 
-def test_what_a_cell_keeps_is_the_product_of_its_forget_gates(open_page):
+def test_cell_memory_is_the_product_of_forget_gates(open_page):
     model = recurrent()
     page = open_page(page_of(model, TEXT, 30))
     source, _, _ = read_and_written(model)
@@ -78,7 +78,7 @@ def test_what_a_cell_keeps_is_the_product_of_its_forget_gates(open_page):
     all_agree([[text for text in row[1:] if text] for row in kept], expected)
 
 
-def test_the_gradient_through_time_is_that_of_one_loss(open_page):
+def test_gradient_through_time_belongs_to_one_loss(open_page):
     model = recurrent()
     page = open_page(page_of(model, TEXT, 30))
     source, labels, prompt = read_and_written(model)
@@ -89,7 +89,7 @@ def test_the_gradient_through_time_is_that_of_one_loss(open_page):
     all_agree([[row[2] for row in bars]], [np.linalg.norm(alone, axis=-1)[prompt - 1 :: -1]])
 
 
-def test_without_memory_every_number_follows(open_page):
+def test_switching_memory_off_updates_all_numbers(open_page):
     model = recurrent("gru")
     page = open_page(page_of(model, TEXT, 30), "#gates")
     page.page.locator('[data-key="what-if"]').click()
@@ -116,7 +116,7 @@ links => links.flatMap(link => {{
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (1280, 720), (390, 844)])
 @pytest.mark.slow
-def test_the_picture_and_each_result_are_on_the_first_screen(width, height, open_page):
+def test_recurrent_pages_show_results_without_scrolling(width, height, open_page):
     page = open_page(page_of(recurrent(), "I love you", 30), "#walkthrough?detail=on")
     page.page.set_viewport_size({"width": width, "height": height})
     page.page.evaluate(f"() => {{ ({STAGE})('#walkthrough'); }}")

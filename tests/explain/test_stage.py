@@ -58,7 +58,7 @@ def open_inside(open_page, text, *fragment, **options):
 
 @pytest.mark.parametrize("parts", [[], PARTS], ids=["layers", "all parts"])
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_the_first_screen_holds_the_whole_model(width, height, parts, open_page):
+def test_the_whole_model_fits_on_the_first_screen(width, height, parts, open_page):
     text = page_of(transformer(), "you love the cat")
     page = open_page(text, *parts, viewport={"width": width, "height": height})
     found = page.page.evaluate(BOXES)
@@ -81,14 +81,14 @@ def test_the_first_screen_holds_the_whole_model(width, height, parts, open_page)
             assert apart, (one, other)
 
 
-def test_moments_of_play_differ(open_page):
+def test_frames_of_the_animation_differ(open_page):
     page = open_page(page_of(transformer()))
     moments = [page.page.evaluate(MOMENT, at) for at in (0, 250, 500, 750, 1000)]
     assert len(set(moments)) == 5
     assert page.page.evaluate(MOMENT, 250) == moments[1]  # back again
 
 
-def test_gradients_are_the_end_of_the_time_line(open_page):
+def test_showing_gradients_moves_the_timeline_to_its_end(open_page):
     page = open_page(page_of(transformer()))
     value = lambda: page.page.locator("#timeline").input_value()
     page.press("g")
@@ -98,7 +98,7 @@ def test_gradients_are_the_end_of_the_time_line(open_page):
 
 
 @pytest.mark.journey
-def test_a_cell_is_the_engines_number_forward_and_backward(open_page):
+def test_stage_cells_match_the_engine_forward_and_backward(open_page):
     model = transformer()
     tokenizer = words()
     page = open_inside(open_page, page_of(model, "you love the cat", target="the mat"), *PARTS)
@@ -140,7 +140,7 @@ def test_sliders_at_the_output_change_the_probabilities(open_page):
     assert page.page.locator(".says").first.locator("title").first.text_content().endswith(": 100 %")
 
 
-def test_a_block_opens_to_its_equation_and_closes(open_page):
+def test_blocks_open_to_their_equation_and_close(open_page):
     page = open_page(page_of(transformer()), *PARTS)
     for label, arrays in (
         ("Cross-attention, decoder layer 2", 5),
@@ -173,7 +173,7 @@ FORMULAS = [
 
 
 @pytest.mark.parametrize(("make", "attention", "forward"), FORMULAS)
-def test_a_block_has_the_formula_of_this_model(make, attention, forward, open_page):
+def test_block_cards_show_the_formula_of_the_model(make, attention, forward, open_page):
     page = open_page(page_of(make()), *PARTS)
     for label, formula in (("Self-attention", f"head 1: {attention}"), ("Feed forward", forward)):
         page.page.get_by_role("button", name=f"{label}, encoder layer 1", exact=True).press("Enter")
@@ -183,7 +183,7 @@ def test_a_block_has_the_formula_of_this_model(make, attention, forward, open_pa
     assert page.text("#screen .formula").startswith(f"FFN(x) = {forward}, ")
 
 
-def test_the_slow_walk_names_the_block_that_is_lit(open_page):
+def test_the_slow_walk_names_the_highlighted_block(open_page):
     page = open_page(page_of(transformer()), *PARTS)
     for name in (
         "Tokens, encoder",
@@ -199,7 +199,7 @@ def test_the_slow_walk_names_the_block_that_is_lit(open_page):
         assert page.text(".panel .thought").startswith(f"{name}. ")
 
 
-def test_play_without_motion_shows_its_ends(open_page):
+def test_play_with_reduced_motion_jumps_to_the_end(open_page):
     page = open_page(page_of(transformer()))
     value = lambda: page.page.locator("#timeline").input_value()
     assert value() == "500"
@@ -211,7 +211,7 @@ def test_play_without_motion_shows_its_ends(open_page):
     assert value() == "500"
 
 
-def test_the_page_opens_without_its_answer_and_plays_once(open_page):
+def test_the_page_hides_its_answer_and_plays_once(open_page):
     page = open_page(exposed(page_of(transformer())), bypass_csp=True, reduced_motion="no-preference")
     said = "getComputedStyle(document.querySelector('.saying .said')).opacity"
     assert page.page.evaluate(f"[page.play.running, {said}]") == [True, "0"]
@@ -248,7 +248,7 @@ def test_a_language_model_continues_its_text(open_page):
     assert page.page.input_value("#sentence") == words().decode([*ids, *generate(model, [ids], 8)[0]])
 
 
-def test_examples_are_one_click_away_and_the_last_is_hard(open_page):
+def test_example_buttons_fill_in_the_text(open_page):
     page = open_page(page_of(transformer(), "I love you", examples=["I love you", "the cat"]))
     chips = page.page.locator(".examples button")
     assert chips.all_inner_texts() == ["the cat", "you love I"]
@@ -257,7 +257,7 @@ def test_examples_are_one_click_away_and_the_last_is_hard(open_page):
     assert chips.all_inner_texts() == ["I love you", "the cat"]
 
 
-def test_a_word_that_was_written_travels_to_the_input(open_page):
+def test_a_written_word_is_animated_to_the_decoder_input(open_page):
     page = open_inside(open_page, page_of(transformer(), "you love the cat"))
     found = page.page.evaluate(
         """() => Array.from({ length: 500 }, (_, i) => {
@@ -273,7 +273,7 @@ def test_a_word_that_was_written_travels_to_the_input(open_page):
 
 
 @pytest.mark.parametrize("family", ["translator", "bert", "classifier", "recurrent", "vit"])
-def test_any_word_of_the_vocabulary_can_be_the_right_one(family, open_page):
+def test_any_vocabulary_word_can_be_the_target(family, open_page):
     pages = {
         "translator": lambda: page_of(transformer(), "I love you"),
         "bert": lambda: bert(),
@@ -318,7 +318,7 @@ def test_any_word_of_the_vocabulary_can_be_the_right_one(family, open_page):
 
 
 @pytest.mark.slow
-def test_the_place_of_the_right_word_is_chosen(open_page):
+def test_the_position_of_the_target_word_can_be_chosen(open_page):
     page = open_page(exposed(page_of(transformer(), target="love the mat")), "#backward", bypass_csp=True)
     page.page.locator('[data-key="choice:Right after"]').select_option("1")
     assert page.page.input_value('[data-key="right"]') == "␣the"
@@ -355,7 +355,7 @@ colour => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_each_head_has_its_colour_and_a_click_leaves_its_lines(scheme, open_page):
+def test_heads_have_colours_and_a_click_isolates_one(scheme, open_page):
     page = open_page(exposed(page_of(transformer())), bypass_csp=True, color_scheme=scheme)
     colours = page.page.evaluate(COLOURS)
     for head in ("h0", "h1"):

@@ -27,7 +27,7 @@ def translator(open_page):
     return page, record(model, source, target).arrays
 
 
-def test_an_answer_opens_to_where_it_looked_and_how_it_won(translator):
+def test_answer_cards_show_attention_and_runner_up(translator):
     page, arrays = translator
     page.page.locator('[data-key="why-2-1"]').press("Enter")
     card = page.text(".answer-card")
@@ -54,7 +54,7 @@ def test_an_answer_opens_to_where_it_looked_and_how_it_won(translator):
     assert page.page.evaluate("document.activeElement.dataset.key") == "why-2-1"
 
 
-def test_a_card_leads_to_the_stages_of_its_row_and_head_and_back(translator):
+def test_answer_cards_link_to_their_stages_and_back(translator):
     page, arrays = translator
     mean = arrays[f"{PATH}.weights"].mean(0)[1]
     best = int(mean.argmax())
@@ -74,7 +74,7 @@ def test_a_card_leads_to_the_stages_of_its_row_and_head_and_back(translator):
     assert page.page.evaluate("page.step") == 3
 
 
-def test_another_answers_card_follows_the_text(translator):
+def test_the_answer_card_of_a_rival_follows_the_text(translator):
     page, arrays = translator
     page.page.locator('[data-key="why-1-2"]').press("Enter")
     second = int(np.argsort(arrays["logits"][0])[-2])
@@ -111,7 +111,7 @@ def test_pointing_at_a_word_shows_its_weights(translator):
     assert all(any(abs(number(text.rstrip(" %")) - x) < 0.6 for text in written) for x in largest)
 
 
-def test_rows_of_a_decoder_say_whether_they_read_or_write_a_word(translator):
+def test_decoder_rows_are_labelled_as_reading_or_writing(translator):
     page, arrays = translator
     titles = lambda: {*page.page.locator(".column-labels i, .arcs-title").all_text_contents()}
     for path in ("decoder.layers.0.self_attention", PATH):
@@ -131,7 +131,7 @@ def test_rows_of_a_decoder_say_whether_they_read_or_write_a_word(translator):
     assert f"The row that writes “{written}” is the one after reading “{read}”" in page.text("#screen")
 
 
-def test_the_card_of_an_attention_shows_tokens_and_any_head(translator):
+def test_attention_cards_show_tokens_and_a_chosen_head(translator):
     page, _ = translator
     page.page.evaluate("() => page.set({ detail: true })")
     page.page.locator(f'[data-key="block:{PATH}"]').press("Enter")
@@ -144,7 +144,7 @@ def test_the_card_of_an_attention_shows_tokens_and_any_head(translator):
     assert page.page.evaluate("[page.cell.name, ...page.cell.index]") == [f"{PATH}.q", 1, 0, 0]
 
 
-def test_a_word_that_was_read_opens_the_next_words_card(translator):
+def test_a_decoder_word_opens_the_card_of_the_next_word(translator):
     page, arrays = translator
     page.page.locator('[data-word="decoder:1"]').hover()
     best = page.page.evaluate("id => shownToken(page.wordOf(id))", int(arrays["logits"][1].argmax()))
@@ -153,7 +153,7 @@ def test_a_word_that_was_read_opens_the_next_words_card(translator):
     assert page.text(".card h3") == f"Why “{best}”?"
 
 
-def test_any_word_can_be_compared_and_the_others_have_the_rest(translator):
+def test_any_word_can_be_compared_with_the_answer(translator):
     page, arrays = translator
     page.page.evaluate("() => page.set({ step: 1, opened: 'why-2-1' })")
     least = int(arrays["logits"][1].argmin())
@@ -169,7 +169,7 @@ def test_any_word_can_be_compared_and_the_others_have_the_rest(translator):
 
 
 @pytest.mark.slow
-def test_space_opens_an_answer_and_a_block_as_enter_does(translator):
+def test_the_space_key_opens_answers_and_blocks(translator):
     page, _ = translator
     page.page.locator('[data-key="why-2-1"]').press(" ")
     assert page.page.locator(".answer-card").count() == 1

@@ -40,14 +40,14 @@ def alone(model, source, limit):
     return target[1:]
 
 
-def test_a_batch_gives_what_each_sentence_gives_alone(translator):
+def test_batched_generation_matches_single_sentences(translator):
     sources = [[4, 5, 6, END], [7, END], [8, 8, 4, 5, 6, 7, END], [5, END], [6, 4, END]]
     together = generate(translator, sources, max_new_tokens=6)
     assert together == [alone(translator, s, 6) for s in sources]
     assert len({tuple(t) for t in together}) > 1
 
 
-def test_generation_leaves_the_mode_and_the_random_streams_alone(translator):
+def test_generate_restores_mode_and_random_state(translator):
     translator.train()
     mg.random.set_step(1)
     before = translator(np.array([[4]]), np.array([[2]])).numpy()
@@ -57,7 +57,7 @@ def test_generation_leaves_the_mode_and_the_random_streams_alone(translator):
     np.testing.assert_array_equal(translator(np.array([[4]]), np.array([[2]])).numpy(), before)
 
 
-def test_a_gpt_goes_on_past_its_positions(gpt):
+def test_gpt_generates_beyond_its_positions(gpt):
     gpt.eval()
     (new,) = generate(gpt, [[1, 2]], max_new_tokens=9)
     assert len(new) == 9
@@ -80,7 +80,7 @@ def test_a_gpt_goes_on_past_its_positions(gpt):
         ([[1], []], "input_ids[1] is empty.\nGive each text at least one token."),
     ],
 )  # fmt: skip
-def test_what_is_not_ids_is_named(gpt, translator, input_ids, message):
+def test_invalid_input_ids_are_named(gpt, translator, input_ids, message):
     for model in (gpt, translator):
         with pytest.raises(UserError, match=re.escape(message)) as caught:
             generate(model, input_ids)
@@ -88,7 +88,7 @@ def test_what_is_not_ids_is_named(gpt, translator, input_ids, message):
 
 
 @pytest.mark.parametrize("wrong", [-1, 9])
-def test_ids_that_a_model_does_not_have_are_named(gpt, translator, wrong):
+def test_out_of_range_input_ids_are_named(gpt, translator, wrong):
     for model in (gpt, translator):
         last = model.config.vocab_size - 1
         with pytest.raises(UserError, match=rf"\[1\] has the id {wrong}; this .* range from 0 to {last}\.\n"):
@@ -97,25 +97,25 @@ def test_ids_that_a_model_does_not_have_are_named(gpt, translator, wrong):
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("wrong", [-1, 9, 3.0, [3, "x"]])
-def test_an_end_token_is_one_of_the_vocabulary(gpt, translator, wrong):
+def test_end_tokens_outside_the_vocabulary_are_rejected(gpt, translator, wrong):
     for model in (gpt, translator):
         with pytest.raises(UserError, match=r"eos_token_id = .* is out of range.\nChoose an integer"):
             generate(model, [[1]], 3, eos_token_id=wrong)
 
 
 @pytest.mark.parametrize("temperature", [1e-310, 1e-38, 1e-9])
-def test_near_temperature_0_a_sample_is_the_best_token(translator, temperature):
+def test_sampling_near_temperature_0_is_greedy(translator, temperature):
     greedy = generate(translator, [[4, END], [5, END]], 5)
     assert generate(translator, [[4, END], [5, END]], 5, do_sample=True, temperature=temperature) == greedy
 
 
-def test_a_text_that_ends_needs_no_memory_for_its_limit(gpt):
+def test_huge_max_new_tokens_need_no_memory_upfront(gpt):
     (text,) = generate(gpt, [[1, 2]], 9)
     assert generate(gpt, [[1, 2]], 10**14, eos_token_id=text[0]) == [[]]
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_only_language_models_generate():
+def test_generate_rejects_models_without_a_decoder():
     with pytest.raises(UserError, match=r"a Linear does not generate text: it lacks .*logits.*\nPass a GPT"):
         generate(nn.Linear(2, 2), [[1]])
     bert = BERT(BERTConfig(9, 4, 1, 1, 4))
@@ -125,7 +125,7 @@ def test_only_language_models_generate():
         generate(bert, [[1]])
 
 
-def test_prefixes_and_end_tokens_are_ids_of_the_target():
+def test_prefixes_and_end_tokens_use_the_target_vocabulary():
     larger = Transformer(TransformerConfig(9, 8, 2, 12, 1, 1, target_vocab_size=20))
     assert len(generate(larger, [[4, END]], 2, eos_token_id=19, prefix=[15])) == 1
     smaller = Transformer(TransformerConfig(20, 8, 2, 12, 1, 1, target_vocab_size=9))
@@ -135,7 +135,7 @@ def test_prefixes_and_end_tokens_are_ids_of_the_target():
         generate(smaller, [[15, END]], 2, eos_token_id=19)
 
 
-def test_top_k_beyond_the_vocabulary_is_all_of_it(gpt):
+def test_top_k_above_the_vocabulary_size_keeps_all_tokens(gpt):
     def sample(top_k):
         mg.manual_seed(1)
         return generate(gpt, [[1]] * 20, 3, do_sample=True, top_k=top_k)

@@ -84,7 +84,7 @@ def test_top_k_keeps_ties():
 @pytest.mark.parametrize(
     ("p", "expected"), [(0.01, [0]), (0.41, [0, 1]), (0.69, [0, 1]), (0.95, [0, 1, 2, 3])]
 )
-def test_the_nucleus_is_the_fewest_tokens_with_that_probability(p, expected):
+def test_top_p_keeps_the_fewest_tokens_reaching_p(p, expected):
     assert kept(scoring.keep_top_p(ROW, p)) == expected
     assert kept(scoring.keep_top_p(ROW[:, ::-1], p)) == sorted(3 - i for i in expected)
 
@@ -92,11 +92,11 @@ def test_the_nucleus_is_the_fewest_tokens_with_that_probability(p, expected):
 @pytest.mark.parametrize(
     ("p", "expected"), [(0.2, [0, 1, 2, 3]), (0.3, [0, 1, 2]), (0.6, [0, 1]), (1.0, [0])]
 )
-def test_min_p_is_relative_to_the_likeliest_token(p, expected):
+def test_min_p_is_relative_to_the_most_likely_token(p, expected):
     assert kept(scoring.keep_min_p(ROW, p)) == expected
 
 
-def test_a_repetition_penalty_lowers_scores_of_both_signs_once():
+def test_repetition_penalty_lowers_scores_of_either_sign_once():
     scores = np.array([[2.0, -2.0, 3.0, -3.0]])
     found = scoring.penalize_repetition(scores, np.array([[-1, 0, 1, 1]]), 2.0)
     assert found.tolist() == [[1.0, -4.0, 3.0, -3.0]]
@@ -106,12 +106,12 @@ def test_a_repetition_penalty_lowers_scores_of_both_signs_once():
     ("size", "ids", "forbidden"),
     [(1, [-1, 2, 0], [0, 2]), (2, [1, 2, 1, 3, 1], [2, 3]), (3, [1, 2, 3, 1, 2], [3])],
 )
-def test_no_ngram_occurs_twice(size, ids, forbidden):
+def test_tokens_that_would_repeat_an_ngram_are_forbidden(size, ids, forbidden):
     scores = scoring.forbid_repeated_ngrams(ROW, np.array([ids]), size)
     assert sorted({0, 1, 2, 3} - set(kept(scores))) == forbidden
 
 
-def test_a_row_without_an_allowed_token_is_left_as_it_is(gpt):
+def test_rows_without_an_allowed_token_are_left_unchanged(gpt):
     assert kept(scoring.forbid_repeated_ngrams(ROW, np.array([[0, 1, 2, 3]]), 1)) == [0, 1, 2, 3]
     for options in ({}, {"num_beams": 2}, {"do_sample": True}):
         (text,) = generate(gpt, [[1]], 9, no_repeat_ngram_size=1, **options)
@@ -119,7 +119,7 @@ def test_a_row_without_an_allowed_token_is_left_as_it_is(gpt):
         assert len(text) == 9
 
 
-def test_length_penalties_are_the_stated_formulas():
+def test_length_penalties_match_their_formulas():
     assert scoring.length_penalty(7, 0.6) == pytest.approx(7**0.6)
     assert scoring.length_penalty(7, 0.6, "gnmt") == pytest.approx((12 / 6) ** 0.6)
     assert scoring.length_penalty(1, 0.6, "gnmt") == 1
@@ -127,7 +127,7 @@ def test_length_penalties_are_the_stated_formulas():
 
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize(("vocabulary", "k"), [(3, 20), (50, 4), (1000, 8), (1001, 2), (4096, 64)])
-def test_the_best_candidates_are_those_of_a_sort(vocabulary, k, beams):
+def test_best_candidates_match_a_full_sort(vocabulary, k, beams):
     rng = np.random.default_rng(0)
     x = rng.integers(0, 300, (4 * beams, vocabulary)).astype(np.float32) / 7
     scores = -rng.integers(0, 300, (4, beams)).astype(np.float32) / 9
@@ -169,7 +169,7 @@ def test_sampled_frequencies_match_the_distribution(options):
     assert ((counts - expected)[possible] ** 2 / expected[possible]).sum() < 20.5
 
 
-def test_a_seed_repeats_texts_and_leaves_other_draws(gpt):
+def test_seeded_sampling_does_not_use_the_global_generator(gpt):
     texts = [generate(gpt, PROMPTS, 9, do_sample=True, seed=s) for s in (3, 3, 4)]
     assert texts[0] == texts[1] != texts[2]
     mg.manual_seed(0)
@@ -179,13 +179,13 @@ def test_a_seed_repeats_texts_and_leaves_other_draws(gpt):
     assert generate(gpt, PROMPTS, 9, do_sample=True) == first
 
 
-def test_the_draws_of_a_row_do_not_depend_on_the_others(gpt, translator):
+def test_samples_of_a_row_do_not_depend_on_other_rows(gpt, translator):
     for model, inputs in ((gpt, PROMPTS), (translator, SOURCES)):
         options = {"do_sample": True, "seed": 1, "temperature": 2.0}
         assert generate(model, inputs, 9, **options)[:2] == generate(model, inputs[:2], 9, **options)
 
 
-def test_samples_differ_and_process_the_prompt_once():
+def test_return_sequences_differ_and_share_one_prompt_pass():
     model = bigrams()
     texts = generate(model, [[1, 2, 3], [2, 2, 2]], 8, do_sample=True, num_return_sequences=5, seed=0)
     assert len(texts) == 10
@@ -201,7 +201,7 @@ def test_samples_differ_and_process_the_prompt_once():
     "options", [{}, {"num_beams": 3}, {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2}], ids=str
 )
 @pytest.mark.parametrize("limit", [4, 15])  # within the 16 positions, and beyond
-def test_prompts_of_different_lengths_do_not_change_each_other(gpt, options, limit, use_cache):
+def test_prompts_of_different_lengths_do_not_interact(gpt, options, limit, use_cache):
     together = generate(gpt, PROMPTS, limit, use_cache=use_cache, **options)
     assert together == [generate(gpt, [ids], limit, **options)[0] for ids in PROMPTS]
 
@@ -219,7 +219,7 @@ def test_a_prefix_is_forced_and_continued(translator, options):
         assert generate(translator, [SOURCES[0]], 5, prefix=free[0][:1]) == [free[0][1:]]
 
 
-def test_several_end_tokens_and_none(gpt):
+def test_several_end_tokens_or_none_are_supported(gpt):
     free = generate(gpt, PROMPTS, 9)
     ends = [free[0][2], free[1][4]]
     until = lambda ids: next((i for i, token in enumerate(ids) if token in ends), 9)
@@ -227,7 +227,7 @@ def test_several_end_tokens_and_none(gpt):
     assert generate(gpt, PROMPTS, 9, eos_token_id=()) == free
 
 
-def test_a_model_knows_its_end_token():
+def test_the_end_token_defaults_to_the_models_config():
     model = bigrams()
     (free,) = generate(model, [[1]], 9)
     model.config.eos_token_id = free[3]
@@ -235,7 +235,7 @@ def test_a_model_knows_its_end_token():
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_a_stopping_function_sees_the_new_tokens_and_ends_a_text(gpt, beams):
+def test_stopping_criteria_see_new_tokens_and_end_a_text(gpt, beams):
     stop = lambda ids: len(ids) == 2 or sum(ids) > 12
     found = generate(gpt, PROMPTS, 9, stopping_criteria=stop, num_beams=beams, return_dict=True)
     assert set(found.finish_reasons) == {"stop"}
@@ -250,7 +250,7 @@ def test_a_stopping_function_sees_the_new_tokens_and_ends_a_text(gpt, beams):
     (lambda ids: len(ids) == 3, range(50), "eos"),
     (lambda ids: False, range(50), "eos"),
 ])  # fmt: skip
-def test_the_last_token_that_fits_has_the_reason_of_any_other(gpt, beams, stop, ends, reason):
+def test_finish_reason_is_right_for_the_last_allowed_token(gpt, beams, stop, ends, reason):
     ends = [i for i in ends if i < gpt.config.vocab_size]
     most = 1 if ends else 3
     options = {"eos_token_id": ends, "stopping_criteria": stop, "num_beams": beams}
@@ -273,7 +273,7 @@ def all_texts(model, prompt, limit, end):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("form", ["huggingface", "gnmt"])
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 1.5])
-def test_as_many_beams_as_texts_are_an_exhaustive_search(seed, form, alpha):
+def test_enough_beams_match_an_exhaustive_search(seed, form, alpha):
     model = bigrams(seed)
     limit = 4
     end = 0
@@ -290,7 +290,7 @@ def test_as_many_beams_as_texts_are_an_exhaustive_search(seed, form, alpha):
 
 
 @pytest.mark.parametrize("early_stopping", [True, False, "never"])
-def test_neither_cache_nor_batch_changes_beams(translator, early_stopping):
+def test_beam_search_is_independent_of_cache_and_batch(translator, early_stopping):
     ends = [ids[i] for i, ids in zip((2, 5), generate(translator, SOURCES, 9), strict=False)]
     options = {"num_beams": 4, "num_return_sequences": 4, "early_stopping": early_stopping}
     options["eos_token_id"] = ends
@@ -301,7 +301,7 @@ def test_neither_cache_nor_batch_changes_beams(translator, early_stopping):
     assert alone == together.ids
 
 
-def test_a_sentence_keeps_its_memory_when_another_ends(translator):
+def test_encoder_memory_survives_the_end_of_another_row(translator):
     """Two sentences of one row each become one sentence of two beams: as many rows, another memory."""
     num_left = 0
     for leaving, staying in itertools.permutations(SOURCES, 2):
@@ -313,7 +313,7 @@ def test_a_sentence_keeps_its_memory_when_another_ends(translator):
     assert num_left > 3
 
 
-def test_a_model_that_is_not_causal_generates_without_a_cache():
+def test_non_causal_models_generate_without_a_cache():
     """Each token changes the states of all others: cached ones are not valid."""
     mg.manual_seed(0)
     gpt = GPT(GPTConfig(7, 16, 8, 2, 2, is_causal=False, initializer_range=1.0))
@@ -324,7 +324,7 @@ def test_a_model_that_is_not_causal_generates_without_a_cache():
         assert generate(model, inputs, 9) == generate(model, inputs, 9, use_cache=False)
 
 
-def test_the_best_of_the_beams_come_first_and_one_beam_is_greedy(gpt):
+def test_beams_are_sorted_and_one_beam_is_greedy(gpt):
     found = generate(gpt, PROMPTS, 6, num_beams=5, num_return_sequences=3, return_dict=True)
     scores = np.array(found.scores).reshape(-1, 3)
     assert (np.diff(scores, axis=1) <= 0).all()
@@ -337,7 +337,7 @@ def test_the_best_of_the_beams_come_first_and_one_beam_is_greedy(gpt):
 @pytest.mark.parametrize(
     "options", [{}, {"do_sample": True, "seed": 0, "num_return_sequences": 2}, {"num_beams": 3}], ids=str
 )
-def test_a_result_has_the_models_log_probability_of_each_token(gpt, options):
+def test_results_have_the_log_probability_of_each_token(gpt, options):
     """Those of the text read at once, without search or cache."""
     found = generate(
         gpt,
@@ -363,7 +363,7 @@ def test_a_result_has_the_models_log_probability_of_each_token(gpt, options):
         assert found.scores[i] == pytest.approx(logprobs.sum() / length, abs=1e-4)
 
 
-def test_the_beam_tree_leads_to_every_text(translator):
+def test_the_beam_tree_contains_every_returned_text(translator):
     found = generate(
         translator, SOURCES, 9, num_beams=3, num_return_sequences=3, return_dict=True, output_beams=True
     )
@@ -381,7 +381,7 @@ def test_the_beam_tree_leads_to_every_text(translator):
         assert texts >= {tuple(ids) for ids in found.ids[3 * i : 3 * i + 3]}
 
 
-def test_nothing_asked_for_is_nothing_found(gpt):
+def test_empty_prompts_and_zero_new_tokens_give_empty_results(gpt):
     empty = generate(gpt, [], return_dict=True, num_beams=2, output_beams=True, output_probabilities=True)
     assert empty.ids == empty.scores == empty.probabilities == empty.beams == []
     none = generate(gpt, PROMPTS, 0, return_dict=True, num_beams=2, num_return_sequences=2)
@@ -401,7 +401,7 @@ def test_each_new_token_has_a_row_of_probabilities(gpt, beams, length):
     [{}, {"do_sample": True}, {"do_sample": True, "top_k": 2, "top_p": 0.5}, {"num_beams": 2}],
     ids=str,
 )
-def test_logits_that_are_nan_are_an_error(options):
+def test_nan_logits_are_an_error(options):
     model = bigrams()
     model.table[1, 3] = np.nan
     assert generate(model, [[2]], 1, **options)
@@ -413,13 +413,13 @@ def test_logits_that_are_nan_are_an_error(options):
 
 
 @pytest.mark.parametrize("options", [{}, {"do_sample": True, "seed": 2, "num_return_sequences": 2}], ids=str)
-def test_a_stream_yields_the_texts_of_generate(gpt, options):
+def test_stream_yields_the_texts_of_generate(gpt, options):
     texts = generate(gpt, PROMPTS, 9, eos_token_id=2, **options)
     steps = list(stream(gpt, PROMPTS, max_new_tokens=9, eos_token_id=2, **options))
     assert [[step[i] for step in steps if step[i] is not None] for i in range(len(texts))] == texts
 
 
-def test_a_stream_leaves_the_model_between_steps(gpt):
+def test_stream_restores_training_mode_between_steps(gpt):
     gpt.train()
     try:
         steps = stream(gpt, [[1, 2]], max_new_tokens=5)
@@ -434,7 +434,7 @@ TEXT = "L'été, on dit « zut ! » — (ça va?) naïve façade… 日本語 �
 
 
 @pytest.mark.parametrize("layout", ["word", "bpe", "byte bpe", "char"])
-def test_streamed_text_is_the_decoded_whole(layout):
+def test_streamed_pieces_join_to_the_decoded_text(layout):
     """Also of tokens in an order that no text has, with parts of characters."""
     if layout == "char":
         tokenizer = Tokenizer.train_char([TEXT])
@@ -460,7 +460,7 @@ def test_streamed_text_is_the_decoded_whole(layout):
 
 
 @pytest.mark.parametrize("flags", [Search, Decoding])
-def test_a_number_of_beams_is_checked_before_what_it_gives(flags):
+def test_num_beams_is_checked_before_it_is_used(flags):
     with pytest.raises(UserError, match="num_beams = 0 is out of range"):
         flags(num_beams=0).options()
 
@@ -517,12 +517,12 @@ def test_what_cannot_be_is_refused(gpt, options, message):
         ([1.5, 2], "prefix[0] is not a sequence of integers, got 1.5"),
     ],
 )
-def test_a_prefix_that_cannot_be_is_refused(translator, prefix, message):
+def test_invalid_prefixes_are_rejected(translator, prefix, message):
     with pytest.raises(UserError, match=re.escape(message)):
         generate(translator, SOURCES[:2], prefix=prefix)
 
 
-def test_what_search_and_stream_cannot_do_is_refused_at_once(gpt, translator):
+def test_unsupported_search_options_are_rejected_immediately(gpt, translator):
     with pytest.raises(UserError, match="an input has only 4 texts"):
         generate(bigrams(), [[1]], 1, num_beams=9, num_return_sequences=9)
     with pytest.raises(UserError, match="not known before its end"):
@@ -546,7 +546,7 @@ def test_what_search_and_stream_cannot_do_is_refused_at_once(gpt, translator):
 # ---------------------------------------------------------------- the command line
 
 
-def test_flags_of_decoding_reach_the_search(cli, here):
+def test_decoding_flags_reach_the_search(cli, here):
     code, out, err = cli("translate", "mine", "I love you", "--num-beams", 3, "--num-return-sequences", 3)
     assert (code, err) == (0, "")
     assert len(out.splitlines()) == 3

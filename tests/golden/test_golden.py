@@ -85,7 +85,7 @@ def check(entry):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ENTRIES)
-def test_values_and_gradients_are_pytorchs(name):
+def test_values_and_gradients_match_recorded_pytorch(name):
     for entry in ENTRIES[name]:
         check(entry)
 

@@ -12,7 +12,7 @@ from minigrad.graph import named_scope
 @pytest.mark.parametrize(
     "text", ["\x00", "\x0b\x1b[1m", "\udc80", "</script><!--", '"\\', "&amp;]]>", "名前 ×"]
 )
-def test_every_name_can_be_drawn(text, tmp_path):
+def test_unusual_characters_in_names_can_be_drawn(text, tmp_path):
     x = mg.ones(3, requires_grad=True)
     graph = mg.graph.trace((x * 2).sum(), {f"x{text}": x}, title=f"title {text}")
     for suffix in ("svg", "html", "dot"):
@@ -24,7 +24,7 @@ def test_every_name_can_be_drawn(text, tmp_path):
     assert "x" + text in graph.parameters
 
 
-def test_scopes_are_left_however_they_are_used():
+def test_named_scopes_can_be_nested_and_used_as_decorators():
     scope = named_scope("s")
     x = mg.ones(3, requires_grad=True)
 
@@ -41,7 +41,7 @@ def test_scopes_are_left_however_they_are_used():
         named_scope(3)
 
 
-def test_a_graph_cannot_be_changed():
+def test_traced_graphs_are_immutable():
     x = mg.ones(3, requires_grad=True)
     graph = mg.graph.trace((x * 2).sum(), {"x": x})
     for array in (graph.parameters["x"], graph.vertices[0].value.numbers):

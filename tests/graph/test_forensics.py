@@ -46,7 +46,7 @@ def says(report, *parts):
 # ---------------------------------------------------------------- why_nan: values
 
 
-def test_all_is_finite():
+def test_why_nan_reports_finite_results():
     x = leaf(1, 2)
     report = why_nan((x * x).sum(), {"x": x})
     assert (report.kind, report.finite, report.vertex) == ("finite", True, None)
@@ -68,7 +68,7 @@ def test_why_nan_names_op_line_place_and_inputs():
     )
 
 
-def test_the_graph_of_a_nan_is_its_way_to_the_output():
+def test_the_report_graph_is_the_path_from_nan_to_output():
     x, w = leaf(1, 2), leaf(3, 4)
     before = (x * 2).tanh()
     broken = (before - before).log()
@@ -82,7 +82,7 @@ def test_the_graph_of_a_nan_is_its_way_to_the_output():
     assert "From the first NaN or infinity to the output" in report.graph.to_svg()
 
 
-def test_the_first_of_several_is_named():
+def test_why_nan_names_the_first_non_finite_op():
     x = leaf(0, 1)
     first = x.log()  # -inf
     second = (first * 0).sum()  # nan
@@ -91,7 +91,7 @@ def test_the_first_of_several_is_named():
     assert names(report.graph) == ["x", "log", "multiply", "sum", "sqrt"]
 
 
-def test_what_is_not_finite_and_does_not_arrive_misleads_nobody():
+def test_non_finite_values_that_reach_no_output_are_not_blamed():
     x = leaf(1, 2)
     dead = mg.where(x > 0, x, (x - x).log())
     report = why_nan(dead.sum() + (x * 0).exp().sum(), {"x": x}, backward=False)
@@ -106,13 +106,13 @@ def masked_attention(scores, mask):
     return (scores.masked_fill(mask, -INF).softmax(-1) * scores).sum()
 
 
-def test_a_mask_that_is_fine_is_no_anomaly():
+def test_why_nan_accepts_a_valid_mask():
     scores = leaf([1, 2], [3, 4])
     report = why_nan(masked_attention(scores, mg.tensor([[False, True], [False, False]])))
     assert report.finite
 
 
-def test_a_definition_gets_its_ops_advice():
+def test_advice_of_a_composite_is_shown_for_its_parts():
     with mg.fused(False):
         loss = masked_attention(leaf([1, 2], [3, 4]), mg.tensor([[False, True], [True, True]]))
     report = why_nan(loss)
@@ -120,7 +120,7 @@ def test_a_definition_gets_its_ops_advice():
 
 
 @pytest.mark.parametrize("how", ["masked_fill", "where", "added"])
-def test_a_row_that_is_masked_throughout_is_the_softmaxs(how):
+def test_fully_masked_rows_are_blamed_on_softmax(how):
     scores = leaf([1, 2], [3, 4])
     mask = mg.tensor([[False, True], [True, True]])
     if how == "masked_fill":
@@ -136,7 +136,7 @@ def test_a_row_that_is_masked_throughout_is_the_softmaxs(how):
         assert says(report, f"come from masked_fill at .*{HERE}")
 
 
-def test_the_infinity_is_blamed_before_its_nan():
+def test_an_infinity_is_blamed_before_the_nan_it_causes():
     x = leaf(1, 800)
     e = x.exp()
     report = why_nan((e / e.sum()).sum(), {"x": x})
@@ -145,14 +145,14 @@ def test_the_infinity_is_blamed_before_its_nan():
     assert names(report.graph) == ["x", "exp", "sum", "true_divide", "sum"]
 
 
-def test_an_output_that_was_given_its_infinity():
+def test_an_infinity_passed_to_masked_fill_is_reported():
     report = why_nan(leaf(1, 2).masked_fill(mg.tensor([True, False]), INF).sum())
     assert (report.kind, report.vertex.name) == ("value", "filled")
     assert says(report, "^masked_fill was given inf at")
 
 
 @pytest.mark.parametrize("value", [NAN, INF])
-def test_a_leaf_that_held_it_already_is_named(value):
+def test_non_finite_leaves_are_named(value):
     w, x = leaf([1, 2], [value, 4]), leaf(5, 6)
     report = why_nan((x @ w).sum(), {"layer": {"w": w}, "x": x})
     assert (report.kind, report.index) == ("input", (1, 0))
@@ -162,7 +162,7 @@ def test_a_leaf_that_held_it_already_is_named(value):
     assert says(report, r"contains (nan|inf) at \[1, 0\]", f"used first by matmul at .*{HERE}")
 
 
-def test_a_parameter_that_went_wrong_is_named_by_its_path():
+def test_non_finite_parameters_are_named_by_their_path():
     model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
     with mg.no_grad():
         model[2].weight[0, 1] = NAN
@@ -171,7 +171,7 @@ def test_a_parameter_that_went_wrong_is_named_by_its_path():
     assert says(report, "^the parameter 2.weight", "update that wrote it")
 
 
-def test_data_with_an_infinity_is_named_beside_the_operation():
+def test_infinite_constants_are_mentioned_with_the_op():
     w = leaf(1, -1)
     data = mg.tensor(np.array([INF, INF]))
     report = why_nan((data * w).sum(), {"w": w})
@@ -179,7 +179,7 @@ def test_data_with_an_infinity_is_named_beside_the_operation():
     assert says(report, "come from a constant without a name")
 
 
-def test_of_several_outputs_the_one_that_is_not_finite():
+def test_why_nan_follows_the_non_finite_one_of_several_outputs():
     x = leaf(0, 1)
     report = why_nan([x.sum(), x.log().sum()], {"x": x})
     assert names(report.graph) == ["x", "log", "sum"]
@@ -213,7 +213,7 @@ class Deep(nn.Module):
         return x
 
 
-def test_groups_are_pruned_and_what_is_alike_still_is_a_stack():
+def test_pruned_graphs_keep_stacks_of_equal_blocks():
     model = Deep()
     with mg.no_grad():
         model.layers[2].map.bias[1] = NAN
@@ -226,7 +226,7 @@ def test_groups_are_pruned_and_what_is_alike_still_is_a_stack():
     assert not any(path.startswith(("layers.0", "layers.1")) for path in paths)
 
 
-def test_a_large_array_is_looked_at_whole():
+def test_why_nan_searches_all_of_a_large_array():
     x = mg.randn(50, 60, requires_grad=True)
     with mg.no_grad():
         x[37, 41] = 0
@@ -234,14 +234,14 @@ def test_a_large_array_is_looked_at_whole():
     assert (report.vertex.name, report.index) == ("log", (37, 41))
 
 
-def test_within_a_checkpoint_the_way_to_see_more_is_named():
+def test_nan_within_a_checkpoint_suggests_disabling_it():
     x = leaf(1, 2)
     report = why_nan(checkpoint(lambda x: (x - x).log(), x).sum())
     assert report.vertex.name == "checkpoint"
     assert says(report, "without checkpoint")
 
 
-def test_the_module_is_named_and_what_helps_depends_on_the_dtype():
+def test_the_module_is_named_and_advice_depends_on_dtype():
     model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
     with mg.no_grad():
         model[0].weight.array[:] = 1e30
@@ -255,7 +255,7 @@ def test_the_module_is_named_and_what_helps_depends_on_the_dtype():
     assert says(why_nan(leaf(-1).sqrt().sum()), "^sqrt produced nan", "Negative numbers have no root")
 
 
-def test_a_freed_graph_and_no_graph_are_refused_as_by_trace():
+def test_why_nan_rejects_freed_and_missing_graphs():
     x = leaf(1, 2)
     loss = (x * x).sum()
     loss.backward()
@@ -278,7 +278,7 @@ def test_a_freed_graph_and_no_graph_are_refused_as_by_trace():
         (lambda x: 1 / x, "true_divide", "y", r"x = 1; y = 0; its result = inf"),
     ],
 )
-def test_the_trap_of_where(function, name, operand, inputs):
+def test_nan_gradients_of_the_unselected_branch_of_where(function, name, operand, inputs):
     """0 * inf: what `where` leaves out still has a derivative."""
     x = leaf(0, 1, 4)
     safe = mg.where(x > 0, function(x), mg.zeros_like(x))
@@ -295,7 +295,7 @@ def test_the_trap_of_where(function, name, operand, inputs):
     assert names(report.graph) == ["x", name, "where", "sum"]
 
 
-def test_a_bad_gradient_is_blamed_in_backward_order():
+def test_the_first_bad_gradient_in_backward_order_is_blamed():
     x = leaf(0, 4)
     y = (x * 1).sqrt().sqrt()
     report = why_nan(y.sum(), {"x": x})
@@ -304,7 +304,7 @@ def test_a_bad_gradient_is_blamed_in_backward_order():
     assert names(report.graph) == ["sqrt", "sqrt", "sum"]
 
 
-def test_a_use_is_not_blamed_for_the_infinity_of_another():
+def test_the_use_with_the_infinite_gradient_is_blamed():
     """The backward pass adds the gradient of the earlier use into the array of the later one."""
     x = leaf(1e-3, 1e-3)
     large = mg.tensor([[1e308, 1], [1, 1e308]], dtype="float64")
@@ -314,13 +314,13 @@ def test_a_use_is_not_blamed_for_the_infinity_of_another():
 
 
 @pytest.mark.parametrize(("count", "said"), [(3, r"input c\. "), (5, r"input c and 2 more\. ")])
-def test_of_many_leaves_that_are_hurt_the_first_three_are_named(count, said):
+def test_reports_name_at_most_three_affected_leaves(count, said):
     leaves = dict(zip("abcde"[:count], (leaf(0) for _ in range(count)), strict=True))
     total = sum(leaves.values()).sqrt().sum()
     assert says(why_nan(total, leaves), "of the input a, the input b, the " + said)
 
 
-def test_a_nan_gradient_that_goes_nowhere_is_ignored():
+def test_nan_gradients_that_reach_no_leaf_are_ignored():
     x, w = leaf(0, 4), leaf(1, 2)
     y = mg.where(x > 0, (x * 1).sqrt() * w, 0.0)
     z = mg.where(w > 5, y, w)
@@ -341,14 +341,14 @@ def test_bad_inputs_and_hooks_are_not_blamed_on_ops():
     assert says(hooked, "^the gradient that arrives at multiply", "hooks")
 
 
-def test_an_older_grad_that_is_not_finite_is_nobodys_fault():
+def test_a_non_finite_existing_grad_is_not_blamed():
     x = leaf(1, 2)
     x.grad = mg.tensor(np.array([NAN, 1.0]))
     assert why_nan((x * x).sum()).finite
     assert why_nan(x * x).finite
 
 
-def test_a_sum_over_broadcast_axes_that_overflows():
+def test_overflow_in_a_broadcast_gradient_sum_is_reported():
     x = mg.tensor(np.array([1.0], np.float32), requires_grad=True)
     y = x * mg.full((4,), 2e38)
     report = why_nan((y * 0.5).sum() * 0 + (y * 1).sum() * 1e-38, {"x": x})
@@ -356,7 +356,7 @@ def test_a_sum_over_broadcast_axes_that_overflows():
 
 
 @pytest.mark.parametrize("look", [why_nan, memory])
-def test_nothing_of_the_tape_is_kept_alive(look):
+def test_reports_do_not_keep_the_graph_alive(look):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -379,7 +379,7 @@ def test_nothing_of_the_tape_is_kept_alive(look):
         gc.enable()
 
 
-def test_nothing_is_changed_by_looking():
+def test_why_nan_and_memory_do_not_change_gradients():
     x = leaf(0, 4)
     loss = x.sqrt().sum()
     why_nan(loss)
@@ -429,7 +429,7 @@ def measured(model, loss_of):
 
 @pytest.mark.parametrize("make", [mlp, gpt])
 @pytest.mark.slow
-def test_the_peak_is_what_is_measured(make):
+def test_the_forecast_peak_matches_the_measured_peak(make):
     """Within 10%, and never more: what a rule needs for itself while it computes, and Python's objects, are
     not counted.
     """
@@ -441,7 +441,7 @@ def test_the_peak_is_what_is_measured(make):
     assert ledger.peak_phase == "backward"
 
 
-def test_each_memory_counts_once_and_leaves_apart():
+def test_shared_memory_is_counted_once():
     x = mg.randn(100, 100, requires_grad=True)
     y = x.exp()  # holds its result
     z = y * y  # holds it too
@@ -454,7 +454,7 @@ def test_each_memory_counts_once_and_leaves_apart():
     assert ledger.leaves == size
 
 
-def test_views_are_the_memory_that_they_are_views_of():
+def test_views_are_counted_as_their_base():
     x = mg.randn(60, 40, requires_grad=True)
     w = mg.randn(60, 40, requires_grad=True)
     y = (x * 2).T.reshape(5, 8, 60)[1:]
@@ -481,7 +481,7 @@ def test_the_peak_is_exact_if_rules_need_no_memory():
     assert 0 <= measured(model, loss_of)[1] - memory(loss_of()).peak < 2**15  # Python's objects
 
 
-def test_gradients_of_parameters_stay_in_the_peak():
+def test_the_peak_includes_parameter_gradients():
     x = mg.randn(10, requires_grad=True)
     weights = [mg.randn(10, requires_grad=True) for _ in range(5)]
     y = x
@@ -492,7 +492,7 @@ def test_gradients_of_parameters_stay_in_the_peak():
     assert ledger.peak_phase == "backward"
 
 
-def test_recomputation_is_a_share_of_the_forward():
+def test_recomputation_cost_is_a_fraction_of_the_forward_pass():
     model, loss_of = gpt()
     ledger = memory(loss_of(), model)
     layers = [s for s in ledger.savings if s.kind == "EncoderLayer"]
@@ -505,7 +505,7 @@ def test_recomputation_is_a_share_of_the_forward():
     assert 0.9 < sum(s.share for s in layers) < 1
 
 
-def test_an_op_of_the_users_that_refuses_what_is_no_gradient():
+def test_memory_works_with_user_ops_that_validate_gradients():
     @mg.ops.differentiable
     def picky(x, /):
         """x, whose derivative takes ones only."""
@@ -520,7 +520,7 @@ def test_an_op_of_the_users_that_refuses_what_is_no_gradient():
     assert memory(picky(x).sum()).peak == x.array.nbytes + 8  # and two numbers
 
 
-def test_what_modules_retain_adds_up():
+def test_memory_retained_by_modules_adds_up():
     model, loss_of = gpt()
     ledger = memory(loss_of(), model)
     (whole,) = [s for s in ledger.savings if s.kind == "GPT"]
@@ -541,7 +541,7 @@ def test_the_ledger_prints_its_tables():
     assert max(map(len, text.splitlines())) < 160
 
 
-def test_a_ledger_of_several_outputs_and_of_several_results():
+def test_a_ledger_of_several_outputs():
     x = mg.randn(10, 10, requires_grad=True)
     values, _ = x.sort(1)
     a, b = values.split(5)

@@ -27,7 +27,7 @@ from tests.ops.test_every_op import is_of_more
 # ---------------------------------------------------------------- gradients
 
 
-def test_a_trace_has_the_gradients_of_backward():
+def test_traced_gradients_match_backward():
     model = small_transformer()
     loss = transformer_loss(model)
     graph = trace(loss, model, whole=10**6)
@@ -39,7 +39,7 @@ def test_a_trace_has_the_gradients_of_backward():
         assert_snapshot(seen[name].gradient, p.grad.array)
 
 
-def test_a_trace_leaves_gradients_and_draws_alone():
+def test_tracing_does_not_change_gradients_or_rng_state():
     x = leaf(1, 2, 3)
     x.grad = mg.tensor(np.array([7.0, 7, 7]))
     y = x * x
@@ -55,7 +55,7 @@ def test_a_trace_leaves_gradients_and_draws_alone():
     assert_equal(y.grad, [2, 2, 2])
 
 
-def test_what_hooks_make_of_gradients_is_shown():
+def test_traces_show_gradients_changed_by_hooks():
     x = leaf(1, 2)
     y = x * 3
     y.register_hook(lambda g: g * 10)
@@ -66,7 +66,7 @@ def test_what_hooks_make_of_gradients_is_shown():
     assert x.grad is None
 
 
-def test_a_second_trace_and_a_backward_after_it_give_the_same():
+def test_repeated_traces_and_backward_agree():
     model = small_transformer()
     loss = transformer_loss(model)
     first, second = (trace(loss, model, whole=10**6) for _ in range(2))
@@ -86,7 +86,7 @@ def test_tracing_works_under_no_grad_and_detect_anomaly():
     assert_equal(named(graph)["x"].gradient.numbers, [2, 4])
 
 
-def test_after_backward_a_graph_that_was_retained_can_be_traced():
+def test_a_retained_graph_can_be_traced_after_backward():
     x = leaf(1, 2)
     loss = (x * x).sum()
     loss.backward(retain_graph=True)
@@ -94,7 +94,7 @@ def test_after_backward_a_graph_that_was_retained_can_be_traced():
     assert_equal(x.grad, [2, 4])
 
 
-def test_a_freed_graph_says_so():
+def test_tracing_a_freed_graph_raises():
     x = leaf(1, 2)
     loss = (x * x).sum()
     loss.backward()
@@ -102,7 +102,7 @@ def test_a_freed_graph_says_so():
         trace(loss)
 
 
-def test_a_fused_op_says_what_it_consists_of():
+def test_fused_ops_list_their_parts():
     q = mg.tensor(np.ones((2, 3)), requires_grad=True)
     graph = trace(F.scaled_dot_product_attention(q, q, q).sum(), {"q": q})
     assert {"softmax", "exp", "matmul"} <= set(op(graph, "scaled_dot_product_attention").parts)
@@ -120,7 +120,7 @@ def training_step(model, optimizer, x, trace_first=False):
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_a_step_that_is_kept_can_be_looked_into_later(within):
+def test_kept_training_steps_can_be_traced_later(within):
     """With the parameters as they were when backward() began, though the optimizer has changed them."""
     model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
     optimizer = mg.optim.SGD(model.parameters(), lr=0.5)
@@ -142,7 +142,7 @@ def test_a_step_that_is_kept_can_be_looked_into_later(within):
     assert all(np.array_equal(p.numpy(), weights[name]) for name, p in model.named_parameters())
 
 
-def test_keeping_changes_no_gradient_and_ends_with_its_block():
+def test_keep_does_not_change_gradients_and_ends_with_its_block():
     x = leaf(1, 2)
     with mg.graph.keep():
         loss = (x * x).sum()
@@ -155,7 +155,7 @@ def test_keeping_changes_no_gradient_and_ends_with_its_block():
         trace(other)
 
 
-def test_what_is_kept_goes_with_the_loss():
+def test_kept_graphs_are_freed_with_the_loss():
     x = leaf(1, 2)
     before = len(kept_graphs._parameters)  # from losses of other tests
     with mg.graph.keep():
@@ -167,7 +167,7 @@ def test_what_is_kept_goes_with_the_loss():
     assert len(kept_graphs._parameters) == before
 
 
-def test_what_was_computed_under_no_grad_is_refused():
+def test_tracing_results_computed_under_no_grad_raises():
     x = leaf(1, 2)
     with mg.no_grad():
         y = x * x
@@ -177,7 +177,7 @@ def test_what_was_computed_under_no_grad_is_refused():
         trace(np.ones(3))
 
 
-def test_a_leaf_alone_is_a_graph():
+def test_a_single_leaf_can_be_traced():
     x = number(1)
     graph = trace(x, {"x": x})
     assert [v.name for v in graph.vertices] == ["x"]
@@ -247,19 +247,19 @@ def test_elementwise_derivatives_are_marked():
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", ["square", "rsqrt", "log1p", "asin", "nan_to_num"])
-def test_a_derivative_that_is_not_finite_stays_on_the_diagonal(name):
+def test_non_finite_elementwise_jacobians_stay_diagonal(name):
     graph = trace(getattr(leaf(0.0, np.inf, np.nan), name)().sum())
     matrix = op(graph, name).inputs[0].jacobian
     assert not matrix[~np.eye(3, dtype=bool)].any()
 
 
-def test_jacobians_of_large_results_are_left_out():
+def test_jacobians_of_large_results_are_omitted():
     x = mg.randn(100, requires_grad=True)
     assert op(trace(x.exp().sum()), "exp").inputs[0].jacobian is None
 
 
 @pytest.mark.parametrize("check", [None, True])
-def test_finite_differences_stand_beside_the_gradient(check):
+def test_traces_compare_gradients_with_finite_differences(check):
     x, w = leaf([1, 2, 3], [4, 5, 6]), leaf([0.3], [-0.2], [0.5])
     loss = (x @ w).tanh().square().sum()
     graph = trace(loss, {"x": x, "w": w}, check=check)
@@ -270,7 +270,7 @@ def test_finite_differences_stand_beside_the_gradient(check):
             assert one.numeric == pytest.approx(one.analytic, rel=1e-5, abs=1e-8)
 
 
-def test_finite_differences_are_in_float64():
+def test_finite_differences_are_computed_in_float64():
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
     graph = trace(model(mg.randn(5, 3)).square().mean(), model)
     checks = [c for v in graph.vertices for c in v.checks]
@@ -279,7 +279,7 @@ def test_finite_differences_are_in_float64():
         assert one.numeric == pytest.approx(one.analytic, rel=1e-4, abs=1e-6)
 
 
-def test_a_wrong_derivative_is_seen():
+def test_trace_checks_reveal_a_wrong_derivative():
     @mg.ops.differentiable
     def doubled(x, /):
         """2 x, with the derivative of 3 x."""
@@ -290,7 +290,7 @@ def test_a_wrong_derivative_is_seen():
     assert (check.analytic, check.numeric) == (3, pytest.approx(2))
 
 
-def test_checks_can_be_left_out_and_are_where_they_cost_much():
+def test_checks_are_optional_and_skipped_for_large_graphs():
     x = mg.randn(64, 64, requires_grad=True)
     y = x
     assert not any(v.checks for v in trace((x * x).sum(), check=False).vertices)

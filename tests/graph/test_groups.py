@@ -28,7 +28,7 @@ from tests.graph.traces import (
 
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.slow
-def test_a_transformer_stands_in_its_modules(norm_first):
+def test_transformer_ops_are_grouped_by_module(norm_first):
     model = small_transformer(norm_first, layers=3)
     graph = trace(transformer_loss(model), model)
     assert_partition(graph)
@@ -78,19 +78,19 @@ def stacks_of(*blocks):
     return [group.times for group in graph.groups if group.is_stack]
 
 
-def test_blocks_that_are_alike_are_a_stack():
+def test_identical_blocks_form_a_stack():
     assert stacks_of(*[Block(4, p=0.1) for _ in range(6)]) == [6]
 
 
-def test_one_block_of_another_width_is_no_member():
+def test_a_block_of_different_width_splits_the_stack():
     assert stacks_of(*[Block(4, 9 if i == 3 else 8) for i in range(6)]) == [3, 2]
 
 
-def test_one_block_of_another_dropout_is_no_member():
+def test_a_block_with_different_dropout_splits_the_stack():
     assert stacks_of(*[Block(4, p=0.2 if i == 0 else 0.1) for i in range(6)]) == [5]
 
 
-def test_blocks_apart_form_no_cycle():
+def test_separated_blocks_do_not_form_a_cycle():
     model = nn.ModuleList([Block(4) for _ in range(4)])
     x = mg.randn(2, 4)
     for block in model:
@@ -124,7 +124,7 @@ class Cell(nn.Module):
 
 
 @pytest.mark.parametrize("between", [False, True])
-def test_a_loop_over_a_cell_is_in_no_circle(between):
+def test_groups_of_a_cell_in_a_loop_have_no_cycle(between):
     cell = Cell()
     x = mg.randn(2, 10, 2)
     h = mg.zeros(2, 4, requires_grad=True)
@@ -141,7 +141,7 @@ def test_a_loop_over_a_cell_is_in_no_circle(between):
 
 
 @pytest.mark.slow
-def test_a_long_chain_is_gathered_in_groups_of_at_most_40():
+def test_long_chains_are_split_into_groups_of_at_most_40():
     x = number(1)
     y = x
     for _ in range(5000):
@@ -153,7 +153,7 @@ def test_a_long_chain_is_gathered_in_groups_of_at_most_40():
     assert named(graph)["x"].gradient.numbers == pytest.approx(1.0001**5000)
 
 
-def test_a_wide_sum_is_gathered_and_in_no_circle():
+def test_wide_sums_are_grouped_without_cycles():
     xs = [number(i) for i in range(150)]
     graph = trace(mg.stack([x * 2 for x in xs]).sum(), check=False)
     assert_partition(graph)
@@ -161,7 +161,7 @@ def test_a_wide_sum_is_gathered_and_in_no_circle():
     assert max(len(g.vertices) + len(g.groups) for g in graph.groups if not g.is_stack) <= 40
 
 
-def test_scopes_of_the_users_are_groups():
+def test_named_scopes_are_groups():
     x = leaf([1, 2], [3, 4])
     with named_scope("scores"):
         y = x @ x.T
@@ -169,7 +169,7 @@ def test_scopes_of_the_users_are_groups():
     assert graph.groups[op(graph, "matmul").group].name == "scores"
 
 
-def test_a_module_in_a_cycle_is_dissolved():
+def test_groups_of_modules_in_a_cycle_are_dissolved():
     class Around(nn.Module):
         """Applied before and after something of its parent's."""
 
@@ -219,7 +219,7 @@ class Maze(nn.Module):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_calls_whatever_no_group_has_a_circle(seed):
+def test_groups_of_random_models_have_no_cycles(seed):
     model = Maze(random.Random(seed))
     y = model(mg.ones(1, 3, requires_grad=True)) * 1
     graph = trace(y.sum(), model, check=False)
@@ -233,7 +233,7 @@ def test_whatever_calls_whatever_no_group_has_a_circle(seed):
     assert_no_circles(part)
 
 
-def test_a_gradients_graph_is_a_backward_group():
+def test_gradient_graphs_are_grouped_as_backward():
     model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
     x = mg.randn(4, 2, requires_grad=True)
     (first,) = mg.autograd.grad((model(x) ** 2).sum(), x, create_graph=True)
@@ -246,6 +246,6 @@ def test_a_gradients_graph_is_a_backward_group():
     assert not any("backward.backward.backward" in path for path in paths)
 
 
-def test_a_gradient_may_be_a_plain_list():
+def test_trace_accepts_a_list_as_gradient():
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     assert trace(x * 2, gradient=[3.0, 4.0]).vertices[0].gradient.numbers.tolist() == [6.0, 8.0]

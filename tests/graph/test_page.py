@@ -20,7 +20,7 @@ from tests.graph.pages import expression, find, network, scalar, shown, transfor
 
 @pytest.mark.parametrize("make", [expression, network, transformer])
 @pytest.mark.journey
-def test_opens_in_silence_and_asks_for_nothing(make, open_page):
+def test_page_opens_without_errors_or_requests(make, open_page):
     page = open_page(make())
     assert page.page.locator("#canvas .box").count() > 4
     assert "How to read this" in page.text("#panel h2")
@@ -43,7 +43,7 @@ def nothing_in_it():
 
 
 @pytest.mark.parametrize("make", [without_gradients, several_results, nothing_in_it])
-def test_shows_every_box_and_step_of_what_is_unusual(make, open_page):
+def test_page_shows_every_box_and_step_of_unusual_graphs(make, open_page):
     graph = make()
     page = open_page(graph)
     for v in graph.vertices:
@@ -57,7 +57,7 @@ def test_shows_every_box_and_step_of_what_is_unusual(make, open_page):
         assert "No gradients: the output is not a scalar" in page.text("#panel")
 
 
-def test_allows_one_script_and_one_style_sheet(open_page):
+def test_page_allows_only_its_own_script_and_style_sheet(open_page):
     """A page whose script was changed by one letter does not run it; no attribute is code or style."""
     text = expression().to_html()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
@@ -69,13 +69,13 @@ def test_allows_one_script_and_one_style_sheet(open_page):
     assert "Content Security Policy" in page.complaints.pop(0)
 
 
-def test_shows_the_picture_where_no_script_runs(open_page):
+def test_page_shows_the_picture_without_javascript(open_page):
     page = open_page(expression(), java_script_enabled=False)
     assert page.page.locator("#graph svg title").first.text_content().startswith("An expression")
     assert page.page.locator("#toolbar").is_hidden()
 
 
-def test_says_when_numbers_are_left_out(open_page):
+def test_page_says_when_numbers_are_omitted(open_page):
     graph = network()
     page = open_page(to_html(graph.folding, limit=0))
     page.click(f"v{find(graph, 'tanh').index}")
@@ -90,7 +90,7 @@ NASTY = [
 ]
 
 
-def test_names_are_never_code(open_page):
+def test_names_are_escaped_in_the_page(open_page):
     x, y, z = (mg.tensor([1.0, -np.inf, np.nan], requires_grad=True) for _ in NASTY)
     graph = mg.graph.trace((x * y * z).sum(), dict(zip(NASTY, (x, y, z), strict=True)), title=NASTY[0])
     page = open_page(graph)
@@ -149,7 +149,7 @@ def assert_same_places(page, graph):
 
 
 @pytest.mark.parametrize("make", [expression, network, transformer])
-def test_boxes_stand_where_the_svg_has_them(make, open_page):
+def test_boxes_have_the_positions_of_the_svg(make, open_page):
     graph = make()
     page = open_page(graph)
     assert_same_places(page, as_opened(page, graph))
@@ -215,7 +215,7 @@ def test_the_drawing_is_saved_as_it_looks(open_page, tmp_path):
     assert not any(element.get("style") for element in root.iter())
 
 
-def test_search_opens_what_is_around_a_match(open_page):
+def test_search_unfolds_the_groups_around_a_match(open_page):
     graph = transformer().fold(0)
     page = open_page(graph)
     assert page.page.locator("#canvas .box").count() < 8
@@ -256,7 +256,7 @@ def test_keys_move_and_zoom(open_page):
         seen.append(transform())
 
 
-def test_colours_come_with_a_legend_and_marks(open_page):
+def test_colours_are_explained_by_a_legend_and_marks(open_page):
     x = mg.tensor([np.inf, 1.0], requires_grad=True)
     y = mg.tensor([1.0, 1.0], requires_grad=True)
     graph = mg.graph.trace((x * 1e-12).sum() + (y * 1e-12).sum(), {"x": x, "y": y})
@@ -268,11 +268,11 @@ def test_colours_come_with_a_legend_and_marks(open_page):
         assert word in page.text("#legend")
 
 
-def test_names_in_formulas_are_words():
+def test_function_names_in_formulas_are_single_identifiers():
     assert "<mi>erf</mi>" in mathml(r"\mathrm{erf}(x)")
 
 
-def test_what_a_mask_put_in_is_no_alarm():
+def test_infinities_from_a_mask_are_not_marked():
     x = mg.tensor(np.ones((1, 3, 2)), requires_grad=True)
     with mg.fused(False):
         masked = F.scaled_dot_product_attention(x, x, x, is_causal=True)
@@ -286,7 +286,7 @@ def test_what_a_mask_put_in_is_no_alarm():
 
 
 @pytest.mark.slow
-def test_light_and_dark_are_the_systems_or_the_readers(open_page):
+def test_the_theme_follows_the_system_or_the_reader(open_page):
     page = open_page(network(), color_scheme="dark")
     paper = lambda: page.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert paper() == "rgb(20, 25, 31)"
@@ -298,7 +298,7 @@ def test_light_and_dark_are_the_systems_or_the_readers(open_page):
 
 
 @pytest.mark.parametrize(("wish", "smooth"), [("reduce", False), ("no-preference", True)])
-def test_nothing_moves_by_itself_where_that_is_not_wanted(wish, smooth, open_page):
+def test_reduced_motion_disables_animation(wish, smooth, open_page):
     page = open_page(expression(), reduced_motion=wish)
     page.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     page.press("0")  # after the page was fitted to its window
@@ -306,7 +306,7 @@ def test_nothing_moves_by_itself_where_that_is_not_wanted(wish, smooth, open_pag
     assert ("smooth" in classes) is smooth
 
 
-def test_on_paper_there_is_nothing_about_keys(open_page):
+def test_the_printed_page_omits_keyboard_help(open_page):
     page = open_page(expression())
     heading = page.page.get_by_role("heading", name="Keys")
     assert heading.is_visible()
@@ -314,7 +314,7 @@ def test_on_paper_there_is_nothing_about_keys(open_page):
     assert not heading.is_visible()
 
 
-def test_is_saved_by_its_suffix(tmp_path):
+def test_saving_as_html_writes_the_page(tmp_path):
     graph = expression()
     graph.save(tmp_path / "graph.html", color="gradient")
     text = (tmp_path / "graph.html").read_text(encoding="utf-8")
@@ -345,7 +345,7 @@ def test_the_panel_shows_each_number_of_each_box(make, open_page):
                 )
 
 
-def test_leaves_are_held_against_finite_differences(open_page):
+def test_panel_compares_leaves_with_finite_differences(open_page):
     graph = expression()
     page = open_page(graph)
     leaf = find(graph, "a", "input")
@@ -356,7 +356,7 @@ def test_leaves_are_held_against_finite_differences(open_page):
     assert "agree" in page.text("#panel .checks")
 
 
-def test_the_quiz_hides_a_result_until_it_is_typed(open_page):
+def test_the_quiz_hides_a_result_until_it_is_answered(open_page):
     x = scalar(3.0)
     page = open_page(mg.graph.trace(x * x * 5.0, {"x": x}))
     page.press("b", "q")
@@ -416,7 +416,7 @@ def test_the_walk_shows_each_step_of_backward(open_page):
 
 
 @pytest.mark.journey
-def test_the_walk_adds_up_where_a_value_fans_out(open_page):
+def test_the_walk_sums_gradients_of_a_value_used_twice(open_page):
     """x * x and x * 3: the last edge adds what it brings to what arrived before."""
     x = scalar(2.0)
     y = x * 3.0

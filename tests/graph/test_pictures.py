@@ -100,7 +100,7 @@ def some_folds(graph, count=12):
 
 
 @pytest.mark.slow
-def test_by_default_as_much_is_drawn_as_can_be_read_on_a_screen(graph):
+def test_default_folding_fits_a_screen(graph):
     mg.manual_seed(0)
     gpt = GPT(GPTConfig(vocab_size=11, n_positions=8, n_embd=8, n_layer=12, n_head=2))
     ids = np.array([[1, 2, 3]])
@@ -117,7 +117,7 @@ def test_by_default_as_much_is_drawn_as_can_be_read_on_a_screen(graph):
     assert not {"embedding", "encoder_positions"} & opened
 
 
-def test_the_encoder_stands_left_of_the_decoder(graph):
+def test_the_encoder_is_drawn_left_of_the_decoder(graph):
     """In one row, above what is computed from both; a line leads from one to the other."""
     for depth in (1, 2, 3):
         (outer,) = [
@@ -136,7 +136,7 @@ def test_the_encoder_stands_left_of_the_decoder(graph):
         assert x1 < side.x1 < x1 + w1 < side.side < x2 < side.x2
 
 
-def test_what_two_stacks_feed_in_turn_stands_below_them():
+def test_consecutive_blocks_are_drawn_below_each_other():
     """A tower after a tower, without an input of its own, is no neighbour."""
     mg.manual_seed(0)
     block = lambda: mg.nn.Sequential(mg.nn.Sequential(mg.nn.Linear(2, 2), mg.nn.ReLU()), mg.nn.Linear(2, 2))
@@ -164,7 +164,7 @@ def test_a_value_that_is_used_twice_shows_its_gradient_as_a_sum():
     assert "gradient 1 = 2 − 1" in lines(small("x * 2 - x", x=3.0), ("vertex", 0))
 
 
-def test_fold_closes_and_opens_by_depth(graph):
+def test_fold_opens_groups_down_to_a_depth(graph):
     assert [graph.groups[i].name for kind, i in graph.fold(0).folding.boxes() if kind == "group"] == [
         "Transformer"
     ]
@@ -179,7 +179,7 @@ def test_fold_closes_and_opens_by_depth(graph):
         graph.fold(-1)
 
 
-def test_all_blocks_that_are_alike_are_one_until_all_is_expanded(graph):
+def test_identical_blocks_are_drawn_once_until_expanded(graph):
     stack = next(g for g in graph.groups if g.is_stack and g.kind == "EncoderLayer")
     assert stack.times == 3
     assert stack.name == "layers.0 … layers.2"
@@ -204,7 +204,7 @@ def test_expand_opens_one_module_of_a_stack(graph):
         graph.expand("encoder.layers.9")
 
 
-def test_every_vertex_has_one_box_and_edges_join_two(graph):
+def test_every_vertex_has_one_box_and_edges_connect_boxes(graph):
     for fold in some_folds(graph):
         folding = Folding(graph, fold)
         boxes = list(folding.boxes())
@@ -217,7 +217,7 @@ def test_every_vertex_has_one_box_and_edges_join_two(graph):
 
 
 @pytest.mark.slow
-def test_parallel_calls_are_no_stack_and_loops_count_time():
+def test_parallel_calls_are_separate_and_loops_are_numbered():
     """The embeddings of source and target have two boxes; a cell in a loop has one for each time."""
     mg.manual_seed(0)
     config = TransformerConfig(vocab_size=12, d_model=8, num_heads=2, d_ff=16, num_encoder_layers=1)
@@ -245,7 +245,7 @@ def test_a_recurrent_network_folds_by_time(kind):
     assert not any(g.name.startswith("steps") for g in graph.groups)
 
 
-def test_a_stack_stands_for_all_of_its_members(graph):
+def test_hidden_members_are_represented_by_the_shown_one(graph):
     """Whatever is in a member that is not shown is shown by its like in the one that is."""
     folding = graph.expand("encoder.layers.1.residual1").folding
     name = lambda path: next(v for v in graph.vertices if v.name == path)
@@ -259,7 +259,7 @@ def test_a_stack_stands_for_all_of_its_members(graph):
 # ---------------------------------------------------------------- where
 
 
-def test_boxes_of_a_frame_lie_within_it_and_apart(graph):
+def test_boxes_stay_within_their_frame_and_do_not_overlap(graph):
     for fold in (graph.folding.fold, *some_folds(graph)):
         for frame in frames_in(frame_of(mg.graph.graph.replace(graph, folded=fold))):
             places = [p for row in frame.places for p in row if p[2]]
@@ -277,7 +277,7 @@ def test_boxes_of_a_frame_lie_within_it_and_apart(graph):
                 )
 
 
-def test_lines_lead_down_without_gaps(graph):
+def test_edges_are_drawn_downward_without_gaps(graph):
     """Each input of each op can be followed up, piece by piece, to the box of what made it."""
     whole = graph.expand()
     followed = 0
@@ -320,7 +320,7 @@ def _leaves(line, frame, rects):
     return any(abs(line.y1 - (y + h)) < 1e-6 and x <= line.x1 <= x + w for x, y, w, h in groups)
 
 
-def test_what_is_made_from_something_stands_below_it(graph):
+def test_results_are_drawn_below_their_inputs(graph):
     whole = graph.expand()
     tops = {}
 
@@ -349,7 +349,7 @@ def test_the_same_graph_gives_the_same_picture():
 
 
 @pytest.mark.parametrize("color", MODES)
-def test_svg_says_what_is_in_each_box(graph, color):
+def test_svg_contains_the_text_of_every_box(graph, color):
     svg = own(graph, color)
     for said in (texts(svg), *([texts(graph.to_svg(color))] if shutil.which("dot") else [])):
         for box in graph.folding.boxes():
@@ -360,7 +360,7 @@ def test_svg_says_what_is_in_each_box(graph, color):
     assert "style=" not in svg
 
 
-def test_colours_stand_beside_marks_and_text_can_be_read():
+def test_colours_have_marks_and_readable_text():
     scales = {
         "gradient": [p for _, p in GRADIENT],
         "bytes": [scale_paint(i, BYTES, "B") for i in range(6)],
@@ -418,7 +418,7 @@ def test_nan_is_hatched_and_named():
     assert "1 infinite" in text
 
 
-def test_an_svg_is_as_large_as_what_is_in_it(graph):
+def test_svg_size_fits_its_content(graph):
     svg = own(graph)
     frame = frame_of(graph)
     x, y = map(float, re.search(r"translate\(([\d.]+) ([\d.]+)\)", svg).groups())
@@ -427,14 +427,14 @@ def test_an_svg_is_as_large_as_what_is_in_it(graph):
     assert y + frame.height <= float(root.get("height"))
 
 
-def test_a_heat_map_has_a_cell_for_each_number_but_0():
+def test_heat_maps_have_a_cell_for_each_nonzero_number():
     svg = own(small("(x * x).sum()", x=[[4.0, -2.0], [0.0, 1.0]]))
     paths = re.findall(r'<path d="((?:M[\d.]+ [\d.]+h[^z]*z)+)" fill="(.*?)"/>', svg)
     assert sum(path.count("M") for path, _ in paths) == 13  # x and its square, with their gradients
     assert BROKEN.stroke not in [fill for _, fill in paths]
 
 
-def test_a_gradient_is_a_second_heat_map():
+def test_heat_maps_show_value_and_gradient():
     graph = small("(x * x).sum()", x=[[4.0, -2.0], [0.0, 1.0]])
     value, gradient = graph.heat_maps(("vertex", 0))
     np.testing.assert_array_equal(value.sample, [[4, -2], [0, 1]])
@@ -442,7 +442,7 @@ def test_a_gradient_is_a_second_heat_map():
     assert graph.heat_maps(("vertex", 2)) == (None, None)  # one number is text
 
 
-def test_a_plain_number_stands_in_the_box_of_its_operation():
+def test_plain_numbers_are_shown_in_the_box_of_their_op():
     """Before, `(x - 1) ** 2` and `(x - 3) ** 4` had the same boxes."""
     graph = small("((x - 1) ** 2 / 8 + 1 / x + x ** -1 + x ** 0.5 + 2 ** x).sum()", x=[1.0, 2.0])
     titles = {lines(graph, ("vertex", v.index))[0] for v in graph.vertices}
@@ -490,7 +490,7 @@ def test_groups_show_sums_and_the_largest_gradient(graph):
     assert lines(graph, box)[1:] == ["FeedForward"]
 
 
-def test_numbers_and_quantities():
+def test_formatting_of_numbers_and_quantities():
     assert [number(x) for x in (2.0, 1 / 3, 1e-9)] == ["2", "0.333", "1e-09"]
     assert [quantity(n) for n in (0, 999, 1000, 63_082_496)] == ["0", "999", "1 k", "63.1 M"]
     assert [quantity(n, "B") for n in (12, 1024, 3 * 2**20)] == ["12 B", "1 KiB", "3 MiB"]
@@ -515,7 +515,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_names_are_text_whatever_they_hold(name):
+def test_hostile_names_are_escaped(name):
     x = mg.tensor(2.0, requires_grad=True)
     graph = mg.graph.trace(x * x, {name: x}, title=name)
     shown = name.replace("\0", "\ufffd")
@@ -548,7 +548,7 @@ def test_a_drawing_of_many_boxes_has_no_heat_maps(graph):
 
 
 @needs_dot
-def test_a_drawing_goes_down_or_across():
+def test_drawings_can_be_vertical_or_horizontal():
     graph = small("x.exp().log().exp()", x=3.0)
     wide = lambda svg: (
         float(ET.fromstring(svg).get("width")[:-2]) > float(ET.fromstring(svg).get("height")[:-2])
@@ -593,7 +593,7 @@ def test_without_graphviz_an_svg_needs_no_program(graph, tmp_path, monkeypatch):
         assert not (tmp_path / name).exists()
 
 
-def test_graphviz_pure_draws_where_there_is_no_dot(tmp_path, monkeypatch):
+def test_graphviz_pure_is_used_without_dot(tmp_path, monkeypatch):
     program = tmp_path / "graphviz-pure"
     program.write_text('#!/bin/sh\necho "drawn with $2"\n')
     program.chmod(0o755)
@@ -611,7 +611,7 @@ def test_graphviz_pure_draws_where_there_is_no_dot(tmp_path, monkeypatch):
 # ---------------------------------------------------------------- files
 
 
-def test_a_file_is_what_its_suffix_says(graph, tmp_path):
+def test_the_suffix_determines_the_file_format(graph, tmp_path):
     graph.save(tmp_path / "x.svg", color="bytes")
     assert (tmp_path / "x.svg").read_text(encoding="utf-8") == graph.to_svg("bytes")
     graph.save(str(tmp_path / "deep" / "x.dot"))
@@ -637,7 +637,7 @@ def test_png_and_pdf_are_drawn_by_graphviz(graph, tmp_path):
     assert (tmp_path / "x.pdf").read_bytes()[:5] == b"%PDF-"
 
 
-def test_dot_has_every_box_in_its_cluster(graph):
+def test_dot_contains_every_box_and_edge(graph):
     text = graph.to_dot()
     for kind, i in graph.folding.boxes():
         opened = kind == "group" and graph.folding.is_open(i)
@@ -663,7 +663,7 @@ def test_results_of_different_shapes_are_each_named():
     assert lines(graph, ("vertex", op.index))[:2] == ["eigh", "float32[2], float32[2, 2]"]
 
 
-def test_names_are_shortened_and_stripped_of_bidi_marks():
+def test_long_names_are_shortened_and_bidi_marks_removed():
     name = "a" * 300 + "\u202eb"
     x = mg.tensor(2.0, requires_grad=True)
     graph = mg.graph.trace(x * x, {name: x})

@@ -30,7 +30,7 @@ from tests.graph.traces import (
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 @pytest.mark.parametrize("shape", [(), (1,), (3, 4), (2, 3, 4), (300, 300), (65, 1025)])
-def test_values_and_their_statistics_are_numpys(dtype, shape):
+def test_values_and_statistics_match_numpy(dtype, shape):
     array = np.random.default_rng(0).normal(0.5, 2, shape).astype(dtype)
     x = mg.tensor(array, requires_grad=True)
     graph = trace(x * 2, {"x": x}, backward=False)
@@ -42,7 +42,7 @@ def test_values_and_their_statistics_are_numpys(dtype, shape):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("size", [10, 200_000])
 @pytest.mark.parametrize("magnitude", [1e-30, 1e-15, 1e15, 1e30])
-def test_what_explodes_and_what_vanishes_is_still_measured(dtype, size, magnitude):
+def test_statistics_of_very_large_and_small_values(dtype, size, magnitude):
     array = (np.random.default_rng(0).normal(size=size) * magnitude).astype(dtype)
     x = mg.tensor(array, requires_grad=True)
     s = named(trace(x.sum(), {"x": x}, backward=False))["x"].value.statistics
@@ -58,7 +58,7 @@ def test_views_and_strides_have_the_same_statistics():
     assert_snapshot(ops(graph)[-2].value, x.array.T[::2, ::3])
 
 
-def test_an_empty_array_and_one_without_finite_numbers():
+def test_statistics_of_empty_and_all_nan_arrays():
     x = mg.zeros(0, 3, requires_grad=True)
     graph = trace((x * 2).sum())
     assert op(graph, "multiply").value.statistics is None
@@ -69,7 +69,7 @@ def test_an_empty_array_and_one_without_finite_numbers():
     assert math.isnan(statistics.mean)
 
 
-def test_what_is_not_finite_is_counted_and_the_rest_described():
+def test_statistics_count_non_finite_values_separately():
     x = leaf(1, np.nan, 3, np.inf, -np.inf)
     statistics = named(trace(x.sum(), {"x": x}))["x"].value.statistics
     assert (statistics.nan, statistics.inf, statistics.min, statistics.max) == (1, 2, 1, 3)
@@ -77,7 +77,7 @@ def test_what_is_not_finite_is_counted_and_the_rest_described():
     assert not statistics.finite
 
 
-def test_a_large_array_keeps_a_corner():
+def test_large_arrays_are_stored_as_a_corner():
     x = mg.randn(3, 20, 30, requires_grad=True)
     corner = named(trace(x.sum(), {"x": x}))["x"].value
     assert not corner.whole
@@ -102,7 +102,7 @@ def test_released_results_are_recomputed_exactly():
     assert_equal(op(graph, "gelu").value.numbers, kept[1], 0, 0)
 
 
-def test_what_was_computed_again_is_let_go():
+def test_recomputed_results_are_freed():
     """A trace of a deep network needs no more memory than a few of its layers."""
     x = mg.randn(500, 500, requires_grad=True)
     y = x
@@ -117,7 +117,7 @@ def test_what_was_computed_again_is_let_go():
         tracemalloc.stop()
 
 
-def test_dtypes_that_meet_show_the_conversion():
+def test_dtype_promotion_is_shown_as_a_conversion():
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     y = leaf(3, 4)
     graph = trace((x * y).sum(), {"x": x, "y": y})
@@ -142,7 +142,7 @@ def test_an_op_has_settings_line_cost_and_formulas():
     assert product.family == "matrix"
 
 
-def test_an_op_tells_which_memory_it_holds_until_backward():
+def test_ops_list_the_memory_retained_for_backward():
     x, w = leaf([1, 2], [3, 4]), leaf([1, 0], [0, 1])
     y = (x @ w).exp()
     graph = trace((y * y).sum(), {"x": x, "w": w})
@@ -167,7 +167,7 @@ def test_kinds_and_names_of_leaves():
     assert set(graph.parameters) == {"weight", "bias"}
 
 
-def test_names_come_from_a_dict_also_those_of_results():
+def test_a_dict_names_inputs_and_results():
     x = leaf(1, 2)
     y = x * 3
     graph = trace(y.sum(), {"x": x, "tripled": y})
@@ -175,7 +175,7 @@ def test_names_come_from_a_dict_also_those_of_results():
     assert op(graph, "multiply").label == "tripled"
 
 
-def test_names_nest_and_may_hold_modules():
+def test_names_may_be_nested_and_contain_modules():
     w = leaf(1)
     model = nn.Linear(1, 1)
     graph = trace((model(mg.ones(1, 1)).sum() * w).sum(), {"first": {"w": w}, "net": model})
@@ -198,7 +198,7 @@ def test_called_modules_name_their_parameters():
     assert set(graph.parameters) == {"0.weight", "0.bias", "1.weight", "1.bias"}
 
 
-def test_copies_of_parameters_do_not_change_with_them():
+def test_traced_parameter_values_are_copies():
     model = nn.Linear(2, 1)
     graph = trace(model(mg.ones(1, 2)).sum(), model)
     before = model.weight.numpy().copy()
@@ -222,7 +222,7 @@ def test_x_times_x_has_two_edges_whose_contributions_add_up():
 
 
 @pytest.mark.parametrize("order", ["mask first", "twice with a constant between"])
-def test_contributions_stand_at_their_own_edges(order):
+def test_gradient_contributions_belong_to_their_edges(order):
     """Where one op takes the same tensor more than once, with a constant before or between."""
     x = leaf(1, 2)
     c = mg.tensor(np.array([5.0, 7.0]))
@@ -302,7 +302,7 @@ def test_a_checkpoint_is_one_vertex_with_the_same_gradients():
         assert not named(graph)[name].checks  # its function cannot be run on other numbers
 
 
-def test_readable_definitions_stand_in_a_group_of_their_name():
+def test_unfused_definitions_form_a_named_group():
     x = leaf([1, 2, 3])
     with mg.fused(False):
         y = x.softmax(-1)
@@ -313,7 +313,7 @@ def test_readable_definitions_stand_in_a_group_of_their_name():
     assert_equal(named(graph)["x"].gradient.numbers, named(fused)["x"].gradient.numbers, 1e-9)
 
 
-def test_graphs_of_gradients_stand_in_a_group_of_their_own():
+def test_gradient_graphs_form_their_own_group():
     model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
     x = mg.randn(4, 2, requires_grad=True)
     (g,) = autograd.grad(model(x).sum(), x, create_graph=True)
@@ -349,7 +349,7 @@ def test_a_graph_keeps_nothing_of_the_tape_alive():
         gc.enable()
 
 
-def test_a_graphs_numbers_never_change():
+def test_traced_numbers_are_read_only_copies():
     x = leaf(1, 2)
     graph = trace((x * x).sum(), {"x": x})
     with mg.no_grad():

@@ -69,7 +69,7 @@ class Shifted(nn.Module):
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_a_previous_token_head_built_by_hand_scores_1(is_causal):
+def test_a_handmade_previous_token_head_scores_1(is_causal):
     model = Shifted(T)
     with record_attention(model) as maps, mg.no_grad():
         model(2, is_causal)
@@ -84,7 +84,7 @@ def test_a_previous_token_head_built_by_hand_scores_1(is_causal):
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_even_attention_scores_chance_for_every_relation(is_causal):
+def test_uniform_attention_scores_chance_for_every_relation(is_causal):
     scores = scores_of(uniform(is_causal), **EVERY)
     assert scores.relations == [*RELATIONS, "rare words", "referent"]
     np.testing.assert_allclose(scores.scores, scores.chance)
@@ -95,7 +95,7 @@ def test_even_attention_scores_chance_for_every_relation(is_causal):
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_chance_is_the_share_of_random_visible_keys(is_causal):
+def test_chance_is_computed_over_visible_keys(is_causal):
     scores = scores_of(uniform(is_causal), **EVERY)
     expected = {name: [] for name in scores.relations}
     for tokens, referents in zip(SENTENCES, REFERENT, strict=True):
@@ -117,7 +117,7 @@ def test_chance_is_the_share_of_random_visible_keys(is_causal):
     np.testing.assert_allclose(scores.chance[0], means)
 
 
-def test_each_relation_is_found_by_a_head_that_follows_it():
+def test_a_head_that_follows_a_relation_scores_1():
     to = {"previous token": [0, *range(T - 1)], "first token": [0] * T, "referent": [5] * T}
     for name, keys in to.items():
         assert scores_of(looking_at(*keys), **EVERY).of(name) == 1, name
@@ -131,7 +131,7 @@ def test_each_relation_is_found_by_a_head_that_follows_it():
     assert scores_of(forward).of("next token") == 1
 
 
-def test_padding_is_neither_query_nor_key_wherever_it_stands():
+def test_head_scores_ignore_padding_on_either_side():
     weights = uniform()
     weights[1, :, 6:] = np.eye(T)[0]  # what padding attends to
     scores = scores_of(weights, **EVERY)
@@ -145,7 +145,7 @@ def test_padding_is_neither_query_nor_key_wherever_it_stands():
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
-def test_the_masks_of_a_model_are_those_of_chance(family):
+def test_uniform_attention_scores_exactly_chance(family):
     """A model whose queries are all zero attends evenly."""
     ids = np.array([[4, 5, 6, 7, 4, 5], [4, 6, 5, 0, 0, 0]])
     if family == "bert":
@@ -165,7 +165,7 @@ def test_the_masks_of_a_model_are_those_of_chance(family):
     assert np.isnan(scores.of("next token")).all() == (family == "gpt2")
 
 
-def test_scores_are_sorted_and_printed_as_a_table():
+def test_head_scores_can_be_sorted_and_printed_as_a_table():
     scores = scores_of(uniform(), looking_at(0, *range(T - 1)), uniform(), **EVERY)
     best = scores.sorted_by("previous token")
     assert [head for _, head in best.heads] == [1, 0, 2]
@@ -186,20 +186,20 @@ def test_scores_are_sorted_and_printed_as_a_table():
         scores.sorted_by("previous")
 
 
-def test_a_relation_may_be_ones_own():
+def test_user_defined_relations_are_scored():
     second = lambda tokens: np.tile(np.arange(len(tokens)) == 1, (len(tokens), 1))
     scores = scores_of(looking_at(*[1] * T), relations={"second": second})
     assert scores.relations == ["second"]
     assert scores.of("second") == 1
 
 
-def test_punctuation_and_ends_of_every_tokenizer_are_marks():
+def test_punctuation_tokens_of_every_tokenizer_are_recognized():
     marks = [".", "▁,", "Ġ?", "<END>", "[SEP]", "</s>", "«", "..."]
     words = ["a", "▁", "Mr.", "[CLS]", "<START>", "l'"]
     assert punctuation([*marks, *words])[0].tolist() == [True] * len(marks) + [False] * len(words)
 
 
-def test_attention_of_other_tokens_is_refused():
+def test_attention_that_does_not_match_the_tokens_is_rejected():
     model = Transformer(TransformerConfig(9, 8, 2, 8, 1, 1)).eval()
     gpt = GPT(GPTConfig(9, 8, 8, 1, 2)).eval()
     with record_attention(model) as maps, record_attention(gpt) as steps, mg.no_grad():

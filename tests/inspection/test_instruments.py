@@ -131,7 +131,7 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.__name__)
-def test_a_planted_defect_gives_a_cross_and_exit_code_1(cli, monkeypatch, defect):
+def test_a_planted_defect_fails_its_check(cli, monkeypatch, defect):
     name = DEFECTS[defect]
     monkeypatch.setattr(checks, "CHECKS", {name: checks.CHECKS[name]})  # the others take their time
     defect(monkeypatch.setattr)
@@ -142,7 +142,7 @@ def test_a_planted_defect_gives_a_cross_and_exit_code_1(cli, monkeypatch, defect
     assert words.endswith(f"; {checks.CHECKS[name][2]}")
 
 
-def test_a_short_text_is_padded_to_the_longest():
+def test_the_padding_check_pads_short_texts_to_the_longest():
     texts = ["a", "b", "a b b a"]
     tokenizer = Tokenizer.train_word(texts, added=BERT_TOKENS)
     rows = [LabelledText(text, "x") for text in texts]
@@ -194,7 +194,7 @@ def test_a_card_counts_parameters_targets_and_flops(card, cli, monkeypatch):
     assert "4 steps of 128 targets" in printed
 
 
-def test_a_card_of_epochs_has_their_steps_and_validates_nothing(card, cli, monkeypatch):
+def test_a_card_converts_epochs_to_steps_without_validating(card, cli, monkeypatch):
     monkeypatch.setattr(card, "SECONDS", 0.0)
     flags = "--data", "pairs.tsv", *TINY, "--epochs", "3", "--samples", "2", "--validation-texts", "2"
     code, out, err = cli("card", "phrasebook", *flags, "--monitor", "bleu", "--json")
@@ -203,7 +203,7 @@ def test_a_card_of_epochs_has_their_steps_and_validates_nothing(card, cli, monke
 
 
 @pytest.mark.slow
-def test_activations_are_extrapolated_from_a_few_rows(card, cli, monkeypatch):
+def test_card_extrapolates_activations_from_a_few_rows(card, cli, monkeypatch):
     monkeypatch.setattr(card, "SECONDS", 0.0)
     sizes = ["--n-embd", "128", "--batch-size", "64"]  # with a few rows, the weights' gradients are the peak
     command = "card", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, *sizes, "--json"
@@ -218,7 +218,7 @@ def test_activations_are_extrapolated_from_a_few_rows(card, cli, monkeypatch):
 # --- show ---
 
 
-def test_show_says_what_a_run_is_and_ranks_its_predictions(cli):
+def test_show_describes_a_run_and_ranks_its_predictions(cli):
     code, out, err = cli("show", "mine", "--predictions", "1")
     assert (code, err) == (0, "")
     assert "transformer, 10,288 parameters" in out
@@ -235,7 +235,7 @@ def test_show_says_what_a_run_is_and_ranks_its_predictions(cli):
 
 
 @pytest.mark.slow
-def test_show_has_the_only_prediction_of_a_run_with_one(cli, here):
+def test_show_handles_a_run_with_one_prediction(cli, here):
     (here / "one.tsv").write_text("I see\tJe vois\n")
     data = ("--data", "pairs.tsv", "--test-data", "one.tsv")
     assert cli("train", "phrasebook", *data, "--run-dir", "one", *TINY)[0] == 0
@@ -245,7 +245,7 @@ def test_show_has_the_only_prediction_of_a_run_with_one(cli, here):
     assert "prediction" not in cli("show", "one", "--predictions", "0")[1].splitlines()[-1]
 
 
-def test_a_chart_has_a_mark_where_each_point_is():
+def test_text_charts_mark_every_finite_point():
     lines = chart({".": [(0, 1.0), (10, 3.0)], "o": [(10, 2.0), (5, float("nan"))]}, width=11, height=3)
     assert lines == ["3 |          .", "2 |          o", "1 |.", "  +-----------", "   0        10"]
 
@@ -254,7 +254,7 @@ def test_a_chart_has_a_mark_where_each_point_is():
 
 
 @pytest.mark.slow
-def test_diagnostics_are_logged_and_drawn_and_change_no_weights(cli):
+def test_diagnostics_are_logged_without_changing_weights(cli):
     flags = "--data", "pairs.tsv", *TINY, "--log-every", "2", "--run-dir"
     assert cli("train", "phrasebook", *flags, "plain")[0] == 0
     code, _, err = cli("train", "phrasebook", *flags, "watched", "--diagnostics")
@@ -273,7 +273,7 @@ def test_diagnostics_are_logged_and_drawn_and_change_no_weights(cli):
         assert record["dead_units/decoder.layers.0.feed_forward"] < 1
 
 
-def test_entropy_and_dead_units_of_known_layers():
+def test_entropy_and_dead_units_match_known_layers():
     attention = MultiHeadAttention(4, 2)
     network = FeedForward(LayerConfig(4, 2, 8))
     attention.in_proj_weight.array[:8] = 0  # all scores are equal
@@ -290,7 +290,7 @@ def test_entropy_and_dead_units_of_known_layers():
     assert 2 / 8 <= dead["n"] < 1
 
 
-def test_the_entropy_leaves_padding_out():
+def test_attention_entropy_excludes_padding():
     task = Translation(Translation.Data(), [([4, 5], [6])], [], SpecialIds())
     long = ([4, 5, 4, 6], [6, 5, 4, 4])
     model = Transformer(TransformerConfig(7, d_model=8, num_heads=2, d_ff=8, pad_token_id=0))
@@ -304,7 +304,7 @@ def test_the_entropy_leaves_padding_out():
 
 
 @pytest.mark.slow
-def test_a_picture_of_many_layers_names_some_of_them(tmp_path):
+def test_legends_of_many_layers_are_shortened(tmp_path):
     names = [f"layers.{i}.self_attention" for i in range(30)]
     assert pictures.short_names(names)[1] == "layer 2"
     kinds = ["encoder.layers.0.self_attention", "decoder.layers.0.cross_attention"]

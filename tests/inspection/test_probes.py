@@ -52,7 +52,7 @@ def test_a_probe_finds_only_a_planted_direction():
     assert found.examples[1] == pytest.approx(REAL.sum() / 4, rel=0.15)
 
 
-def test_a_control_by_words_can_be_learned_by_heart():
+def test_word_controls_can_be_memorized():
     """States that are the words give any label of a word; states that are only the label do not."""
     ids = RANDOM.integers(0, 20, (B, T))
     kind = (ids < 10).astype(int)
@@ -64,7 +64,7 @@ def test_a_control_by_words_can_be_learned_by_heart():
     assert probe_layers(states, kind).control[0] < 0.65  # shuffled: another label at each occurrence
 
 
-def test_sentence_labels_are_read_from_the_mean():
+def test_sentence_labels_are_probed_from_mean_states():
     kind = RANDOM.integers(0, 2, B)
     states = np.where(REAL[..., None], planted(kind[:, None]), 1e3 * RANDOM.normal(size=(B, 1, 1)))
     masked = probe_layers({"a": states}, kind, REAL)
@@ -75,7 +75,7 @@ def test_sentence_labels_are_read_from_the_mean():
     assert probe_layers({"a": states}, kind).accuracy[0] < 1
 
 
-def test_whole_sentences_are_held_out():
+def test_probes_hold_out_whole_sentences():
     """A sentence's own direction, shared by its tokens, must not help: its label is that of no other."""
     sentence = np.repeat(np.arange(B)[:, None], T, 1)
     kind = RANDOM.integers(0, 2, B)[sentence]
@@ -83,7 +83,7 @@ def test_whole_sentences_are_held_out():
     assert probe_layers({"a": states}, kind).accuracy[0] < 0.8
 
 
-def test_the_regression_is_at_its_minimum():
+def test_logistic_regression_reaches_its_minimum():
     x = planted(kind := RANDOM.integers(0, 3, (B, T))).reshape(-1, D)[:200] * np.arange(1, D + 1) + 5
     y = kind.ravel()[:200]
     with mg.no_grad():
@@ -98,7 +98,7 @@ def test_the_regression_is_at_its_minimum():
     np.testing.assert_allclose(error.mean(0), 0, atol=1e-5)
 
 
-def test_scores_print_as_a_table_and_repeat_with_their_seed():
+def test_probe_scores_print_as_a_table_and_are_reproducible():
     kind = RANDOM.integers(0, 2, (B, T))
     first, second, other = (probe_layers({"layers.0": planted(kind)}, kind, seed=s) for s in (3, 3, 4))
     assert str(first) == str(second) != str(other)
@@ -118,7 +118,7 @@ def test_scores_print_as_a_table_and_repeat_with_their_seed():
         (NOISE, IDS, {"held_out": 1.0}, r"held_out = 1\.0 is out of range"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(states, labels, options, message):
+def test_probe_labels_of_a_wrong_shape_are_rejected(states, labels, options, message):
     with pytest.raises(UserError, match=message):
         probe_layers({"a": states}, labels, **options)
 
@@ -126,7 +126,7 @@ def test_labels_that_do_not_fit_are_refused(states, labels, options, message):
 # ---------------------------------------------------------------- states
 
 
-def test_states_are_those_before_and_after_each_layer():
+def test_layer_states_are_the_inputs_and_outputs_of_layers():
     model = BERT(BERTConfig(9, 8, 2, 2, 8)).train()
     ids = np.array([[4, 5, 6], [7, 8, 0]])
     states = layer_states(model, ids)
@@ -143,7 +143,7 @@ def test_states_are_those_before_and_after_each_layer():
     assert not x.requires_grad
 
 
-def test_states_of_two_stacks_are_named_apart():
+def test_encoder_and_decoder_states_have_distinct_names():
     model = Transformer(TransformerConfig(9, 8, 2, 8, 1, 2))
     states = layer_states(model, np.array([[4, 5, 6]]), np.array([[2, 7]]))
     assert {name: x.shape for name, x in states.items()} == {
@@ -165,7 +165,7 @@ def test_states_of_two_stacks_are_named_apart():
 
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["bert", "gpt2"])
-def test_even_attention_has_the_distance_that_is_documented(is_causal):
+def test_uniform_attention_has_the_documented_distance(is_causal):
     model = GPT(GPTConfig(9, 8, 8, 2, 2)) if is_causal else BERT(BERTConfig(9, 8, 2, 2, 8))
     for name, p in model.named_parameters():
         if "in_proj" in name:
@@ -176,7 +176,7 @@ def test_even_attention_has_the_distance_that_is_documented(is_causal):
         np.testing.assert_allclose(each, [(3 * expected[0] + 7 * expected[1]) / 10] * 2, atol=1e-6)
 
 
-def test_distances_are_those_of_each_sentence_alone():
+def test_attention_distances_match_recorded_attention():
     model = Transformer(TransformerConfig(9, 8, 2, 8, 1, 1))
     pair = [4, 5, 6, 3], [2, 7]
     distances = attention_distances(model, [pair])

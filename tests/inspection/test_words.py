@@ -42,7 +42,7 @@ def embedding_of(table):
 # ---------------------------------------------------------------- similar words, analogies, projections
 
 
-def test_the_nearest_words_are_those_at_the_smallest_angle():
+def test_nearest_words_are_ranked_by_cosine_similarity():
     (first, cosine), (second, _) = nearest_words(TABLE, WORDS, "apple", 2)
     assert (first, second) == ("pear", "man")  # however long the vectors are; cosines of 0 in their order
     assert cosine == pytest.approx(5 / np.hypot(5, 0.1))
@@ -50,7 +50,7 @@ def test_the_nearest_words_are_those_at_the_smallest_angle():
     assert all(np.isfinite(cosine) for _, cosine in nearest_words(TABLE, WORDS, "<PAD>"))
 
 
-def test_king_minus_man_plus_woman_is_queen():
+def test_analogy_finds_queen_from_king_man_and_woman():
     (word, cosine), *_ = analogy(TABLE, WORDS, "king", "man", "woman")
     assert word == "queen"
     unit = lambda x: x / np.linalg.norm(x)
@@ -62,7 +62,7 @@ def test_king_minus_man_plus_woman_is_queen():
     assert not {"man", "woman"} & {*found}
 
 
-def test_a_table_may_be_an_array_or_a_model():
+def test_word_vectors_can_come_from_an_array_or_a_model():
     tokenizer = Tokenizer.train_word(["man woman king queen prince apple pear"])
     rows = [PLANTED.get(tokenizer.id_to_token[i], 0 * FRUIT) for i in range(tokenizer.vocab_size)]
     table = np.stack(rows).astype(np.float32)
@@ -78,14 +78,14 @@ def test_a_table_may_be_an_array_or_a_model():
         nearest_words([1, 2, 3], "abc", "a")
 
 
-def test_a_word_without_a_vector_is_refused_with_similar_ones():
+def test_words_without_a_vector_are_rejected_with_suggestions():
     with pytest.raises(UserError, match=r"no vector of 'quen'. Did you mean queen\?\nChoose one of the 8"):
         analogy(TABLE, WORDS, "king", "man", "quen")
     with pytest.raises(UserError, match=r"count = 0 is out of range"):
         nearest_words(TABLE, WORDS, "king", 0)
 
 
-def test_similarities_are_the_cosines_of_all_pairs():
+def test_word_similarities_are_pairwise_cosines():
     chosen = ["apple", "king", "queen", "<PAD>"]
     found = word_similarities(TABLE, WORDS, chosen)
     np.testing.assert_allclose(np.diag(found), [1, 1, 1, 0])
@@ -94,7 +94,7 @@ def test_similarities_are_the_cosines_of_all_pairs():
     np.testing.assert_array_equal(word_vectors(TABLE, WORDS, "king"), [PLANTED["king"]])
 
 
-def test_a_projection_has_the_largest_variance():
+def test_project_vectors_keeps_the_largest_variance():
     random = np.random.default_rng(0)
     points = random.normal(size=(200, 3)) * [3, 1, 0.1]
     turned = points @ np.linalg.qr(random.normal(size=(3, 3)))[0] + 7
@@ -116,7 +116,7 @@ def test_a_projection_has_the_largest_variance():
 
 
 @pytest.mark.parametrize("header", [True, False], ids=["word2vec", "glove"])
-def test_a_file_holds_the_words_and_every_bit_of_their_vectors(tmp_path, header):
+def test_word_vectors_round_trip_through_a_file_exactly(tmp_path, header):
     path = tmp_path / "vectors.txt"
     table = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
     table[1] = [1e-30, -3e15, 0.1]
@@ -131,7 +131,7 @@ def test_a_file_holds_the_words_and_every_bit_of_their_vectors(tmp_path, header)
     assert nearest_words(*loaded, "le", 3)
 
 
-def test_files_of_other_programs_are_read(tmp_path):
+def test_word2vec_and_glove_files_are_read(tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_bytes(b"2 3\r\n</s> 1 2 3 \r\nthe 4 5e-1 -6 \r\n")  # word2vec ends lines with a space
     assert load_word_vectors(path).vectors.tolist() == [[1, 2, 3], [4, 0.5, -6]]
@@ -165,7 +165,7 @@ BAD = {
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_refused_with_the_line(tmp_path, name):
+def test_malformed_vector_files_are_rejected_with_the_line(tmp_path, name):
     content, message = BAD[name]
     path = tmp_path / "bad.txt"
     path.write_bytes(content)
@@ -174,7 +174,7 @@ def test_a_bad_file_is_refused_with_the_line(tmp_path, name):
     assert str(caught.value).count("\n") == 1
 
 
-def test_what_is_no_file_is_refused(tmp_path):
+def test_missing_vector_files_and_folders_are_rejected(tmp_path):
     with pytest.raises(UserError, match=r"cannot read .*none.txt: No such file"):
         load_word_vectors(tmp_path / "none.txt")
     with pytest.raises(UserError, match=r"is a folder; a text file of word vectors is expected.\nPass the"):
@@ -182,7 +182,7 @@ def test_what_is_no_file_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("word", ["", "a b", "a\n", "b"])
-def test_words_that_a_file_cannot_hold_are_refused(tmp_path, word):
+def test_words_that_cannot_be_stored_are_rejected(tmp_path, word):
     with pytest.raises(UserError, match="a text file of vectors cannot hold it"):
         save_word_vectors(tmp_path / "v.txt", np.ones((2, 2)), ["b", word])
     assert not [*tmp_path.iterdir()]
@@ -191,7 +191,7 @@ def test_words_that_a_file_cannot_hold_are_refused(tmp_path, word):
 # ---------------------------------------------------------------- embeddings that begin with them
 
 
-def test_the_rows_of_known_words_are_filled_and_the_others_stay():
+def test_fill_embedding_sets_only_rows_of_known_words():
     tokenizer = Tokenizer.train_word(["king apple tree"])
     model = Seq2Seq(Seq2SeqConfig(tokenizer.vocab_size, embedding_dim=4, hidden_size=3))
     before = model.embedding.weight.numpy().copy()
@@ -207,7 +207,7 @@ def test_the_rows_of_known_words_are_filled_and_the_others_stay():
         fill_embedding(model, tokenizer, np.ones((1, 3)), ["king"])
 
 
-def test_the_mark_of_a_words_beginning_is_no_part_of_the_word():
+def test_fill_embedding_ignores_word_start_markers():
     embedding = embedding_of(np.zeros((4, 4)))
     assert fill_embedding(embedding, ["▁king", "Ġqueen", " man", "▁"], TABLE, WORDS) == 3
     np.testing.assert_array_equal(embedding.weight.numpy()[:3], TABLE[[2, 3, 0]])

@@ -131,13 +131,13 @@ def assert_definition(which, function, inputs):
 
 @needs_numba
 @pytest.mark.parametrize("name", CASES)
-def test_loops_agree_with_numpys_kernels(name):
+def test_numba_kernels_agree_with_numpy_kernels(name):
     for arrays, settings in CASES[name]:
         assert_same_run(name, arrays, settings)
 
 
 @needs_numba
-def test_every_loop_is_compared_with_numpys():
+def test_every_numba_kernel_is_compared_with_numpy():
     kernels.kernels(draw())  # loads them
     assert registered("numba") - {"adam"} == set(CASES) - {"multi_head_attention"} == set(SMALL)
 
@@ -229,7 +229,7 @@ def assert_alike(name, arrays, settings, g=lambda shape: draw(*shape, seed=9)):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.slow
-def test_loops_treat_nan_empty_and_strided_arrays_as_numpys(name):
+def test_numba_kernels_handle_nan_empty_and_strided_arrays(name):
     """Each float array in turn, and the gradient that comes back."""
     for arrays, settings in SMALL[name]:
         assert_alike(name, arrays, settings)
@@ -246,7 +246,7 @@ def test_loops_treat_nan_empty_and_strided_arrays_as_numpys(name):
 @needs_numba
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 0.0])
-def test_adams_loop_treats_nan_as_numpys(number):
+def test_numba_adam_handles_nan_and_inf_like_numpy(number):
     for place in range(4):
         found = []
         for which in ("jit", "numpy"):
@@ -262,7 +262,7 @@ def test_adams_loop_treats_nan_as_numpys(number):
 @needs_numba
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("order", [*itertools.permutations(range(4))], ids=str)
-def test_attention_takes_every_order_of_axes_in_memory(order, is_causal):
+def test_attention_accepts_every_memory_order_of_axes(order, is_causal):
     rng = np.random.default_rng(0)
     shape = np.array([3, 2, 5, 4])[list(order)]
     q, k, v = (rng.normal(size=shape).astype(np.float32).transpose(np.argsort(order)) for _ in range(3))
@@ -272,7 +272,7 @@ def test_attention_takes_every_order_of_axes_in_memory(order, is_causal):
 
 
 @needs_numba
-def test_loops_leave_other_dtypes_to_numpy():
+def test_numba_kernels_fall_back_to_numpy_for_float64():
     for name, cases in CASES.items():
         arrays, settings = cases[0]
         doubles = [a.astype(np.float64) if a is not None and a.dtype == np.float32 else a for a in arrays]
@@ -284,7 +284,7 @@ def test_loops_leave_other_dtypes_to_numpy():
 
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("wrong", [-1, 5])
-def test_ids_that_no_row_has_are_refused(which, wrong):
+def test_embedding_rejects_out_of_range_ids(which, wrong):
     weight = draw(5, 3)
     ids = np.array([[0, wrong], [4, 1]])
     with (
@@ -295,7 +295,7 @@ def test_ids_that_no_row_has_are_refused(which, wrong):
 
 
 @needs_numba
-def test_ids_of_any_whole_type_and_of_none_are_taken():
+def test_embedding_accepts_any_integer_dtype_and_empty_ids():
     for ids in (IDS.astype(np.uint8), IDS.astype(np.int32)[:, ::-1], IDS[:0]):
         for weight in (draw(5, 3), np.asfortranarray(draw(5, 3))):
             assert_same_run("embedding", (weight, ids), {})
@@ -320,7 +320,7 @@ ROW_BY_ROW = {
 
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("function", ROW_BY_ROW.values(), ids=ROW_BY_ROW)
-def test_a_row_does_not_depend_on_rows_of_extremes(function, which):
+def test_rows_do_not_depend_on_extreme_values_in_other_rows(function, which):
     rows = draw(6, 64, seed=2) * np.float32([[1], [1], [1e-5], [1e20], [1e-30], [30]])
     rows += np.float32([[0], [1e5], [0.02], [0], [0], [-60]])
     extremes = np.float32([[np.nan], [np.inf], [-np.inf], [0], [1e38]]) * np.ones(64, np.float32)
@@ -341,7 +341,7 @@ def test_a_row_does_not_depend_on_rows_of_extremes(function, which):
 
 
 @pytest.mark.parametrize("which", BOTH)
-def test_a_step_of_adam_is_its_definition(which):
+def test_adam_kernels_match_the_definition(which):
     arrays = [draw(50, seed=1), draw(50, seed=2), draw(50, seed=3), draw(50, seed=4) ** 2]
     found = [x.copy() for x in arrays]
     numbers = (0.01, 0.1, 0.999, 0.001, 1.2, 1e-8, 0.99, 0.1)
@@ -353,7 +353,7 @@ def test_a_step_of_adam_is_its_definition(which):
 
 
 @pytest.mark.parametrize("which", BOTH)
-def test_adam_steps_small_and_large_parameters_alike(which):
+def test_adam_updates_small_and_large_parameters_the_same(which):
     """A parameter by itself, among many small ones, or as a large one: the same numbers."""
     results = []
     for sizes in ([5], [5, 7, 3], [5, 20_000, 3]):
@@ -370,7 +370,7 @@ def test_adam_steps_small_and_large_parameters_alike(which):
 
 
 @pytest.mark.parametrize("which", BOTH)
-def test_attention_in_tiles_is_attention(which):
+def test_tiled_attention_matches_the_definition(which):
     q, k, v = (mg.tensor(draw(2, 3, 700, 4, seed=i), requires_grad=True) for i in range(3))
     mask = mg.tensor(np.random.default_rng(5).random((2, 1, 1, 700)) > 0.2)
     for settings in ({"is_causal": True}, {"attn_mask": mask}, {"dropout_p": 0.3}):
@@ -380,7 +380,7 @@ def test_attention_in_tiles_is_attention(which):
 @needs_numba
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_short_sequences_of_all_sizes_are_padded_to_vectors(seed, is_causal):
+def test_attention_over_short_sequences_of_all_sizes(seed, is_causal):
     """Lengths and widths around multiples of a vector; masks of keys, of both, and added ones; dropout."""
     rng = np.random.default_rng(seed)
     queries, keys = rng.choice([2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 70], 2)
@@ -397,7 +397,7 @@ def test_short_sequences_of_all_sizes_are_padded_to_vectors(seed, is_causal):
 @needs_numba
 @pytest.mark.parametrize("number", [np.inf, np.nan])
 @pytest.mark.parametrize("column", [9, 20])
-def test_what_a_mask_has_for_later_keys_is_not_seen(number, column):
+def test_causal_attention_ignores_mask_values_of_later_keys(number, column):
     q, k, v = (draw(1, 1, 32, 8, seed=seed) for seed in range(3))
     mask = np.zeros((32, 32), np.float32)
     settings = PLAIN | {"is_causal": True, "scale": 0.3}
@@ -424,7 +424,7 @@ def test_short_sequences_write_gradients_in_place():
 
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize(("length", "offset"), [(5, -1e9), (700, -1e9), (5, 1e30), (700, 1e30), (700, 1e5)])
-def test_attention_to_scores_far_from_0_has_its_gradient(which, length, offset):
+def test_attention_gradients_with_very_large_scores(which, length, offset):
     """A float32 of -1e9 has no digits left for the logarithm of a sum."""
     q, k, v = (mg.tensor(draw(2, length, 4, seed=i), requires_grad=True) for i in range(3))
     mask = mg.full((length, length), offset)
@@ -432,7 +432,7 @@ def test_attention_to_scores_far_from_0_has_its_gradient(which, length, offset):
 
 
 @pytest.mark.parametrize("which", BOTH)
-def test_attentions_gradient_has_its_digits_where_one_score_wins(which):
+def test_attention_gradients_with_one_dominant_score(which):
     """dS = W (dW - sum(dW W)) nearly cancels there, if the weights of a row sum to 1."""
     arrays = [5 * draw(4, 12, 8, seed=i) for i in range(4)]
     results = []
@@ -447,7 +447,7 @@ def test_attentions_gradient_has_its_digits_where_one_score_wins(which):
 
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("offset", [-1e9, 1e30])
-def test_cross_entropy_of_scores_far_from_0_has_its_gradient(which, offset):
+def test_cross_entropy_gradients_with_very_large_scores(which, offset):
     logits = mg.full((2, 50), offset, requires_grad=True)
     with kernels.use(which):
         F.cross_entropy(logits, np.array([0, 3]), reduction="sum").backward()
@@ -458,7 +458,7 @@ def test_cross_entropy_of_scores_far_from_0_has_its_gradient(which, offset):
 
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("fused", [True, False])
-def test_a_mask_of_another_dtype_is_added_or_refused(which, fused):
+def test_attention_masks_of_another_dtype(which, fused):
     q = mg.tensor(draw(2, 3, 4))
     mask = mg.tensor(draw(3, 3, seed=1), dtype="float64", requires_grad=True)
     attend = lambda mask: ops["scaled_dot_product_attention"].call(q, q, q, mask, False, 0.5, 0.0, None)
@@ -473,7 +473,7 @@ def test_a_mask_of_another_dtype_is_added_or_refused(which, fused):
 
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("keys", [None, 500])
-def test_heads_in_tiles_are_heads(which, keys):
+def test_tiled_multi_head_attention_matches_the_definition(which, keys):
     """Read from the projections and written to them, where heads lie apart: of their own, or of a memory."""
     x = mg.tensor(draw(2, 700, 24 if keys is None else 8), requires_grad=True)
     memory = keys and mg.tensor(draw(2, keys, 16, seed=1), requires_grad=True)
@@ -482,7 +482,7 @@ def test_heads_in_tiles_are_heads(which, keys):
 
 
 @needs_numba
-def test_a_single_query_reads_heads_that_lie_apart():
+def test_single_query_attention_reads_strided_heads():
     q = draw(2, 3, 1, 4)
     apart = [draw(2, 9, 3, 4, seed=seed)[:, :7].swapaxes(1, 2) for seed in (1, 2)]  # as views of a cache are
     together = (q, *map(np.copy, apart), SEEN)
@@ -493,7 +493,7 @@ def test_a_single_query_reads_heads_that_lie_apart():
 NUMBERS = draw(2)
 
 
-def test_use_says_which_kernels_and_for_how_long():
+def test_use_selects_kernels_within_its_block():
     before = kernels.kernels(NUMBERS)
     with kernels.use("numpy"):
         assert kernels.kernels(NUMBERS) is sets["numpy"]
@@ -503,7 +503,7 @@ def test_use_says_which_kernels_and_for_how_long():
         kernels.use("fortran")
 
 
-def test_without_numba_numpys_kernels_serve(monkeypatch):
+def test_numpy_kernels_are_used_without_numba(monkeypatch):
     """As at the start of a program, in which the set for numba is not the default where there is no numba."""
     monkeypatch.setattr(kernels.numba, "find_spec", lambda name: None)
     monkeypatch.setitem(defaults, "cpu", sets["numpy"])
@@ -515,7 +515,7 @@ def test_without_numba_numpys_kernels_serve(monkeypatch):
 
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_nan_that_is_all_that_a_query_may_see_is_not_hidden(which, sign):
+def test_attention_propagates_nan_from_the_only_visible_key(which, sign):
     """Also one whose sign bit is set, which is what 0 * inf gives on many processors."""
     q = mg.zeros(1, 1, 1, 2)
     v = mg.ones(1, 1, 2, 2)
@@ -527,7 +527,7 @@ def test_a_nan_that_is_all_that_a_query_may_see_is_not_hidden(which, sign):
 
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize(("batch", "queries", "keys"), [(0, 3, 4), (2, 0, 4), (2, 3, 0)])
-def test_heads_of_nothing(which, batch, queries, keys):
+def test_multi_head_attention_of_empty_inputs(which, batch, queries, keys):
     with kernels.use(which):
         x = mg.randn(batch, queries, 4, requires_grad=True)
         memory = mg.randn(batch, keys, 8, requires_grad=True)
@@ -542,7 +542,7 @@ def test_heads_of_nothing(which, batch, queries, keys):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_choosing_by_a_mask_without_branches_is_choosing(dtype):
+def test_branchless_where_matches_numpy(dtype):
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=(128, 128)).astype(dtype) for _ in range(2))
     x[0], y[1] = np.inf, np.nan
@@ -556,7 +556,7 @@ def test_choosing_by_a_mask_without_branches_is_choosing(dtype):
     np.testing.assert_array_equal(gradient(x), np.where(mask, x, 0.0))
 
 
-def test_layer_norm_of_one_number_has_no_gradient():
+def test_layer_norm_of_one_element_has_zero_gradient():
     x = mg.tensor([[5.0], [6.0], [7.0]], requires_grad=True)
     w = mg.tensor([1.3])
     F.layer_norm(x, (1,), w, w).backward(mg.tensor([[1.0], [2.0], [3.0]]))

@@ -44,7 +44,7 @@ def in_pieces(read, ids, sizes):
 
 @pytest.mark.parametrize("sizes", [[1] * 10, [4, 1, 1, 1, 1, 1, 1], [3, 5, 2], [10]])
 @mg.no_grad()
-def test_logits_with_a_cache_are_those_without(gpt, either_way, sizes):
+def test_cached_logits_match_uncached_logits(gpt, either_way, sizes):
     ids = np.random.default_rng(0).integers(0, 7, (3, 10))
     cache = gpt.new_cache()
     found = in_pieces(lambda piece: gpt.logits(gpt.states(piece, cache)), ids, sizes)
@@ -53,7 +53,7 @@ def test_logits_with_a_cache_are_those_without(gpt, either_way, sizes):
 
 
 @pytest.mark.parametrize("config", VARIANTS)
-def test_translations_with_a_cache_are_those_without(either_way, config):
+def test_cached_translations_match_uncached_translations(either_way, config):
     model = translator(**config)
     assert generate(model, SOURCES, 11) == generate(model, SOURCES, 11, use_cache=False)
     found = []
@@ -65,7 +65,7 @@ def test_translations_with_a_cache_are_those_without(either_way, config):
 
 
 @pytest.mark.parametrize("settings", [{}, {"top_k": 3}, {"temperature": 0.5}])
-def test_samples_with_a_cache_are_those_without(gpt, settings):
+def test_cached_samples_match_uncached_samples(gpt, settings):
     def sampled(model, inputs, use_cache):
         mg.manual_seed(3)
         return generate(model, inputs, 11, do_sample=True, use_cache=use_cache, **settings)
@@ -75,7 +75,7 @@ def test_samples_with_a_cache_are_those_without(gpt, settings):
 
 
 @pytest.mark.parametrize("prompt", [1, 15, 16, 17, 20])
-def test_beyond_its_positions_a_gpt_sees_its_window(gpt, prompt):
+def test_cached_generation_beyond_the_positions_uses_a_window(gpt, prompt):
     prompts = np.random.default_rng(0).integers(0, 7, (2, prompt)).tolist()
     assert generate(gpt, prompts, 20) == generate(gpt, prompts, 20, use_cache=False)
 
@@ -87,7 +87,7 @@ def test_a_step_reads_only_the_new_token(gpt):
     assert lengths == [3, 1, 1, 1]
 
 
-def test_a_memory_is_projected_once(monkeypatch):
+def test_the_encoder_memory_is_projected_once(monkeypatch):
     model = translator()
     lengths = []
     append = KeyValueCache.append
@@ -101,7 +101,7 @@ def test_a_memory_is_projected_once(monkeypatch):
 
 
 @mg.no_grad()
-def test_the_buffer_grows_by_doubling():
+def test_the_cache_buffer_grows_by_doubling():
     cache = KeyValueCache()
     capacities = []
     rows = np.random.default_rng(0).normal(size=(2, 33, 12)).astype(np.float32)
@@ -115,7 +115,7 @@ def test_the_buffer_grows_by_doubling():
 
 
 @pytest.mark.parametrize(("new_tokens", "capacity"), [(0, None), (3, 5), (8, 10), (100, 16)])
-def test_a_cache_has_capacity_for_the_whole_text_from_the_start(gpt, monkeypatch, new_tokens, capacity):
+def test_the_cache_is_allocated_for_the_whole_text_at_once(gpt, monkeypatch, new_tokens, capacity):
     """And at most for the model's positions."""
     capacities = []
     caches = []
@@ -167,7 +167,7 @@ def test_a_gpt_continues_with_the_selected_rows(gpt):
 @pytest.mark.parametrize("max_length", [0, 8])
 @pytest.mark.parametrize("batch", [1, 3])
 @mg.no_grad()
-def test_another_batch_is_refused_and_changes_nothing(gpt, max_length, batch):
+def test_a_different_batch_size_is_rejected_by_the_cache(gpt, max_length, batch):
     ids = np.array([[1, 2, 3], [4, 5, 6]])[: 4 - batch]
     cache = gpt.new_cache(max_length)
     gpt.states(ids[:, :2], cache)
@@ -179,7 +179,7 @@ def test_another_batch_is_refused_and_changes_nothing(gpt, max_length, batch):
 
 
 @mg.no_grad()
-def test_a_row_does_not_read_the_memory_of_another():
+def test_a_cached_memory_of_another_batch_size_is_rejected():
     model = translator()
     cache = Cache(2)
     memory = model.encode(PADDED[:2])
@@ -199,7 +199,7 @@ def test_a_row_does_not_read_the_memory_of_another():
     ],
 )
 @mg.no_grad()
-def test_the_cache_of_another_model_is_refused(gpt, config, message):
+def test_the_cache_of_a_different_model_is_rejected(gpt, config, message):
     cache = gpt.new_cache()
     gpt.states([[1]], cache)
     with pytest.raises(UserError, match=message):
@@ -208,7 +208,7 @@ def test_the_cache_of_another_model_is_refused(gpt, config, message):
 
 @pytest.mark.parametrize("max_length", [0, 8])
 @mg.no_grad()
-def test_the_cache_of_another_dtype_is_refused(gpt, max_length):
+def test_a_cache_of_a_different_dtype_is_rejected(gpt, max_length):
     cache = gpt.new_cache(max_length)
     gpt.states([[1]], cache)
     with pytest.raises(UserError, match=r"cache of float32 .* got float64"):
@@ -218,7 +218,7 @@ def test_the_cache_of_another_dtype_is_refused(gpt, max_length):
 @pytest.mark.parametrize("max_length", [0, 8])
 @pytest.mark.parametrize("read", [0, 2])
 @mg.no_grad()
-def test_a_call_that_fails_half_way_leaves_the_cache_as_it_was(gpt, max_length, read):
+def test_an_interrupted_call_leaves_the_cache_unchanged(gpt, max_length, read):
     def fail(*args):
         raise KeyboardInterrupt
 
@@ -234,7 +234,7 @@ def test_a_call_that_fails_half_way_leaves_the_cache_as_it_was(gpt, max_length, 
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
-def test_under_autocast_every_token_goes_through_the_modules(gpt, use_cache):
+def test_autocast_applies_to_every_generated_token(gpt, use_cache):
     seen = []
     logits = gpt.logits
     gpt.logits = lambda states: seen.append(logits(states)) or seen[-1]
@@ -243,7 +243,7 @@ def test_under_autocast_every_token_goes_through_the_modules(gpt, use_cache):
     assert [str(x.dtype) for x in seen] == ["bfloat16"] * 5
 
 
-def test_a_mask_of_numbers_goes_with_a_cache_as_it_does_without():
+def test_float_masks_work_the_same_with_a_cache():
     attention = MultiHeadAttention(8, 2).double()
     x = mg.randn(1, 5, 8, dtype="float64")
     added = mg.randn(1, 1, 5, 5, dtype="float64")

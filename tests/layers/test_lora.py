@@ -46,7 +46,7 @@ def moved(model):
 
 @pytest.mark.parametrize("targets", TARGETS)
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_starts_as_it_was_and_merged_computes_the_same(name, targets):
+def test_lora_starts_as_identity_and_merges_exactly(name, targets):
     model = MODELS[name]().eval()
     names = [n for n, _ in model.named_parameters()]
     before = logits(model).numpy()
@@ -89,7 +89,7 @@ def test_lora_gradients_match_the_merged_weight(targets):
         assert any(np.allclose(2 * w @ a.T, db, atol=2e-3, rtol=1e-3) for w in of_a)
 
 
-def test_a_head_is_trained_too():
+def test_lora_also_trains_the_head():
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
     model = BERT(BERTConfig(vocab_size=12, **sizes, head="classification"))
     add_lora(model, 2, 4.0)
@@ -107,7 +107,7 @@ def test_generation_with_adapters_uses_the_cache():
 
 
 @pytest.mark.parametrize("targets", ["x", "in_proj,q", ""])
-def test_unknown_matrices_are_named(targets):
+def test_unknown_lora_targets_are_rejected(targets):
     with pytest.raises(ValueError, match=r"LoRA target|lora_targets"):
         add_lora(MODELS["gpt2"](), 2, 4.0, targets)
     with pytest.raises(ValueError, match="rank"):

@@ -63,7 +63,7 @@ def test_each_row_has_its_own_scale():
 
 
 @pytest.mark.parametrize("rows", [1, 3, 40])
-def test_kernels_agree_with_the_definition(rows):
+def test_quantized_linear_kernels_match_the_definition(rows):
     rng = np.random.default_rng(0)
     integers, scale = quantize_rows(rng.normal(size=(600, 33)).astype(np.float32))
     parts = [
@@ -81,7 +81,7 @@ def test_kernels_agree_with_the_definition(rows):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_quantized_model_is_close_and_small(name):
+def test_quantized_models_are_accurate_and_small(name):
     model = MODELS[name]().eval()
     before, size, count = logits(model), bytes_of(model), model.num_parameters()
     assert quantize(model) is model
@@ -92,7 +92,7 @@ def test_a_quantized_model_is_close_and_small(name):
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "transformer", "t5"])
-def test_generation_uses_the_cache(name):
+def test_quantized_generation_uses_the_cache(name):
     model = quantize(MODELS[name]())
     ids = [[5, 300, 7]]
     assert generate(model, ids, 5) == generate(model, ids, 5, use_cache=False)
@@ -112,7 +112,7 @@ def test_a_dequantized_model_has_the_same_values_in_float32(name):
         np.testing.assert_allclose(after[key], expected, atol=np.abs(expected).max() / 250, err_msg=key)
 
 
-def test_the_weights_can_be_saved_and_loaded(tmp_path):
+def test_quantized_weights_can_be_saved_and_loaded(tmp_path):
     model = quantize(MODELS["gpt2"]())
     mg.save_file(model.state_dict(), tmp_path / "model.safetensors")
     again = quantize(MODELS["gpt2"]())
@@ -120,7 +120,7 @@ def test_the_weights_can_be_saved_and_loaded(tmp_path):
     np.testing.assert_array_equal(logits(again), logits(model))
 
 
-def test_there_is_nothing_to_train():
+def test_quantized_weights_cannot_be_trained():
     model = quantize(MODELS["gpt2"]())
     assert {name.split(".")[-2] for name, _ in model.named_parameters()} <= {"norm", "positions"}
     with pytest.raises(ValueError, match="8-bit weights cannot be trained"):

@@ -136,7 +136,7 @@ def recurrent_by_hand(attention, decoder, x, source, states, written, output):
 
 
 @FAMILIES
-def test_maps_are_the_weights_computed_by_hand(family):
+def test_recorded_maps_match_weights_computed_by_hand(family):
     model, inputs = built(family)
     model.eval()
     expected = {}
@@ -158,7 +158,7 @@ def test_maps_are_the_weights_computed_by_hand(family):
         assert np.ptp(weights.numpy()) > 0.1  # heads that attend to all alike would agree with any
 
 
-def test_maps_are_named_by_the_path_of_their_module():
+def test_recorded_maps_are_named_by_module_path():
     with record_attention(transformer().eval()) as maps:
         assert not maps
     with record_attention(transformer().eval()) as maps, record_attention(gpt()()) as others:
@@ -176,7 +176,7 @@ def test_maps_are_named_by_the_path_of_their_module():
 
 @pytest.mark.parametrize("is_fused", [True, False], ids=["kernels", "definitions"])
 @FAMILIES
-def test_recording_changes_no_bit(family, is_fused):
+def test_recording_attention_does_not_change_results(family, is_fused):
     """Of outputs, gradients and the draws of dropout; and its weights are those before dropout."""
     model, inputs = built(family)
     model.train()
@@ -217,7 +217,7 @@ def test_generation_records_each_step(use_cache):
         np.testing.assert_allclose(step.numpy(), whole[:, :, rows, : 3 + t], atol=1e-5)
 
 
-def test_beams_have_a_row_each():
+def test_recorded_maps_have_one_row_per_beam():
     model = transformer().eval()
     with record_attention(model) as maps:
         generate(model, SOURCE[:, :2], 3, eos_token_id=(), num_beams=3)
@@ -242,12 +242,12 @@ class Attention(nn.Module):
         return F.scaled_dot_product_attention(x, x, x, is_causal=True)
 
 
-def test_a_model_that_writes_attention_itself_is_refused():
+def test_models_without_attention_layers_cannot_be_recorded():
     with pytest.raises(UserError, match="Sequential has no attention layer"):
         record_attention(nn.Sequential(nn.Linear(4, 4), Attention())).__enter__()
 
 
-def test_recording_ends_with_the_context_or_an_error():
+def test_recording_stops_at_the_end_of_the_context():
     model = transformer().eval()
     with contextlib.suppress(ZeroDivisionError), record_attention(model) as maps:
         model(SOURCE, TARGET)
@@ -256,7 +256,7 @@ def test_recording_ends_with_the_context_or_an_error():
     assert maps["encoder.layers.1.self_attention"].shape == (2, 4, 4, 4)
 
 
-def test_a_query_that_may_see_nothing_has_zeros():
+def test_fully_masked_queries_have_zero_weights():
     layer = MultiHeadAttention(8, 2)
     x = mg.randn(1, 2, 8)
     with record_attention(layer) as maps:
@@ -264,7 +264,7 @@ def test_a_query_that_may_see_nothing_has_zeros():
     assert maps[""].numpy()[0].tolist() == [[[1, 0], [0, 0]]] * 2
 
 
-def test_half_precision_has_weights_in_float32():
+def test_half_precision_attention_is_recorded_in_float32():
     model = built("gpt2")[0].eval()
     with record_attention(model) as exact:
         model(TARGET)
@@ -275,7 +275,7 @@ def test_half_precision_has_weights_in_float32():
         np.testing.assert_allclose(weights.numpy(), exact[path].numpy(), atol=0.1)
 
 
-def test_on_a_gpu_the_weights_are_there_and_the_same(gpu):
+def test_recorded_weights_on_gpu_match_the_cpu(gpu):
     model = transformer().eval()
     with record_attention(model) as expected:
         logits = model(SOURCE, TARGET).numpy()
@@ -293,7 +293,7 @@ def test_on_a_gpu_the_weights_are_there_and_the_same(gpu):
 # ---------------------------------------------------------------- statistics of heads
 
 
-def test_entropy_and_distance_follow_their_definitions():
+def test_attention_entropy_and_distance_match_definitions():
     weights = np.zeros((2, 3, 2, 4))
     weights[:, 0, :, 0] = 1  # the first token
     weights[:, 1] = 0.25  # all alike
@@ -303,7 +303,7 @@ def test_entropy_and_distance_follow_their_definitions():
     assert attention_distance(weights, past=2).tolist() == [2.5, 1.25, 2]
 
 
-def test_padded_queries_are_left_out():
+def test_attention_statistics_exclude_padded_queries():
     rng = np.random.default_rng(0)
     weights = softmax(rng.normal(size=(2, 3, 4, 4)))
     mask = np.array([[True] * 4, [True, True, False, False]])
@@ -322,7 +322,7 @@ def test_padded_queries_are_left_out():
 # ---------------------------------------------------------------- activations, ablation, lens
 
 
-def test_activations_are_the_outputs_of_the_modules_that_match():
+def test_record_activations_returns_outputs_of_matching_modules():
     model = transformer().eval()
     with record_activations(model, "encoder.layers.[0-9]", "decoder*norm") as outputs:
         loss = model(SOURCE, TARGET).sum()
@@ -346,7 +346,7 @@ def test_activations_are_the_outputs_of_the_modules_that_match():
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "transformer", "t5"])
-def test_an_ablated_head_is_one_whose_output_weights_are_zero(family):
+def test_ablating_a_head_zeroes_its_output_weights(family):
     model, inputs = built(family)
     model.eval()
     path = next(path for path, m in model.named_modules() if isinstance(m, MultiHeadAttention))
@@ -360,7 +360,7 @@ def test_an_ablated_head_is_one_whose_output_weights_are_zero(family):
     assert not np.allclose(full, ablated)
 
 
-def test_heads_are_ablated_by_patterns():
+def test_heads_can_be_ablated_by_patterns():
     model = transformer().eval()
     every = iter(range(4))
     with (
@@ -388,7 +388,7 @@ def test_heads_are_ablated_by_patterns():
 
 
 @pytest.mark.parametrize("family", WITH_HEADS)
-def test_the_lens_sees_each_layer_as_if_it_were_the_last(family):
+def test_logit_lens_treats_each_layer_as_the_last(family):
     model, inputs = built(family)
     model.train()
     with record_activations(model, "*layers.[0-9]") as outputs:
@@ -407,7 +407,7 @@ def test_the_lens_sees_each_layer_as_if_it_were_the_last(family):
     assert not math.isclose(np.abs(expected - softmax(logits)).max(), 0, abs_tol=1e-3)
 
 
-def test_a_model_without_layers_has_neither_maps_nor_a_lens():
+def test_models_without_layers_have_no_maps_and_no_lens():
     model = RecurrentLM(RecurrentConfig(V, 6, 6)).eval()
     with record_attention(model) as maps:
         model(TARGET)

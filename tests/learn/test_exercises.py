@@ -28,13 +28,13 @@ def outcome_of(exercise, source, tmp_path):
 
 
 @each
-def test_our_solution_is_right(exercise, tmp_path):
+def test_the_reference_solution_passes(exercise, tmp_path):
     outcome = outcome_of(exercise, exercise.solution, tmp_path)
     assert outcome.passed, outcome.verdict
 
 
 @each
-def test_the_blank_is_not_written_yet(exercise, tmp_path):
+def test_the_unedited_exercise_is_reported_as_not_written(exercise, tmp_path):
     outcome = outcome_of(exercise, exercise.blank, tmp_path)
     assert not outcome.passed
     assert outcome.verdict.startswith("not written yet: line ")
@@ -46,7 +46,7 @@ def test_the_blank_is_not_written_yet(exercise, tmp_path):
     [(exercise, mistake) for exercise in exercises() for mistake in mistakes_of(exercise.name)],
     ids=lambda value: getattr(value, "name", "") or value["new"][:30],
 )
-def test_a_typical_mistake_has_its_verdict(exercise, mistake, tmp_path):
+def test_each_typical_mistake_gets_its_verdict(exercise, mistake, tmp_path):
     assert mistake["old"] in "".join(exercise.answers)
     outcome = outcome_of(exercise, exercise.solution.replace(mistake["old"], mistake["new"], 1), tmp_path)
     assert not outcome.passed
@@ -75,7 +75,7 @@ def test_exercises_have_mistakes_hints_and_a_blank(exercise):
         ("multiply", "g * y", "g + y", "no g², no constant added to it, no condition on g"),
     ],
 )
-def test_a_mistake_outside_the_list_gets_gradchecks_verdict(name, old, new, verdict, tmp_path):
+def test_an_unlisted_mistake_gets_the_gradcheck_verdict(name, old, new, verdict, tmp_path):
     exercise = find(name)
     assert old in exercise.solution
     outcome = outcome_of(exercise, exercise.solution.replace(old, new, 1), tmp_path)
@@ -83,7 +83,7 @@ def test_a_mistake_outside_the_list_gets_gradchecks_verdict(name, old, new, verd
     assert verdict in f"{outcome.verdict}\n{outcome.advice}"
 
 
-def test_a_mistake_in_the_file_is_given_with_its_line(tmp_path):
+def test_errors_in_an_answer_file_are_reported_with_the_line(tmp_path):
     exercise = exercises()[0]
     source = exercise.solution
     line = source[: source.index("return g * y")].count("\n") + 1
@@ -109,7 +109,7 @@ def test_a_mistake_in_the_file_is_given_with_its_line(tmp_path):
         ("warm_up", "def ", "import sys\nsys.exit(0)\ndef ", "raised SystemExit"),
     ],
 )  # fmt: skip
-def test_an_answer_that_cannot_be_used_is_explained(name, old, new, verdict, tmp_path):
+def test_unusable_answers_are_explained(name, old, new, verdict, tmp_path):
     exercise = find(name)
     assert old in exercise.solution
     outcome = outcome_of(exercise, exercise.solution.replace(old, new, 1), tmp_path)

@@ -35,7 +35,7 @@ def test_the_exercises_are_listed_with_progress(capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_an_exercise_is_begun_checked_and_solved(capsys):
+def test_an_exercise_can_be_started_checked_and_solved(capsys):
     code, shown = learn(capsys, "1")
     file = Path("exercises/01_multiply.py")
     assert code == 0
@@ -51,7 +51,7 @@ def test_an_exercise_is_begun_checked_and_solved(capsys):
     assert "solved" in learn(capsys)[1]
 
 
-def test_an_exercise_says_what_it_takes(capsys):
+def test_exercises_state_the_required_reasoning(capsys):
     assert "You need a derivation: do it on paper first." in learn(capsys, "softmax")[1]
     assert "You need to reason about shapes" in learn(capsys, "attention")[1]
     assert "You need" not in learn(capsys, "adam")[1]
@@ -65,7 +65,7 @@ def write_answer(old, new):
 
 
 @pytest.mark.slow
-def test_a_loop_that_never_ends_is_stopped(capfd, monkeypatch):
+def test_endless_loops_in_answers_are_stopped(capfd, monkeypatch):
     monkeypatch.setattr("minitransformer.cli.learn.TIME_LIMIT", 2.0)
     write_answer("z = x * y", "print('in the loop', flush=True)\n    while True: x = x * y")
     code, shown = learn(capfd, "1", "--check")
@@ -76,7 +76,7 @@ def test_a_loop_that_never_ends_is_stopped(capfd, monkeypatch):
 
 
 @pytest.mark.slow
-def test_an_answer_that_ends_python_is_explained(capsys):
+def test_an_answer_that_exits_python_is_explained(capsys):
     write_answer("z = x * y", "__import__('os')._exit(3)")
     code, shown = learn(capsys, "1", "--check")
     assert code == 1
@@ -110,7 +110,7 @@ def test_ctrl_c_stops_a_check():
     assert (process.returncode, out, error) == (1, "", "stopped\n")
 
 
-def test_the_next_command_names_the_folder(capsys):
+def test_suggested_commands_keep_the_dir_option(capsys):
     folder = "my answers"
     own = f"--dir '{folder}'"
     in_folder = ["--dir", folder]
@@ -125,21 +125,21 @@ def test_the_next_command_names_the_folder(capsys):
     assert "--dir" not in learn(capsys, "1")[1]
 
 
-def test_a_file_is_not_a_folder_of_answers(capsys):
+def test_learn_rejects_a_file_as_the_answer_folder(capsys):
     Path("notes").write_text("")
     for words in ([], ["1"]):
         code, shown = learn(capsys, *words, "--dir", "notes")
         assert (code, "notes is not a folder" in shown) == (2, True)
 
 
-def test_what_a_learner_has_written_stays(capsys):
+def test_existing_answers_are_not_overwritten(capsys):
     learn(capsys, "1")
     Path("exercises/01_multiply.py").write_text("mine")
     assert "exists; it was not changed" in learn(capsys, "1")[1]
     assert Path("exercises/01_multiply.py").read_text() == "mine"
 
 
-def test_hints_come_one_by_one_then_the_solution(capsys):
+def test_hints_are_shown_one_at_a_time_before_the_solution(capsys):
     for number, hint in enumerate(exercises()[0].hints, 1):
         assert learn(capsys, "1", "--hint")[1] == f"Hint {number} of 3: {hint}\n"
     assert "--solution" in learn(capsys, "1", "--hint")[1]
@@ -161,7 +161,7 @@ def test_hints_come_one_by_one_then_the_solution(capsys):
         (["1", "--solutoin"], "there is no option '--solutoin'. Did you mean --solution?"),
     ],
 )
-def test_a_mistake_in_the_command_is_explained(words, message, capsys):
+def test_invalid_learn_commands_are_explained(words, message, capsys):
     code, shown = learn(capsys, *words)
     assert code == 2
     assert message in shown

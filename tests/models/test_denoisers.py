@@ -26,14 +26,14 @@ def bart(**settings):
 
 
 @pytest.mark.parametrize("make", [t5, bart, lambda: t5(feed_forward_proj="gated-gelu")])
-def test_initial_logits_say_little(make):
+def test_the_initial_loss_is_close_to_uniform(make):
     """The first loss is near that of a uniform distribution, log V."""
     mg.manual_seed(0)
     loss = mg.nn.functional.cross_entropy(make()(SOURCE, TARGET).flatten(0, 1), TARGET.ravel())
     assert loss.item() == pytest.approx(np.log(V), abs=1.5)
 
 
-def test_targets_start_with_the_padding_token_or_the_end_token():
+def test_t5_and_bart_use_their_decoder_start_tokens():
     assert t5().decoder_start_token_id == 0
     assert bart().decoder_start_token_id == 2
     assert t5(decoder_start_token_id=5).decoder_start_token_id == 5
@@ -55,7 +55,7 @@ def test_targets_start_with_the_padding_token_or_the_end_token():
         (lambda: preset("t5-smal"), "no preset 't5-smal'.*t5-small"),
     ],
 )
-def test_a_wrong_setting_or_input_is_one_clear_error(call, message):
+def test_invalid_settings_or_inputs_give_a_two_line_error(call, message):
     with pytest.raises((UserError, mg.ShapeError), match=message) as error:
         call()
     assert len(str(error.value).splitlines()) == 2

@@ -46,7 +46,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_padding_changes_nothing_and_positions_tell_order(options):
+def test_padding_is_ignored_and_positions_encode_order(options):
     model = bert(**options)
     alone = model(IDS[1:, :3]).numpy()[0]
     np.testing.assert_allclose(model(IDS).numpy()[1, :3], alone, rtol=1e-4, atol=1e-5)
@@ -56,7 +56,7 @@ def test_padding_changes_nothing_and_positions_tell_order(options):
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_padding_changes_no_heads_output(head):
+def test_padding_does_not_change_the_output_of_any_head(head):
     model = bert(head)
     for padded, alone in zip(numbers(model(IDS)), numbers(model(IDS[1:, :3])), strict=True):
         padded = padded[1:, :3] if padded.ndim == 3 else padded[1:]
@@ -74,7 +74,7 @@ def test_the_default_mask_hides_padding():
     np.testing.assert_array_equal(without(ids).numpy(), model(ids, np.ones_like(REAL[1:])).numpy())
 
 
-def test_every_token_sees_those_before_and_after_it():
+def test_every_bert_token_attends_in_both_directions():
     model = bert()
     ids = IDS[:1]
     before = model.states(ids).numpy()[0]
@@ -147,7 +147,7 @@ def test_what_cannot_be_is_refused(call, message):
     assert len(str(error.value).splitlines()) == 2
 
 
-def test_patches_are_a_convolution_with_their_stride():
+def test_patch_embedding_matches_a_strided_convolution():
     patches = vit().patches
     images = mg.randn(2, 2, 6, 6)
     kernel = patches.projection.weight.reshape(8, 2, 3, 3)
@@ -155,7 +155,7 @@ def test_patches_are_a_convolution_with_their_stride():
     np.testing.assert_allclose(patches(images).numpy(), convolved.flatten(2).mT.numpy(), rtol=1e-4, atol=1e-6)
 
 
-def test_images_of_any_number_type_are_read_as_the_models():
+def test_images_are_converted_to_the_model_dtype():
     model = vit()
     pixels = np.random.default_rng(0).integers(0, 256, (2, 2, 6, 6)).astype(np.uint8)
     logits = model(pixels)
@@ -163,7 +163,7 @@ def test_images_of_any_number_type_are_read_as_the_models():
     np.testing.assert_array_equal(logits.numpy(), model(pixels.astype(np.float64)).numpy())
 
 
-def test_each_patch_and_its_place_count():
+def test_every_patch_and_its_position_affects_the_logits():
     model = vit()
     images = np.random.default_rng(0).normal(size=(1, 2, 6, 6))
     before = model(images).numpy()
@@ -185,7 +185,7 @@ def test_presets_have_the_sizes_of_their_papers():
     assert ViT(preset("vit-digits"))(np.zeros((1, 1, 8, 8))).shape == (1, 10)
 
 
-def test_on_a_gpu_the_numbers_are_the_same(gpu):
+def test_encoders_match_between_cpu_and_gpu(gpu):
     model = bert()
     types = np.array([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0]])
     there = bert().to("cuda")

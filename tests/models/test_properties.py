@@ -125,7 +125,7 @@ def in_pieces(read, length):
 
 @decoders
 @mg.no_grad()
-def test_a_padded_batch_is_each_row_alone(make):
+def test_padded_decoder_batches_match_single_rows(make):
     """The rows' real tokens are the same in a batch, padded on the left, and in pieces with a cache."""
     model = built(make)
     assert isinstance(model, DecoderOnly)
@@ -145,7 +145,7 @@ def test_a_padded_batch_is_each_row_alone(make):
 
 @decoders
 @mg.no_grad()
-def test_a_token_changes_no_earlier_logits(make):
+def test_a_token_does_not_change_earlier_logits(make):
     model = built(make)
     changed = IDS.copy()
     changed[:, 4] = 1
@@ -160,7 +160,7 @@ def test_a_token_changes_no_earlier_logits(make):
 
 @translators
 @mg.no_grad()
-def test_cached_decoding_is_uncached_decoding(make):
+def test_cached_decoding_matches_uncached_decoding(make):
     model = built(make)
     assert isinstance(model, EncoderDecoder)
     mask = model.padding_mask(SOURCE)
@@ -172,7 +172,7 @@ def test_cached_decoding_is_uncached_decoding(make):
 
 @translators
 @mg.no_grad()
-def test_neither_padding_nor_later_tokens_change_logits(make):
+def test_logits_ignore_padding_and_later_tokens(make):
     model = built(make)
     changed = IDS.copy()
     changed[:, 4] = 1
@@ -185,7 +185,7 @@ def test_neither_padding_nor_later_tokens_change_logits(make):
 
 
 @translators
-def test_an_all_padding_source_says_nothing(make):
+def test_all_padding_sources_are_handled_without_nan(make):
     model = built(make)
     empty = np.full((2, 5), model.config.pad_token_id)
     logits = model(np.stack([empty[0], SOURCE[1]]), IDS)
@@ -199,7 +199,7 @@ def test_an_all_padding_source_says_nothing(make):
 
 @translators
 @mg.no_grad()
-def test_padding_on_the_left_of_targets_changes_nothing(make):
+def test_left_padding_of_targets_does_not_change_logits(make):
     model = built(make)
     real = np.array([[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]]) == 1
     found = model(SOURCE, np.where(real, IDS, 0), target_mask=mg.tensor(real)).numpy()
@@ -208,7 +208,7 @@ def test_padding_on_the_left_of_targets_changes_nothing(make):
 
 @translators
 @mg.no_grad()
-def test_a_source_mask_of_two_axes_is_a_padding_mask(make):
+def test_two_dimensional_source_masks_are_padding_masks(make):
     """Also where there are as many sources as tokens in each, so that the shape fits queries and keys too."""
     model = built(make)
     rows = [0, 1, 1, 0, 1]
@@ -232,7 +232,7 @@ def test_a_source_mask_of_two_axes_is_a_padding_mask(make):
     [gpt(is_causal=False), gpt(is_causal=False, positions="t5"), transformer(is_causal=False)],
 )
 @mg.no_grad()
-def test_without_causality_a_token_sees_the_future(make):
+def test_non_causal_models_attend_to_later_tokens(make):
     model = built(make)
     changed = IDS.copy()
     changed[:, 5] = 1
@@ -252,7 +252,7 @@ def test_without_positions_an_encoder_is_permutation_equivariant(norm):
 
 @pytest.mark.parametrize("scheme", ["rotary", "alibi", "t5"])
 @mg.no_grad()
-def test_attentions_positions_are_relative(scheme):
+def test_attention_position_schemes_are_relative(scheme):
     mg.manual_seed(0)
     encoder = Encoder(1, LayerConfig(8, 2, 12, positions=scheme), is_causal=True)
     if encoder.positions is not None:
@@ -265,7 +265,7 @@ def test_attentions_positions_are_relative(scheme):
     assert np.abs((encoder(x[:, [1, 0, 2]]) - encoder(x[:, :3])).numpy()[:, 2]).max() > 1e-4
 
 
-def test_grouped_queries_are_repeated_keys_and_values():
+def test_grouped_query_attention_repeats_keys_and_values():
     """A head of keys and values for two of queries is that head twice (Ainslie et al. 2023)."""
     mg.manual_seed(0)
     grouped = MultiHeadAttention(8, 4, num_kv_heads=2)
@@ -321,7 +321,7 @@ def test_grouped_queries_are_repeated_keys_and_values():
     ],
 )
 @pytest.mark.usefixtures("unchecked")
-def test_a_choice_that_does_not_exist_is_refused(make, message):
+def test_invalid_model_choices_are_rejected(make, message):
     with pytest.raises(UserError, match=re.escape(message)):
         make()
 
@@ -334,13 +334,13 @@ def test_a_choice_that_does_not_exist_is_refused(make, message):
         (IDS == 6, "a row of the padding mask has no real token"),  # True for padding, by mistake
     ],
 )
-def test_a_padding_mask_that_does_not_fit_is_refused(mask, message):
+def test_padding_masks_of_a_wrong_shape_are_rejected(mask, message):
     with pytest.raises((ValueError, TypeError), match=re.escape(message)):
         built(gpt())(IDS, mg.tensor(mask))
 
 
 @decoders
-def test_a_text_may_be_masked_by_a_list_and_has_a_token(make):
+def test_decoders_accept_list_masks_and_reject_empty_ids(make):
     model = built(make)
     mask = [[1] * 6, [0, 0, 1, 1, 1, 1]]
     np.testing.assert_array_equal(model(IDS, mask).numpy(), model(IDS, np.array(mask, bool)).numpy())
@@ -350,7 +350,7 @@ def test_a_text_may_be_masked_by_a_list_and_has_a_token(make):
 
 
 @translators
-def test_lists_are_masks_and_empty_ids_are_refused(make):
+def test_translators_accept_list_masks_and_reject_empty_ids(make):
     model = built(make)
     expected = model(SOURCE, IDS, SOURCE != 0, np.ones((2, 6), bool)).numpy()
     mask = (SOURCE != 0).astype(int).tolist()
@@ -370,7 +370,7 @@ def test_a_score_mask_of_a_wrong_shape_is_refused(make, shape):
     assert str(caught.value).count("\n") == 1
 
 
-def test_integer_masks_pad_and_inverted_ones_are_refused():
+def test_integer_padding_masks_work_and_inverted_masks_fail():
     model = built(gpt())
     ones = np.ones((2, 6), np.int64)
     assert_close(model(IDS, ones).numpy(), model(IDS).numpy())
@@ -382,19 +382,19 @@ def test_integer_masks_pad_and_inverted_ones_are_refused():
 
 
 @pytest.mark.parametrize("mask", [IDS, np.where(IDS < 5, 0, -1)], ids=["ids", "additive"])
-def test_integers_other_than_0_and_1_are_not_a_padding_mask(mask):
+def test_padding_masks_must_be_0_or_1(mask):
     with pytest.raises(UserError, match=r"must be 1 for real tokens and 0 for padding, got .*\n.*mask == 0"):
         built(gpt())(IDS, mask)
 
 
-def test_only_a_table_of_positions_has_a_limit():
+def test_only_learned_positions_limit_the_length():
     ids = np.ones((1, 13), int)
     with pytest.raises(UserError, match="a sequence of 13 tokens is longer than the 12 positions"):
         built(gpt())(ids)
     assert built(gpt(positions="rotary"))(ids).shape == (1, 13, V)
 
 
-def test_a_model_type_is_registered_once():
+def test_model_types_can_be_registered_only_once():
     with pytest.raises(UserError, match="model_type 'gpt2' is already used by"):
         register_model(type("Mine", (GPT,), {"model_type": "gpt2"}))
     with pytest.raises(UserError, match="Decoder has no model_type of its own"):
@@ -405,6 +405,6 @@ def test_a_model_type_is_registered_once():
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_a_model_is_registered_by_its_class():
+def test_register_model_rejects_instances():
     with pytest.raises(UserError, match="takes a class, got an instance of GPT"):
         register_model(built(gpt()))

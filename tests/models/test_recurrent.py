@@ -36,14 +36,14 @@ def assert_close(a, b):
 
 
 @pytest.mark.parametrize("both", [False, True])
-def test_without_attention_the_memory_is_one_vector(both):
+def test_encoder_memory_is_one_vector_without_attention(both):
     model = seq2seq(attention="none", bidirectional=both)
     for length in (1, 7):
         assert model.encode(np.full((2, length), 4)).shape == (2, 1, 10 if both else 5)
     assert seq2seq(attention="additive").encode(SOURCE).shape == (2, 4, 10)
 
 
-def test_the_fixed_context_is_the_encoders_last_state():
+def test_the_fixed_context_is_the_last_encoder_state():
     model = seq2seq(attention="none", bidirectional=True)
     states, last = model.encoder(model.embedding(SOURCE[:1]))
     assert_close(
@@ -62,7 +62,7 @@ def test_attention_weights_are_over_source_words(options):
     assert weights.std() > 0.01
 
 
-def test_additive_attention_is_bahdanaus_formula():
+def test_additive_attention_matches_the_bahdanau_formula():
     model = seq2seq(attention="additive")
     memory = model.encode(SOURCE)
     keys = model.attention.keys(memory)
@@ -79,7 +79,7 @@ def test_additive_attention_is_bahdanaus_formula():
     assert_close(weights.numpy()[:, 0], expected)
 
 
-def test_bahdanaus_decoder_starts_from_the_backward_state():
+def test_bahdanau_decoder_starts_from_the_backward_state():
     model = seq2seq(attention="additive")
     _, last = model.encoder(model.embedding(SOURCE[:1]))
     expected = np.tanh(model.start.weight.numpy() @ last.numpy()[1, 0] + model.start.bias.numpy())
@@ -88,7 +88,7 @@ def test_bahdanaus_decoder_starts_from_the_backward_state():
 
 @pytest.mark.parametrize("options", [{"attention": "additive"}, {"attention": "dot", "bidirectional": False}])
 @pytest.mark.slow
-def test_gradients_are_those_of_finite_differences(options):
+def test_seq2seq_gradients_match_finite_differences(options):
     model = Seq2Seq(Seq2SeqConfig(7, 2, 2, **options)).to("float64").eval()
     names = [name for name, _ in model.named_parameters()]
 
@@ -106,7 +106,7 @@ def test_gradients_are_those_of_finite_differences(options):
 
 
 @kinds
-def test_neither_cache_nor_batch_changes_generation(kind):
+def test_seq2seq_generation_is_independent_of_cache_and_batch(kind):
     model = seq2seq(**kind)
     sources = [[4, 5, 6, 3], [7, 3], [8, 9, 3]]
     for beams in (1, 3):
@@ -122,14 +122,14 @@ def test_neither_cache_nor_batch_changes_generation(kind):
 
 
 @pytest.mark.parametrize("rnn_type", ["rnn", "lstm", "gru"])
-def test_prompts_of_unlike_lengths_are_continued_as_alone(rnn_type):
+def test_batched_prompts_of_unequal_lengths_match_single_ones(rnn_type):
     model = RecurrentLM(RecurrentConfig(9, 6, 6, 2, rnn_type)).eval()
     prompts = [[1, 2, 3], [4], [5, 6]]
     together = generate(model, prompts, max_new_tokens=6)
     assert together == [generate(model, [p], max_new_tokens=6, use_cache=False)[0] for p in prompts]
 
 
-def test_embeddings_are_multiplied_by_the_root_of_their_width():
+def test_recurrent_embeddings_are_scaled_by_sqrt_of_width():
     embedding = RecurrentLM(RecurrentConfig(9, 4, 4)).embedding
     assert_close(embedding(np.array([[3]])).numpy()[0, 0], 2 * embedding.weight.numpy()[3])
 
@@ -147,14 +147,14 @@ def test_embeddings_are_multiplied_by_the_root_of_their_width():
         ({"num_layers": 0}, "num_layers = 0 is out of range"),
     ],
 )
-def test_an_option_that_does_not_exist_is_one_clear_error(options, message):
+def test_invalid_seq2seq_options_give_a_two_line_error(options, message):
     with pytest.raises(UserError) as error:
         Seq2SeqConfig(11, **{"embedding_dim": 6, "hidden_size": 5, "dropout": 0.1, **options})
     assert str(error.value).startswith(message)
     assert len(str(error.value).splitlines()) == 2
 
 
-def test_bad_calls_are_one_clear_error():
+def test_invalid_recurrent_calls_give_clear_errors():
     with pytest.raises(UserError, match="a fixed context vector has no attention weights"):
         seq2seq(attention="none").attention_weights(SOURCE, TARGET)
     with pytest.raises(UserError, match=r"equal sizes, got embedding_dim=6 and hidden_size=4"):

@@ -29,7 +29,7 @@ def jitter(model):
     return model
 
 
-def test_gpt_gradients_agree_between_kernels_and_definitions():
+def test_gpt_gradients_match_with_and_without_fused_kernels():
     model = jitter(GPT(TINY_GPT).double())
     ids = np.array([[1, 2, 3, 4, 5, 6]])
     gradients = []
@@ -51,13 +51,13 @@ def test_a_later_position_is_a_rotation_of_an_earlier_one():
         np.testing.assert_allclose(pe[k:, 2 * i : 2 * i + 2], pe[:-k, 2 * i : 2 * i + 2] @ turn.T, atol=1e-12)
 
 
-def test_sinusoids_have_no_limit_and_any_width():
+def test_sinusoidal_positions_support_any_length_and_width():
     for length, width in ((5000, 8), (3, 5)):
         found = SinusoidalPositions(width)(mg.zeros(1, length, width))
         np.testing.assert_allclose(found.numpy()[0], positional_encoding(length, width))
 
 
-def test_the_feed_forward_is_two_convolutions_of_width_1():
+def test_feed_forward_matches_two_convolutions_of_width_1():
     feed_forward = jitter(FeedForward(LayerConfig(4, num_heads=1, d_ff=6)).double())
     first, second = feed_forward.linear1, feed_forward.linear2
     x = mg.randn(2, 5, 4, dtype="float64")
@@ -66,7 +66,7 @@ def test_the_feed_forward_is_two_convolutions_of_width_1():
     np.testing.assert_allclose(out.mT.numpy(), feed_forward(x).numpy(), rtol=1e-12, atol=1e-12)
 
 
-def test_embeddings_are_scaled_by_the_root_of_the_width():
+def test_embeddings_are_scaled_by_sqrt_d_model():
     scaled, plain = (
         Transformer(dataclasses.replace(TINY, scale_embeddings=s)).embedding for s in (True, False)
     )
@@ -74,7 +74,7 @@ def test_embeddings_are_scaled_by_the_root_of_the_width():
     np.testing.assert_allclose(scaled(SOURCE).numpy(), plain(SOURCE).numpy() * np.sqrt(8), rtol=1e-6)
 
 
-def test_one_matrix_embeds_both_sides_and_makes_logits():
+def test_one_matrix_is_shared_by_both_embeddings_and_logits():
     model = Transformer(TINY)
     (matrix,) = [p for p in model.parameters() if p.shape == (11, 8)]
     assert matrix is model.embedding.weight
@@ -82,14 +82,14 @@ def test_one_matrix_embeds_both_sides_and_makes_logits():
     assert not model(SOURCE, TARGET).numpy().any()
 
 
-def test_post_norm_has_no_last_norm_and_pre_norm_has():
+def test_only_pre_norm_has_a_final_norm():
     post = Transformer(TINY)
     pre = Transformer(dataclasses.replace(TINY, norm_first=True))
     assert post.encoder.norm is None
     assert pre.num_parameters() == post.num_parameters() + 2 * 2 * 8
 
 
-def test_dropout_acts_in_training_only_and_as_its_key_says():
+def test_dropout_is_keyed_and_acts_only_in_training():
     model = Transformer(dataclasses.replace(TINY, dropout=0.5, attention_dropout=0.5, activation_dropout=0.5))
     mg.random.set_step(1)
     first = model(SOURCE, TARGET).numpy()
@@ -102,7 +102,7 @@ def test_dropout_acts_in_training_only_and_as_its_key_says():
     np.testing.assert_array_equal(model.eval()(SOURCE, TARGET).numpy(), model(SOURCE, TARGET).numpy())
 
 
-def test_masks_say_who_may_attend():
+def test_causal_and_padding_masks_have_the_expected_values():
     np.testing.assert_array_equal(causal_mask(3).numpy(), [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
     np.testing.assert_array_equal(padding_mask(SOURCE, 0).numpy()[:, 0, 0], SOURCE != 0)
     both = (causal_mask(4) & padding_mask(SOURCE, 0)).numpy()
@@ -111,7 +111,7 @@ def test_masks_say_who_may_attend():
 
 
 @pytest.mark.parametrize("crossed", [False, True])
-def test_attention_weights_are_those_that_forward_applies(crossed):
+def test_attention_weights_match_the_forward_pass(crossed):
     attention = MultiHeadAttention(8, 2).double().eval()
     rng = np.random.default_rng(0)
     x = mg.tensor(rng.normal(size=(2, 3, 8)))
@@ -140,6 +140,6 @@ def test_attention_weights_are_those_that_forward_applies(crossed):
         ),
     ],
 )
-def test_inputs_that_do_not_fit_are_explained(call, message):
+def test_invalid_model_inputs_are_explained(call, message):
     with pytest.raises((UserError, mg.ShapeError), match=message):
         call()

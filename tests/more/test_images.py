@@ -41,7 +41,7 @@ def test_an_empty_batch_has_zero_gradients():
 # ---------------------------------------------------------------- pooling
 
 
-def test_padding_is_never_the_largest():
+def test_max_pooling_ignores_padding():
     x = mg.full((1, 3, 3), -math.inf)
     y, places = F.max_pool2d(x, 2, 2, 1, return_indices=True)
     assert (y == -math.inf).all()
@@ -53,7 +53,7 @@ def test_padding_is_never_the_largest():
 # ---------------------------------------------------------------- normalization
 
 
-def test_running_statistics_are_outside_the_graph():
+def test_running_statistics_do_not_require_grad():
     norm = nn.BatchNorm2d(4).double()
     x = mg.tensor(IMAGE.array, requires_grad=True)
     norm(x).sum().backward()
@@ -88,7 +88,7 @@ def test_fold_after_unfold_counts_overlaps():
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("size", [(3, 2), (7, 13), (1, 1)])
-def test_a_constant_stays_constant(mode, antialias, size):
+def test_interpolating_a_constant_image_gives_the_constant(mode, antialias, size):
     y = F.interpolate(mg.ones(1, 1, 5, 6), size, mode=mode, antialias=antialias)
     np.testing.assert_allclose(y.array, 1, rtol=1e-6)
 

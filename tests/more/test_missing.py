@@ -32,7 +32,7 @@ def exists(name):
 
 
 @for_each(INSTEAD.values())
-def test_what_it_says_to_use_exists(advice):
+def test_suggested_replacements_exist(advice):
     assert [name for name in NAMED.findall(advice) if not exists(name)] == []
 
 
@@ -62,7 +62,7 @@ def test_a_missing_name_says_what_to_use(name):
         (mg.utils.data, "DataLoder", "DataLoader"),
     ],
 )
-def test_a_misspelt_name_says_which_is_close(owner, name, meant):
+def test_misspelled_names_suggest_a_close_match(owner, name, meant):
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'.\nDid you mean '{meant}'") as caught:
         getattr(owner, name)
     assert not isinstance(caught.value, mg.MissingNameError)
@@ -70,19 +70,19 @@ def test_a_misspelt_name_says_which_is_close(owner, name, meant):
         owner.xyzzy  # noqa: B018
 
 
-def test_an_import_says_it_too():
+def test_importing_a_missing_name_says_what_to_use():
     with pytest.raises(ImportError, match=r"minigrad.nn.Transformer does not exist\.\n.*minitransformer"):
         from minigrad.nn import Transformer  # noqa: F401
 
 
-def test_other_names_are_as_in_any_module():
+def test_unknown_names_raise_the_usual_errors():
     with pytest.raises(AttributeError, match="module 'minigrad' has no attribute 'sofmax'"):
         _ = mg.sofmax
     with pytest.raises(ImportError, match="cannot import name 'sofmax'"):
         from minigrad import sofmax  # noqa: F401
 
 
-def test_the_page_shows_the_table():
+def test_the_docs_list_all_missing_names():
     from tools.reference import missing_rows
 
     assert missing_rows() in PAGE.read_text(encoding="utf-8"), "run: python -m tools.reference"

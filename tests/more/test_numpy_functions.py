@@ -194,7 +194,7 @@ def assert_same(result, expected):
 
 @pytest.mark.filterwarnings("ignore")
 @for_each(calls(GRADIENT))
-def test_counterparts_have_numpys_value_and_a_gradient(call):
+def test_numpy_functions_match_numpy_and_have_gradients(call):
     names = [name for name in ARRAYS if name != "n" and re.search(rf"\b{name}\b", call)]
     given = tensors()
     result = evaluate(call, given)
@@ -217,7 +217,7 @@ def test_counterparts_have_numpys_value_and_a_gradient(call):
 
 @pytest.mark.filterwarnings("ignore")
 @for_each(calls(REFUSED))
-def test_other_functions_refuse_to_lose_a_gradient(call):
+def test_numpy_functions_raise_instead_of_losing_gradients(call):
     given = tensors()
     with pytest.raises(
         GraphError,
@@ -233,7 +233,7 @@ def test_other_functions_refuse_to_lose_a_gradient(call):
 
 @pytest.mark.filterwarnings("ignore")
 @for_each(calls(PLAIN))
-def test_what_has_no_derivative_is_what_numpy_says(call):
+def test_non_differentiable_numpy_functions_match_numpy(call):
     result = evaluate(call, tensors())
     assert not any(getattr(x, "requires_grad", False) for x in leaves(result))
     assert_same(result, evaluate(call, ARRAYS))
@@ -243,7 +243,7 @@ def test_what_has_no_derivative_is_what_numpy_says(call):
 ELSEWHERE = {"busday_count", "busday_offset", "is_busday", "datetime_as_string", "fill_diagonal"}
 
 
-def test_the_tables_have_every_function_of_numpy():
+def test_every_numpy_function_is_in_a_table():
     called = set(re.findall(r"np\.((?:linalg\.)?\w+)\(", GRADIENT + REFUSED + PLAIN))
     functions = {name for name in np.__all__ if hasattr(getattr(np, name), "_implementation")}
     functions |= {name for name in np.__all__ if isinstance(getattr(np, name), np.ufunc)}
@@ -257,7 +257,7 @@ def test_the_tables_have_every_function_of_numpy():
 # ---------------------------------------------------------------- what the tables do not say
 
 
-def test_an_array_changed_by_a_tensor_loses_no_gradient():
+def test_in_place_array_ops_keep_gradients_or_raise():
     array = np.ones(3)
     array += mg.tensor([1.0, 2.0, 3.0])
     np.testing.assert_array_equal(array, [2.0, 3.0, 4.0])
@@ -285,7 +285,7 @@ def test_numpy_does_not_write_into_a_tensor(write):
     assert x.tolist() == [[1, 1], [1, 1]]
 
 
-def test_what_numpy_refuses_is_refused():
+def test_invalid_numpy_calls_are_rejected():
     x = mg.ones(2, 3, requires_grad=True)
     with pytest.raises(ShapeError, match="axis 1 of length 3 into 2 equal pieces"):
         np.split(x, 2, axis=1)

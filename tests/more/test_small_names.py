@@ -18,14 +18,14 @@ def test_dtypes_have_their_short_names(name, dtype):
     assert mg.ones(2, dtype=getattr(mg, name)).dtype == getattr(mg.ones(2), name)().dtype == dtype
 
 
-def test_a_star_import_leaves_pythons_types_their_names():
+def test_star_import_does_not_shadow_built_in_types():
     namespace = {}
     exec("from minigrad import *", namespace)
     assert not {"bool", "int", "float"} & namespace.keys()
     assert {"long", "tensor", "nn", "zeros"} <= namespace.keys()
 
 
-def test_a_shape_is_a_tuple_that_knows_its_product():
+def test_shapes_are_tuples_with_numel():
     x = mg.zeros(2, 3, 4)
     assert x.shape == (2, 3, 4) == mg.Size([2, 3, 4])
     assert x.shape.numel() == x.size().numel() == 24
@@ -43,7 +43,7 @@ def test_a_device_is_a_string_with_type_and_index():
     assert (type(device)("cuda:1").type, type(device)("cuda:1").index) == ("cuda", 1)
 
 
-def test_questions_about_a_tensor():
+def test_tensor_predicates():
     x = mg.ones(2, 3)
     assert mg.is_tensor(x)
     assert not mg.is_tensor(x.array)
@@ -59,7 +59,7 @@ def test_questions_about_a_tensor():
     assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
 
 
-def test_limits_of_dtypes():
+def test_finfo_and_iinfo():
     assert mg.finfo(mg.float32).eps == np.finfo(np.float32).eps
     assert float(mg.finfo("bfloat16").max) > 3e38
     assert mg.iinfo(mg.int).max == 2**31 - 1
@@ -82,7 +82,7 @@ def test_inference_mode_is_no_grad():
     assert (x * 2).requires_grad
 
 
-def test_defaults_can_be_asked_for_and_set_to_what_they_are():
+def test_get_and_set_defaults():
     assert mg.get_default_dtype() == mg.float32
     assert mg.get_default_device() == "cpu"
     mg.set_default_dtype(mg.float32)
@@ -95,7 +95,7 @@ def test_defaults_can_be_asked_for_and_set_to_what_they_are():
 # ---------------------------------------------------------------- random numbers
 
 
-def test_a_generator_draws_apart_from_the_others():
+def test_generators_are_independent():
     def draws(g):
         normal = mg.normal(0.0, 1.0, (3,), generator=g)
         return [mg.rand(2, generator=g), mg.randn(2, generator=g), mg.randint(9, (4,), generator=g),
@@ -113,7 +113,7 @@ def test_a_generator_draws_apart_from_the_others():
     assert not any(mg.equal(a, b) for a, b in zip(first[:2], other[:2], strict=True))
 
 
-def test_functions_have_torchs_paths_and_positions():
+def test_functions_have_the_import_paths_of_pytorch():
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     mg.utils.checkpoint.checkpoint(lambda t: t.exp() * 2, x, use_reentrant=False).sum().backward()
     np.testing.assert_allclose(x.grad.array, 2 * np.exp([1, 2]), rtol=1e-6)
@@ -130,7 +130,7 @@ def test_functions_have_torchs_paths_and_positions():
         mg.add(mg.ones(2), 1, out=mg.ones(2))
 
 
-def test_a_state_brings_draws_back():
+def test_restoring_the_rng_state_repeats_draws():
     assert mg.manual_seed(5).initial_seed() == mg.initial_seed() == 5
     assert mg.seed() != mg.seed()
     state = mg.get_rng_state()
@@ -190,7 +190,7 @@ def test_multinomial_draws_classes_by_their_weights(replacement):
         ([[[1.0]]], {}, r"shape \(1, 1, 1\)"),
     ],
 )
-def test_multinomial_refuses(weights, settings, message):
+def test_multinomial_rejects_invalid_arguments(weights, settings, message):
     with pytest.raises(mg.MinigradError, match=message):
         mg.multinomial(mg.tensor(weights), **{"num_samples": 1, **settings})
 
@@ -250,7 +250,7 @@ def test_memory_formats_are_accepted():
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("FloatTensor", "float32"), ("LongTensor", "int64")])
-def test_old_ways_to_make_a_tensor(name, dtype):
+def test_legacy_tensor_constructors(name, dtype):
     make = getattr(mg, name)
     assert make([1, 2]).tolist() == [1, 2]
     assert make([1, 2]).dtype == make(np.ones(2)).dtype == make(2, 3).dtype == dtype
@@ -259,7 +259,7 @@ def test_old_ways_to_make_a_tensor(name, dtype):
     assert mg.ones(1, dtype="float64").type(make).dtype == dtype
 
 
-def test_a_variable_is_a_leaf_with_the_same_memory():
+def test_variable_returns_a_leaf_sharing_memory():
     x = mg.ones(2)
     v = mg.autograd.Variable(x, requires_grad=True)
     (v * v).sum().backward()
@@ -272,7 +272,7 @@ def test_a_variable_is_a_leaf_with_the_same_memory():
 # ---------------------------------------------------------------- devices, precision, checkpoints
 
 
-def test_the_lines_that_choose_a_device():
+def test_common_device_selection_code_runs():
     device = mg.accelerator.current_accelerator().type if mg.accelerator.is_available() else "cpu"
     assert mg.ones(1).to(device).device.type in ("cpu", "cuda")
     assert mg.backends.mps.is_available() is False

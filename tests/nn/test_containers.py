@@ -26,7 +26,7 @@ def added(modules):
     return [module.n for module in modules]
 
 
-def test_a_sequential_takes_its_names_from_a_dictionary():
+def test_sequential_takes_names_from_a_dict():
     model = nn.Sequential(OrderedDict(first=nn.Linear(2, 3), act=nn.ReLU(), last=nn.Linear(3, 1)))
     assert list(model.state_dict()) == ["first.weight", "first.bias", "last.weight", "last.bias"]
     assert model.act is model[1]
@@ -35,7 +35,7 @@ def test_a_sequential_takes_its_names_from_a_dictionary():
 
 
 @pytest.mark.parametrize("kind", [nn.ModuleList, lambda modules: nn.Sequential(*modules)])
-def test_lists_of_modules_change_as_lists_do(kind):
+def test_module_list_and_sequential_support_list_operations(kind):
     container = kind(map(Add, range(4)))
     container.insert(1, Add(10)).extend([Add(11)])
     assert added(container) == [0, 10, 1, 2, 3, 11]
@@ -48,7 +48,7 @@ def test_lists_of_modules_change_as_lists_do(kind):
         container[3]
 
 
-def test_a_dictionary_of_modules():
+def test_module_dict():
     container = nn.ModuleDict({"a": Add(1), "b": Add(2)})
     container.update([("c", Add(3))])
     assert list(container) == list(container.keys()) == ["a", "b", "c"]
@@ -62,7 +62,7 @@ def test_a_dictionary_of_modules():
     assert not list(container.modules())[1:]
 
 
-def test_lists_and_dictionaries_of_parameters():
+def test_parameter_list_and_parameter_dict():
     model = nn.Module()
     model.rows = nn.ParameterList([mg.ones(2), nn.Parameter(np.zeros(3))])
     model.rows.append(np.ones((1, 2)))
@@ -89,7 +89,7 @@ def test_modules_and_parameters_are_found_by_path():
         model.get_parameter("0.a.scale")
 
 
-def test_without_recurse_only_a_modules_own_are_listed():
+def test_recurse_false_lists_only_direct_members():
     model = nn.Sequential(nn.Linear(1, 1))
     model.register_parameter("scale", nn.Parameter(np.ones(1)))
     model.register_buffer("table", mg.ones(1))
@@ -108,12 +108,12 @@ WRONG_NAMES = {
 
 
 @pytest.mark.parametrize("register", WRONG_NAMES.values(), ids=list(WRONG_NAMES))
-def test_names_that_are_none_or_taken_are_refused(register):
+def test_invalid_or_taken_names_are_rejected(register):
     with pytest.raises(OptionError, match="name"):
         register(nn.Linear(1, 1))
 
 
-def test_a_plain_tensor_is_no_parameter():
+def test_registering_a_plain_tensor_as_parameter_raises():
     with pytest.raises(DtypeError, match=r"nn\.Parameter"):
         nn.Module().register_parameter("w", mg.ones(1))
 
@@ -139,7 +139,7 @@ def test_modules_convert_by_dtype_keyword_and_tensor():
         model.to("int64")
 
 
-def test_a_module_prints_its_own_settings_and_what_is_in_it():
+def test_module_repr_shows_settings_and_children():
     class Both(Add):
         def __init__(self):
             super().__init__(2)

@@ -57,7 +57,7 @@ BEFORE_INIT = {
 
 
 @pytest.mark.parametrize("use", BEFORE_INIT.values(), ids=list(BEFORE_INIT))
-def test_a_module_needs_init_before_it_has_parts_or_is_used(use):
+def test_modules_require_super_init_before_use(use):
     class Forgetful(nn.Module):
         def __init__(self):
             use(self)
@@ -109,7 +109,7 @@ def members_of(module, name):
 
 @pytest.mark.parametrize("assign", WAYS_TO_ASSIGN.values(), ids=list(WAYS_TO_ASSIGN))
 @pytest.mark.parametrize(("name", "values"), NOT_OF_ITS_KIND.values(), ids=list(NOT_OF_ITS_KIND))
-def test_a_name_keeps_its_kind(name, values, assign):
+def test_assigning_the_wrong_kind_to_a_member_raises(name, values, assign):
     block = Block()
     before = getattr(block, name)
     state = list(block.state_dict())
@@ -147,7 +147,7 @@ REGISTER = {
 }
 
 
-def test_a_new_name_or_one_of_another_kind_is_checked_too():
+def test_registering_the_wrong_kind_or_a_taken_name_raises():
     for kind, value in (("buffer", np.ones(1)), ("module", 3), ("parameter", 3)):
         with pytest.raises(DtypeError, match="'new' is a"):
             REGISTER[kind](nn.Module(), "new", value)
@@ -169,7 +169,7 @@ def test_a_new_name_or_one_of_another_kind_is_checked_too():
     ],
     ids=["attribute", "vars", "_parameters", "register"],
 )
-def test_a_parameter_has_one_value_however_it_is_assigned(assign):
+def test_every_way_to_assign_a_parameter_agrees(assign):
     layer = nn.Linear(2, 3)
     for value in (nn.Parameter(np.ones((3, 2))), None, nn.Parameter(np.zeros((3, 2)))):
         assign(layer, value)
@@ -261,7 +261,7 @@ def test_forward_hooks_see_and_replace_the_output():
 
 
 @pytest.mark.parametrize("register", [nn.ReLU.register_forward_pre_hook, nn.ReLU.register_forward_hook])
-def test_an_always_called_hook_runs_once_after_a_failure(register):
+def test_always_call_hooks_run_once_after_a_failure(register):
     def fail(*args):
         raise ValueError("no")
 
@@ -276,7 +276,7 @@ def test_an_always_called_hook_runs_once_after_a_failure(register):
     assert seen == [("first", output), ("last", output)]
 
 
-def test_an_error_of_an_always_called_hook_hides_no_other():
+def test_errors_in_always_call_hooks_do_not_hide_others():
     layer = nn.Linear(2, 2)
     seen = []
     layer.register_forward_hook(lambda *args: seen.append("usual"))
@@ -293,7 +293,7 @@ def test_an_error_of_an_always_called_hook_hides_no_other():
 # ---------------------------------------------------------------- state
 
 
-def test_a_state_goes_to_another_model_by_copies_or_as_it_is():
+def test_load_state_dict_copies_or_assigns():
     source, target, third = Block(), Block(), Block()
     state = source.double().state_dict()
     assert np.shares_memory(state["scale"].array, source.scale.array)
@@ -318,7 +318,7 @@ BAD_STATES = {
 
 
 @pytest.mark.parametrize(("spoil", "error", "message"), BAD_STATES.values(), ids=list(BAD_STATES))
-def test_a_state_that_does_not_fit_changes_nothing(spoil, error, message):
+def test_loading_an_invalid_state_leaves_the_module_unchanged(spoil, error, message):
     block = Block()
     before = {name: value.array.copy() for name, value in block.state_dict().items()}
     state = {name: np.full(value.shape, 7.0) for name, value in before.items()}
@@ -329,7 +329,7 @@ def test_a_state_that_does_not_fit_changes_nothing(spoil, error, message):
         np.testing.assert_array_equal(value.array, before[name])
 
 
-def test_without_strict_the_rest_is_loaded_and_named():
+def test_non_strict_loading_reports_missing_and_unexpected_keys():
     block = Block()
     result = block.load_state_dict({"scale": np.full(3, 7.0), "other": np.zeros(1)}, strict=False)
     assert result == (["table", "first.weight", "first.bias", "rest.0.weight", "rest.0.bias"], ["other"])
@@ -413,7 +413,7 @@ OVERRIDDEN = {  # what each method changes in a model that contains the module
 
 
 @pytest.mark.parametrize(("module", "observe", "expected"), OVERRIDDEN.values(), ids=list(OVERRIDDEN))
-def test_a_model_calls_the_methods_that_its_modules_override(module, observe, expected):
+def test_containers_call_overridden_methods_of_submodules(module, observe, expected):
     assert observe(nn.Sequential(module)) == expected
 
 
@@ -498,7 +498,7 @@ def test_initial_values():
         nn.init.orthogonal_(mg.ones(3))
 
 
-def test_gumbel_softmax_draws_hard_and_differentiates_soft():
+def test_hard_gumbel_softmax_uses_soft_gradients():
     mg.manual_seed(0)
     logits = mg.tensor(np.log(np.tile([0.2, 0.3, 0.5], (5000, 1))), requires_grad=True)
     hard = F.gumbel_softmax(logits, tau=0.5, hard=True)
@@ -516,7 +516,7 @@ def test_gumbel_softmax_draws_hard_and_differentiates_soft():
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.1])
-def test_dropouts_p_is_a_probability(p):
+def test_dropout_p_must_be_a_probability(p):
     for make in (lambda: nn.Dropout(p), lambda: F.dropout(mg.ones(1), p)):
         with pytest.raises(OptionError, match="probability"):
             make()

@@ -31,7 +31,7 @@ def close(a, b):
 
 @KIND
 @FORM
-def test_a_row_of_a_padded_batch_is_what_it_is_alone(kind, fused):
+def test_packed_batches_match_single_sequences(kind, fused):
     """In both directions and all layers; and what is behind its end has no gradient."""
     model = kind(3, 2, num_layers=2, bidirectional=True, dtype="float64")
     x = draw(4, 3, 3)
@@ -52,7 +52,7 @@ def test_a_row_of_a_padded_batch_is_what_it_is_alone(kind, fused):
 
 
 @KIND
-def test_reverse_is_forward_on_the_reversed_sequence(kind):
+def test_the_reverse_direction_matches_a_reversed_sequence(kind):
     both = kind(3, 2, bidirectional=True, dtype="float64")
     one = kind(3, 2, dtype="float64")
     one.load_state_dict({name: getattr(both, f"{name}_reverse") for name in one.state_dict()})
@@ -65,7 +65,7 @@ def test_reverse_is_forward_on_the_reversed_sequence(kind):
 
 
 @KIND
-def test_a_state_carries_on_where_a_chunk_ends(kind):
+def test_processing_in_chunks_with_a_state_matches_the_whole(kind):
     model = kind(3, 2, num_layers=2, batch_first=True, dtype="float64")
     x = draw(2, 6, 3)
     whole, last = model(x)
@@ -90,7 +90,7 @@ def test_a_cell_is_one_step_of_its_layer(cell):
 
 
 @KIND
-def test_a_layer_in_one_direction_is_one_node(kind):
+def test_unidirectional_layers_record_one_node(kind):
     """Whatever the number of steps."""
 
     def count(steps):
@@ -100,7 +100,7 @@ def test_a_layer_in_one_direction_is_one_node(kind):
     assert count(3) == count(30)
 
 
-def test_second_derivatives_are_those_of_the_definition():
+def test_second_derivatives_of_a_bidirectional_gru():
     model = nn.GRU(2, 2, bidirectional=True, dtype="float64")
     x = draw(3, 1, 2)
     mg.gradcheck(lambda x: model(x)[0], x, order=2)
@@ -130,7 +130,7 @@ def test_weights_start_within_one_over_the_root_of_the_width(kind):
         assert 0.2 < abs(weight.numpy()).max() <= 0.25
 
 
-def test_a_state_that_is_not_used_costs_no_gradient():
+def test_an_unused_lstm_output_still_gives_every_gradient():
     model = nn.LSTM(3, 2)
     x = draw(4, 2, 3).float()
     _, (_, c) = model(x)
@@ -204,6 +204,6 @@ def test_shapes_that_do_not_fit_are_refused(name, replaced):
         (lambda: pack_padded_sequence(mg.ones(3, 2), [4, 2]), r"lengths must be from 1 to 3, got 2 to 4"),
     ],
 )  # fmt: skip
-def test_a_bad_call_says_what_to_do(call, says):
+def test_invalid_calls_explain_the_fix(call, says):
     with pytest.raises(mg.MinigradError, match=says):
         call()

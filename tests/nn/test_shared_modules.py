@@ -62,7 +62,7 @@ def assert_state_is(model, state):
 
 
 @every_model
-def test_ties_survive_whatever_makes_or_changes_a_model(make, tmp_path):
+def test_tied_parameters_survive_copies_and_conversions(make, tmp_path):
     model = make()
     before = groups(model)
     assert any(len(names) > 1 for names in before)
@@ -101,7 +101,7 @@ def test_a_state_with_two_values_for_one_tensor_is_refused(make, assign):
             assert_state_is(model, before)  # everything is checked before anything changes
 
 
-def test_a_nan_under_two_names_is_one_value():
+def test_loading_nan_into_a_tied_parameter():
     model = Tied()
     model.load_state_dict(other_state(model, np.nan))
     assert np.isnan(model.head.weight.array).all()
@@ -109,7 +109,7 @@ def test_a_nan_under_two_names_is_one_value():
 
 @pytest.mark.parametrize("assign", [False, True])
 @pytest.mark.parametrize("name", ["embedding.weight", "head.weight"])
-def test_one_name_of_a_tied_parameter_is_enough(name, assign):
+def test_loading_needs_only_one_name_of_a_tied_parameter(name, assign):
     model = Tied()
     result = model.load_state_dict({name: np.full((4, 3), 2.0, "f4")}, strict=False, assign=assign)
     assert len(result.missing_keys) == 1
@@ -157,7 +157,7 @@ def test_functional_call_takes_parameters_and_buffers():
 
 
 @every_model
-def test_gradients_over_a_model_are_those_of_backward(make):
+def test_func_grad_over_a_tied_model_matches_backward(make):
     model = make().eval()
     x = mg.ones(2, 3)
     model(x).square().sum().backward()
@@ -192,7 +192,7 @@ def test_hooks_of_a_shared_module_run_at_each_of_its_places():
 
 
 @every_model
-def test_averages_of_weights_keep_ties(make):
+def test_weight_averaging_keeps_ties(make):
     model = make()
     average = MovingAverage(model, 0.5)
     model.load_state_dict(other_state(model, 1.0))
@@ -204,7 +204,7 @@ def test_averages_of_weights_keep_ties(make):
     model.load_state_dict(mean_of([model.state_dict(), other_state(model, 1.0)]))
 
 
-def test_what_is_changed_in_a_copy_does_not_change_the_original():
+def test_changing_a_shallow_copy_keeps_the_original_members():
     layer = nn.Linear(2, 2)
     twin = copy.copy(layer)
     assert twin.weight is layer.weight

@@ -58,7 +58,7 @@ UNIFORM = {  # low, high and the draw
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", UNIFORM)
-def test_a_range_holds_its_low_end_and_not_its_high_one(name, dtype, ends):
+def test_uniform_draws_exclude_the_upper_bound(name, dtype, ends):
     low, high, draw = UNIFORM[name]
     x = draw(dtype)
     assert x.dtype == dtype
@@ -67,11 +67,11 @@ def test_a_range_holds_its_low_end_and_not_its_high_one(name, dtype, ends):
     assert len(set(x.reshape(-1).tolist())) > 1
 
 
-def test_a_range_without_width_is_one_number(ends):
+def test_uniform_over_an_empty_range_is_constant(ends):
     assert mg.zeros(3).uniform_(0.1, 0.1).tolist() == mg.full((3,), 0.1).tolist()
 
 
-def test_draws_that_were_in_their_range_are_the_same_bits():
+def test_excluding_the_upper_bound_keeps_all_other_draws():
     """Of float32 all that is not the high end: runs that are resumed depend on them."""
     mg.manual_seed(0)
     x = mg.rand(1000)
@@ -123,7 +123,7 @@ def test_integers_are_below_their_bound_in_each_dtype(low, high, dtype, ends):
         lambda: mg.randperm(300, dtype="bfloat16"),
     ],
 )
-def test_bounds_that_a_dtype_does_not_reach_are_refused(draw):
+def test_bounds_out_of_range_of_the_dtype_are_rejected(draw):
     with pytest.raises(OptionError, match=r"ranges from|does not fit|at most"):
         draw()
 
@@ -166,7 +166,7 @@ def test_draws_are_finite_and_in_the_support(name, dtype, ends):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_gumbel_noise_of_any_draw_gives_shares(dtype, ends):
+def test_gumbel_softmax_is_finite_for_extreme_draws(dtype, ends):
     shares = F.gumbel_softmax(mg.zeros(9, dtype=dtype))
     assert shares.isfinite().all()
     assert float(shares.double().sum()) == pytest.approx(1, abs=0.02)
@@ -180,7 +180,7 @@ def test_a_truncated_normal_stays_between_its_bounds(dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_probabilities_0_and_1_are_certain(dtype, ends):
+def test_bernoulli_with_probability_0_or_1_is_certain(dtype, ends):
     p = mg.tensor([0.0, 1.0] * 9).to(dtype)
     assert (p.bernoulli() == p).all()
     assert (mg.zeros(18, dtype=dtype).bernoulli_(p) == p).all()
@@ -201,14 +201,14 @@ def test_a_class_of_weight_0_is_never_drawn(weights, dtype, ends):
         mg.multinomial(weights, count + 1)
 
 
-def test_huge_and_tiny_weights_are_drawn_from(ends):
+def test_multinomial_accepts_very_large_and_small_weights(ends):
     large = mg.tensor(np.array([0.0, 1e308, 1e308, 0.0]))
     assert set(mg.multinomial(large, 9, replacement=True).tolist()) == {1, 2}
     least = mg.tensor(np.array([0.0, 5e-324, 0.0]))
     assert mg.multinomial(least, 1).tolist() == [1]
 
 
-def test_dropout_of_all_and_of_nothing():
+def test_dropout_with_p_0_and_1():
     x = mg.ones(1000)
     assert (F.dropout(x, 1.0) == 0).all()
     assert (F.dropout(x, 0.0) == x).all()

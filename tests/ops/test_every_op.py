@@ -99,7 +99,7 @@ def assert_same(ours, theirs, rtol, atol):
 # ---------------------------------------------------------------- samples and names
 
 
-def test_every_op_names_samples():
+def test_every_op_has_samples():
     without = {name for name, record in OURS.items() if not samples_of(record)}
     assert without == WITHOUT_SAMPLES.keys()
 
@@ -180,7 +180,7 @@ def test_the_gradient_agrees_with_finite_differences(record, fused, order):
     check_gradients(record, fused, order)
 
 
-def test_what_is_not_floating_requires_no_gradient():
+def test_non_float_results_do_not_require_grad():
     for record in OURS.values():
         for sample in samples_of(record):
             function, inputs = as_function(record, sample)
@@ -253,7 +253,7 @@ def rounded(sample):
 
 @pytest.mark.parametrize(("record", "fused"), [form for form in FORMS if not is_of_more(form.values[0])])
 @pytest.mark.parametrize("what", ["value", "gradient"])
-def test_float32_is_float64_but_for_rounding(record, fused, what):
+def test_float32_agrees_with_float64_up_to_rounding(record, fused, what):
     for sample in differentiable_samples(record):
         check_roundings(record, rounded(sample), fused, what)
 
@@ -340,7 +340,7 @@ def check_gradient_memory(record, sample):
 
 
 @each(RULES)
-def test_a_gradient_function_gives_fresh_memory_or_its_argument(record):
+def test_gradient_functions_return_new_arrays_or_their_argument(record):
     for sample in differentiable_samples(record):
         check_gradient_memory(record, sample)
 
@@ -365,7 +365,7 @@ def check_needed_gradients(record, sample):
 
 
 @each(DIFFERENTIABLE)
-def test_only_the_gradients_that_are_needed_are_given(record):
+def test_ops_compute_only_the_needed_gradients(record):
     for sample in differentiable_samples(record):
         check_needed_gradients(record, sample)
 
@@ -424,7 +424,7 @@ def check_kernel(record, sample):
 
 
 @each(COMPOSITES)
-def test_a_kernel_computes_its_definition(record):
+def test_kernels_agree_with_their_definitions(record):
     for sample in differentiable_samples(record):
         check_kernel(record, sample)
 

@@ -235,7 +235,7 @@ def settings_of(record, sample, outs, gs):
 
 
 @for_each(CASES)
-def test_the_formula_is_the_gradient(record, sample):
+def test_formulas_match_the_gradients(record, sample):
     function, inputs = as_function(record, sample)
     outs = floating(function(*inputs))
     rng = np.random.default_rng(0)
@@ -263,7 +263,7 @@ def test_the_formula_is_the_gradient(record, sample):
         np.testing.assert_allclose(summed_to(formula, value.shape), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_every_exception_is_needed():
+def test_every_formula_exception_is_needed():
     assert NOT_EVALUATED.keys() <= {key for key, record in registry.items() if any(record.latex)}
     assert HOLDS.keys() | MEANING.keys() <= registry.keys() - NOT_EVALUATED.keys()
     for key, holds in HOLDS.items():
@@ -273,7 +273,7 @@ def test_every_exception_is_needed():
 
 
 @for_each(FORMULAS)
-def test_every_formula_meets_a_sample(key):
+def test_every_formula_is_checked_on_a_sample(key):
     given = [list(arguments(*case).values()) for case in CASES if case[0].key == key]
     for i, latex in enumerate(FORMULAS[key].latex):
         assert latex is None or any(isinstance(a[i], np.ndarray) and a[i].dtype == float for a in given)

@@ -25,7 +25,7 @@ def test_rows_are_written_into_a_buffer():
     assert_equal(x.grad, [2 * 6 + 2 * 7 * 2, 2 * 2 + 2 * 4 * 2, 2 * 3 + 2 * 6 * 2])
 
 
-def test_the_operators_change_the_tensor_itself():
+def test_augmented_assignment_works_in_place():
     for change in ("x **= 2", "x //= 2", "x %= 2", "x += 1", "x -= 1", "x *= 2", "x /= 2"):
         p = mg.tensor([3.0, 5.0], requires_grad=True)
         names = {"x": p}
@@ -43,7 +43,7 @@ def test_the_operators_change_the_tensor_itself():
 # ---------------------------------------------------------------- who shares the memory
 
 
-def test_a_base_follows_its_view_and_other_views_follow_the_base():
+def test_in_place_changes_reach_the_base_and_other_views():
     x = leaf(1, 2, 3, 4, shape=(2, 2))
     y = x * 1
     first = y[0]
@@ -89,7 +89,7 @@ CHAINS = {
 
 @pytest.mark.parametrize("line", CHAINS)
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])  # the order of h's axes in memory
-def test_views_of_views_that_nothing_holds_are_changed(line, order):
+def test_writing_through_temporary_views_keeps_gradients(line, order):
     change = CHAINS[line]
     x = leaf(*np.linspace(0.2, 0.9, 8), shape=(2, 2, 2))
 
@@ -105,7 +105,7 @@ def test_views_of_views_that_nothing_holds_are_changed(line, order):
     mg.gradcheck(f, x, order=2)
 
 
-def test_views_follow_each_other_without_their_base():
+def test_views_stay_in_sync_after_their_base_is_deleted():
     x = leaf(1, 2, 3, 4)
     y = x * 1
     a = y[:2]
@@ -154,7 +154,7 @@ def test_views_can_be_changed_in_checkpoints():
     assert_equal(x.grad, [3, 0, 1, 1])
 
 
-def test_views_of_a_leaf_are_not_changed():
+def test_in_place_changes_of_views_of_a_leaf_raise():
     w = leaf(1, 2, 3, 4)
     for change in (lambda: w.view(2, 2)[0].mul_(2), lambda: w.view(2, 2).T[0][0].fill_(1)):
         with pytest.raises(GraphError, match=r"memory of a leaf[\s\S]*no_grad"):
@@ -166,7 +166,7 @@ def test_views_of_a_leaf_are_not_changed():
         h.detach()[:2].mul_(w[2:])
 
 
-def test_views_are_known_after_many_that_no_longer_exist():
+def test_views_are_tracked_after_many_dead_views():
     x = leaf(1, 2)
     y = mg.zeros(4, dtype="float64")
     for _ in range(100):
@@ -180,7 +180,7 @@ def test_views_are_known_after_many_that_no_longer_exist():
     assert len(z.version.views) < 140
 
 
-def test_copies_do_not_follow():
+def test_copies_are_not_changed_with_the_original():
     y = leaf(1, 2, 3, 4, shape=(2, 2)) * 1
     copy = y.T.reshape(-1)
     chosen = y[[0]]
@@ -189,7 +189,7 @@ def test_copies_do_not_follow():
     assert_equal(chosen, [[1, 2]])
 
 
-def test_elements_that_share_memory_are_not_changed():
+def test_in_place_changes_of_overlapping_views_raise():
     y = leaf(1, 2, 3) * 1
     for shared in (y.expand(3, 3), y.unfold(0, 2, 1)):
         with pytest.raises(ShapeError, match="share memory"):
@@ -197,7 +197,7 @@ def test_elements_that_share_memory_are_not_changed():
 
 
 @pytest.mark.parametrize("holds_base", [True, False])
-def test_a_part_of_a_view_whose_elements_share_memory_is_changed(holds_base):
+def test_parts_of_overlapping_views_can_be_changed(holds_base):
     x = leaf(1, 2, 3)
     y = x * 1
     repeated = y.expand(3, 3)
@@ -217,7 +217,7 @@ def test_a_part_of_a_view_whose_elements_share_memory_is_changed(holds_base):
 # ---------------------------------------------------------------- the graph
 
 
-def test_the_old_value_stays_what_backward_needs():
+def test_backward_uses_the_value_before_an_in_place_change():
     x = leaf(2, 3)
     y = x * x
     z = y * y  # needs the old y
@@ -227,7 +227,7 @@ def test_the_old_value_stays_what_backward_needs():
 
 
 @pytest.mark.slow
-def test_a_constant_that_becomes_a_result_leaves_no_cycle():
+def test_an_in_place_update_of_a_constant_leaves_no_cycle():
     x = leaf(1, 2)
     y = mg.ones(2, dtype="float64")
     z = x * y  # refers to the constant
@@ -242,7 +242,7 @@ def test_a_constant_that_becomes_a_result_leaves_no_cycle():
         gc.enable()
 
 
-def test_a_replay_does_not_take_the_new_value_of_a_constant():
+def test_changing_a_saved_constant_makes_create_graph_raise():
     x = leaf(2, 3)
     y = mg.ones(2, dtype="float64")
     z = x * y
@@ -268,7 +268,7 @@ def test_a_checkpoint_keeps_the_value_that_it_was_given():
         autograd.checkpoint(changes, x * 1)
 
 
-def test_retain_grad_stays_with_the_tensor():
+def test_retain_grad_follows_an_in_place_change():
     x = leaf(1, 2)
     y = x * 1
     y.retain_grad()
@@ -278,7 +278,7 @@ def test_retain_grad_stays_with_the_tensor():
     assert_equal(x.grad, [6, 6])
 
 
-def test_a_change_that_fails_changes_nothing():
+def test_a_failed_in_place_op_leaves_the_tensor_unchanged():
     x = leaf(1, 2)
     y = x * 2
     view = y[:1]
@@ -291,7 +291,7 @@ def test_a_change_that_fails_changes_nothing():
     assert_equal(x.grad, [2, 2])
 
 
-def test_shape_and_dtype_stay():
+def test_in_place_ops_cannot_change_shape_or_dtype():
     y = leaf(1, 2) * 1
     with pytest.raises(ShapeError, match=r"shape \(2,\) would give shape \(3, 2\)"):
         y += mg.ones(3, 2)
@@ -316,7 +316,7 @@ def test_integers_are_converted_as_in_pytorch():
     assert x.tolist() == [1, 1]
 
 
-def test_a_result_cannot_be_cut_out_of_its_graph():
+def test_requires_grad_can_only_be_cleared_on_a_leaf():
     x = leaf(1, 2)
     y = x * 2
     with pytest.raises(GraphError, match=r"only a leaf[\s\S]*detach"):
@@ -344,7 +344,7 @@ def test_views_of_a_reshaped_tensor_follow_it():
     assert_equal(x.grad, [0, 2 * 5 * 2, 2 * 7 * 2])
 
 
-def test_detach_cuts_a_tensor_out():
+def test_detach_in_place_makes_a_leaf():
     x = leaf(1, 2)
     y = (x * 2).detach_()
     assert y.is_leaf
@@ -383,7 +383,7 @@ def test_cauchy_numbers_have_their_quartiles():
     np.testing.assert_allclose(np.quantile(x, [0.25, 0.5, 0.75]), [-1, 1, 3], atol=0.15)
 
 
-def test_draws_refuse_what_they_cannot_draw():
+def test_in_place_draws_reject_invalid_arguments():
     with pytest.raises(DtypeError, match="needs a floating tensor, got int64"):
         mg.zeros(2, dtype="int64").normal_()
     with pytest.raises(OptionError, match=r"p of bernoulli_ must be from 0 to 1, got 2"):
@@ -403,7 +403,7 @@ def test_diagonals_are_filled():
         mg.zeros(2, 2, 3).fill_diagonal_(1)
 
 
-def test_data_of_what_requires_a_gradient_stays_floating():
+def test_data_of_a_parameter_cannot_be_set_to_integers():
     w = leaf(1, 2)
     with pytest.raises(DtypeError, match="cannot hold int64"):
         w.data = 5
@@ -421,7 +421,7 @@ def test_data_of_what_requires_a_gradient_stays_floating():
         (lambda q, p: q.data[:1].copy_(p[:1]), [1.0, 6.0]),
     ],
 )
-def test_changes_through_data_reach_the_memory(change, expected):
+def test_changes_through_data_change_the_tensor(change, expected):
     p = mg.tensor([1.0, 2.0], requires_grad=True)
     q = mg.tensor([5.0, 6.0], requires_grad=True)
     change(q, p)

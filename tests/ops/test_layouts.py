@@ -33,7 +33,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=list(ODD))
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=list(FUNCTIONS))
-def test_how_an_array_lies_in_memory_changes_nothing(function, odd):
+def test_memory_layout_does_not_change_results(function, odd):
     array = odd(np.random.default_rng(0).normal(size=(3, 4)))
     plain = leaf(array.copy(order="C"))
     strange = mg.Tensor(array, requires_grad=True)
@@ -57,7 +57,7 @@ ELEMENTWISE = [
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0)])
-def test_numbers_and_empty_tensors(name, shape):
+def test_elementwise_ops_of_0d_and_empty_tensors(name, shape):
     x = leaf(np.full(shape, 0.5))
     y = ops[name].call(x)
     assert y.shape == shape
@@ -76,14 +76,14 @@ def test_empty_batches_go_through_a_network():
     assert_equal(w.grad, np.zeros((4, 4)))
 
 
-def test_flip_gives_memory_of_its_own():
+def test_flip_returns_a_copy():
     x = mg.tensor([1.0, 2.0, 3.0])
     y = x.flip(0)
     x[0] = 100.0
     assert y.tolist() == [3.0, 2.0, 1.0]
 
 
-def test_repeating_once_gives_memory_of_its_own():
+def test_repeating_once_returns_a_copy():
     x = mg.tensor([[1.0, 2.0]])
     for y in (x.repeat(1, 1), x.repeat(2, 1), x.tile((1, 1))):
         y[0] = 5.0

@@ -161,7 +161,7 @@ IN_PLACE = sorted(
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", IN_PLACE)
-def test_a_list_that_is_written_keeps_its_gradient_or_is_refused(name):
+def test_list_arguments_in_place_keep_gradients_or_raise(name):
     method = METHODS[name]
     samples = OWN[name[:-1]].samples(np.random.default_rng(0))
 
@@ -180,7 +180,7 @@ def pair():
     return leaf(2.0), leaf(3.0)
 
 
-def test_mg_tensor_stacks_lists():
+def test_tensor_stacks_lists_of_tensors():
     x, y = pair()
     for make in (mg.tensor, mg.as_tensor, mg.DoubleTensor, mg.zeros(1, dtype="float64").new_tensor, mg.stack):
         z = make([x * y, y])
@@ -196,7 +196,7 @@ def test_mg_tensor_stacks_lists():
     assert rows.requires_grad
 
 
-def test_what_is_not_recorded_is_data():
+def test_lists_under_no_grad_and_of_integers_have_no_gradient():
     x, y = pair()
     with mg.no_grad():
         assert not mg.tensor([x, y]).requires_grad
@@ -210,7 +210,7 @@ def test_what_is_not_recorded_is_data():
     assert leaf_of_data.requires_grad
 
 
-def test_ragged_lists_and_lists_in_themselves_are_refused():
+def test_ragged_and_recursive_lists_are_rejected():
     x, y = pair()
     for ragged in ([x, [y]], [[x, y], [x]], [x, mg.ones(2)], [[x], y]):
         with pytest.raises(ShapeError, match=r"differ in length or depth[\s\S]*one shape"):
@@ -222,7 +222,7 @@ def test_ragged_lists_and_lists_in_themselves_are_refused():
             use(endless)
 
 
-def test_a_copy_outside_the_graph_warns():
+def test_copying_a_tensor_out_of_the_graph_warns():
     x, _ = pair()
     for make in (mg.tensor, mg.Tensor, mg.zeros(1).new_tensor):
         with pytest.warns(UserWarning, match=r"detached from the graph[\s\S]*x.detach\(\).clone\(\)"):
@@ -238,7 +238,7 @@ def test_as_tensor_keeps_the_gradient_in_another_dtype():
     assert mg.autograd.grad(z, x)[0].item() == 3
 
 
-def test_lists_are_written_stacked_in_data_sets_and_in_losses():
+def test_assigning_lists_of_tensors_keeps_gradients():
     x, y = pair()
     h = mg.zeros(2, 2, dtype="float64")
     h[0] = [x, y * 2]
@@ -255,7 +255,7 @@ def test_lists_are_written_stacked_in_data_sets_and_in_losses():
     assert mg.autograd.grad(loss, y)[0].item() == pytest.approx(1 / (1 + np.exp(-1)))
 
 
-def test_what_takes_numbers_refuses_tensors_with_a_gradient():
+def test_factories_reject_numbers_that_require_grad():
     x, _ = pair()
     for make in (
         lambda: mg.full((2,), x), lambda: mg.full_like(mg.ones(2), x), lambda: mg.arange(x),
@@ -274,7 +274,7 @@ def test_what_takes_numbers_refuses_tensors_with_a_gradient():
 # ---------------------------------------------------------------- NumPy
 
 
-def test_numbers_are_made_of_tensors_that_require_a_gradient():
+def test_tensors_that_require_grad_convert_to_numbers():
     x = mg.tensor(2.0, requires_grad=True)
     v = mg.tensor([1.0, 2.0], requires_grad=True)
     assert (float(x), int(x), f"{x:.1f}", x.numpy().item()) == (2, 2, "2.0", 2)
@@ -300,7 +300,7 @@ def test_arrays_that_would_lose_a_gradient_are_refused():
             compute()
 
 
-def test_large_lists_of_numbers_are_looked_at_once(monkeypatch):
+def test_large_lists_of_numbers_are_not_searched_for_tensors(monkeypatch):
     looked = []
     monkeypatch.setattr(sys.modules["minigrad.core.tensor"], "on_cpu", looked.append)
     mg.tensor([0.5] * 1000)

@@ -21,7 +21,7 @@ WEIGHT = np.array([1.0, 2.0, 0.5])
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_weights_of_one_and_one_hot_probabilities_change_nothing(reduction, smoothing):
+def test_cross_entropy_with_unit_weights_and_one_hot_targets(reduction, smoothing):
     settings = {"reduction": reduction, "label_smoothing": smoothing}
     known = TARGET != -100
     plain = F.cross_entropy(mg.tensor(LOGITS[known]), TARGET[known], **settings)
@@ -34,7 +34,7 @@ def test_weights_of_one_and_one_hot_probabilities_change_nothing(reduction, smoo
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_an_ignored_row_of_nan_leaves_every_gradient_as_it_is(smoothing):
+def test_ignored_rows_of_nan_do_not_change_gradients(smoothing):
     spoilt = LOGITS.copy()
     spoilt[1] = math.nan
     x = leaf(spoilt)
@@ -67,7 +67,7 @@ def test_cross_entropy_of_integer_logits_is_float32(settings, dtype, fuse):
 # ---------------------------------------------------------------- edges
 
 
-def test_certain_and_wrong_costs_100_and_its_gradient_is_finite():
+def test_binary_cross_entropy_is_clamped_to_100():
     p = leaf([0.0, 1.0, 0.0, 1.0])
     losses = F.binary_cross_entropy(p, mg.tensor([1.0, 0.0, 0.0, 1.0]), reduction="none")
     assert losses.tolist() == [100, 100, 0, 0]
@@ -81,7 +81,7 @@ def test_a_variance_below_eps_still_gets_a_gradient():
     assert var.grad.item() < 0
 
 
-def test_nothing_to_attend_gives_zeros_in_grouped_attention_too():
+def test_fully_masked_grouped_attention_gives_zeros():
     q, k = leaf(np.ones((4, 3, 2))), leaf(np.ones((2, 5, 2)))
     y = F.scaled_dot_product_attention(q, k, k, np.zeros((3, 5), bool), enable_gqa=True)
     y.sum().backward()
@@ -128,7 +128,7 @@ def test_a_query_without_keys_gives_zeros(fused, mask):
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_an_ignored_row_counts_nothing_whatever_it_holds(fused, reduction, smoothing):
+def test_ignored_rows_do_not_change_cross_entropy(fused, reduction, smoothing):
     logits = leaf([[1.0, 2.0, 0.5], [-INF, 1.0, 0.0]])
     alone = leaf([[1.0, 2.0, 0.5]])
     with mg.fused(fused), np.errstate(invalid="ignore"):
@@ -141,7 +141,7 @@ def test_an_ignored_row_counts_nothing_whatever_it_holds(fused, reduction, smoot
 
 
 @pytest.mark.parametrize("fused", [True, False])
-def test_one_class_is_certain(fused):
+def test_softmax_of_one_class_is_1(fused):
     x = leaf([[3.0], [-2.0]])
     with mg.fused(fused):
         assert_equal(x.softmax(-1), [[1], [1]])
@@ -154,7 +154,7 @@ def test_one_class_is_certain(fused):
 
 
 @pytest.mark.parametrize("padding_idx", [1, -3])
-def test_the_row_of_padding_is_used_and_not_learned(padding_idx):
+def test_the_padding_row_of_an_embedding_gets_no_gradient(padding_idx):
     layer = nn.Embedding(4, 2, padding_idx=padding_idx)
     assert layer.weight[1].tolist() == [0, 0]
     with mg.no_grad():
@@ -170,7 +170,7 @@ def test_the_row_of_padding_is_used_and_not_learned(padding_idx):
     [("Dropout1d", (50, 40, 3)), ("Dropout2d", (50, 40, 3, 2)), ("Dropout3d", (50, 40, 2, 1, 2)),
      ("Dropout1d", (2000, 3)), ("Dropout3d", (2000, 1, 2, 2))],
 )  # fmt: skip
-def test_channels_are_dropped_as_a_whole(layer, shape):
+def test_dropout_layers_drop_whole_channels(layer, shape):
     layer = getattr(nn, layer)
     y = layer(0.25)(mg.ones(*shape)).array
     channels = y.reshape(2000, -1)
@@ -239,14 +239,14 @@ def test_a_mistake_is_explained(mistake, error, message):
 
 
 @pytest.mark.parametrize("loss", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
-def test_a_target_that_broadcasts_is_warned_of(loss):
+def test_broadcasting_targets_warn(loss):
     loss = getattr(F, loss)
     with pytest.warns(UserWarning, match=r"\(4, 1\) with target \(4,\)") as warned:
         loss(mg.ones(4, 1), mg.ones(4))
     assert warned[0].filename == __file__
 
 
-def test_probabilities_as_a_target_have_no_class_to_ignore():
+def test_ignore_index_with_probability_targets_raises():
     logits = mg.zeros(2, 3)
     target = mg.full((2, 3), 1 / 3)
     with pytest.raises(OptionError, match="ignore_index=1 needs class numbers"):
@@ -255,7 +255,7 @@ def test_probabilities_as_a_target_have_no_class_to_ignore():
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (4, 1), (1, 3), (4,), ()])
-def test_a_variance_may_have_1_for_one_axis(shape):
+def test_gaussian_nll_loss_broadcasts_the_variance(shape):
     x = mg.ones(4, 3)
     target = mg.zeros(4, 3)
     var = mg.full(shape, 2.0)
@@ -273,7 +273,7 @@ def test_a_variance_may_have_1_for_one_axis(shape):
         ((4, 5), mg.zeros(4, 1, dtype="int64"), "target.reshape(4)"),
     ],
 )
-def test_a_target_that_does_not_fit_says_the_line_to_write(loss, logits, target, advice):
+def test_target_shape_errors_suggest_a_fix(loss, logits, target, advice):
     assert advice in message(lambda: getattr(F, loss)(mg.randn(*logits), target))
 
 
@@ -291,12 +291,12 @@ def test_a_target_that_does_not_fit_says_the_line_to_write(loss, logits, target,
         lambda ids: mg.ones(3, 3).take_along_dim(ids.reshape(1, -1), 0),
     ],
 )
-def test_float_ids_say_long(call):
+def test_float_indices_suggest_long(call):
     assert ".long()" in message(lambda: call(mg.zeros(2)))
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 3, 3), ()])
 @pytest.mark.parametrize("fuse", [True, False])
-def test_a_table_of_other_axes_is_refused_by_embedding(shape, fuse):
+def test_embedding_rejects_weights_that_are_not_matrices(shape, fuse):
     with mg.fused(fuse):
         assert "weight must be a matrix" in message(lambda: F.embedding(mg.tensor([0]), mg.ones(*shape)))

@@ -40,7 +40,7 @@ def test_logcumsumexp_does_not_overflow():
     np.testing.assert_allclose(slopes(lambda x: x.logcumsumexp(0)[1:], values), [0, 2.5, 0, 0.5])
 
 
-def test_dtype_is_what_elements_become_first():
+def test_reductions_cast_to_dtype_first():
     x = mg.tensor([1.5, 2.5], requires_grad=True)
     for function in (mg.sum, mg.mean, mg.prod):
         assert function(x, dtype="float64").dtype == "float64"
@@ -52,7 +52,7 @@ def test_dtype_is_what_elements_become_first():
         x.mean(dtype="int64")
 
 
-def test_a_variance_without_freedom_is_infinite_or_nan():
+def test_variance_with_zero_degrees_of_freedom():
     assert mg.tensor([1.0, 2.0]).var(correction=2).item() == INF
     assert math.isnan(mg.tensor([1.0]).var().item())
     assert math.isnan(mg.zeros(0).var().item())
@@ -72,14 +72,14 @@ def test_nan_is_larger_than_every_number():
     assert x.cummax(0).indices.tolist() == [0, 1, 1, 3]
 
 
-def test_a_quantile_of_all_keeps_each_axis_when_asked():
+def test_quantile_without_dim_respects_keepdim():
     x = mg.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     assert x.quantile(0.5, keepdim=True).tolist() == [[3.5]]
     assert x.nanquantile(mg.tensor([0.0, 1.0]), keepdim=True).tolist() == [[[1]], [[6]]]
     assert x.quantile(1.0, dim=1, keepdim=True).tolist() == [[3], [6]]
 
 
-def test_sorting_keeps_the_order_of_what_ties():
+def test_sorting_is_stable():
     x = mg.tensor([2, 1, 2, 1])
     assert x.sort().indices.tolist() == [1, 3, 0, 2]
     assert x.sort(descending=True).indices.tolist() == [0, 2, 1, 3]
@@ -90,7 +90,7 @@ def test_sorting_keeps_the_order_of_what_ties():
     "name", ["sum", "prod", "mean", "amax", "max", "median", "sort", "cumsum", "logsumexp"]
 )
 @pytest.mark.parametrize("dim", [0, -1])
-def test_a_number_counts_as_one_axis(name, dim):
+def test_reductions_of_0d_tensors_accept_dim_0(name, dim):
     result = getattr(mg.tensor(3.0), name)(dim)
     values = result[0] if isinstance(result, tuple) else result
     assert values.shape == ()
@@ -102,14 +102,14 @@ def test_a_number_counts_as_one_axis(name, dim):
 @pytest.mark.parametrize(
     "name", ["amax", "amin", "max", "min", "argmax", "argmin", "median", "mode", "aminmax"]
 )
-def test_nothing_has_no_extreme(name):
+def test_extremes_of_empty_tensors_raise(name):
     with pytest.raises(ShapeError, match="no elements, in shape"):
         getattr(mg.zeros((0, 3)), name)(dim=0)
     along = getattr(mg.zeros((0, 3)), name)(dim=1)
     assert (along[0] if isinstance(along, tuple) else along).shape == (0,)
 
 
-def test_nothing_adds_up_to_nothing():
+def test_reductions_of_empty_tensors():
     empty = mg.zeros((0, 3))
     assert empty.sum().item() == 0
     assert empty.prod(0).tolist() == [1, 1, 1]
@@ -118,7 +118,7 @@ def test_nothing_adds_up_to_nothing():
     assert math.isnan(empty.median().item())
 
 
-def test_axes_that_are_repeated_or_absent_are_refused():
+def test_repeated_or_out_of_range_axes_are_rejected():
     x = mg.zeros((2, 3))
     for name in ("sum", "amax", "logsumexp"):
         with pytest.raises(ShapeError):
@@ -130,7 +130,7 @@ def test_axes_that_are_repeated_or_absent_are_refused():
         x.topk(4)
 
 
-def test_counts_and_searches():
+def test_unique_bucketize_isin_and_bincount():
     x = mg.tensor([3, 1, 1, 0])
     found = x.unique(return_inverse=True, return_counts=True)
     assert [a.tolist() for a in found] == [[0, 1, 3], [2, 1, 1, 0], [1, 2, 1]]
@@ -173,7 +173,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_half_a_million_tenths_add_up(name):
+def test_long_float32_sums_are_accurate(name):
     np.testing.assert_allclose(LONG[name]().numpy(), 500_000 * TENTH, rtol=3e-6)
 
 

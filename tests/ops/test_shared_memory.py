@@ -32,7 +32,7 @@ def in_place_methods():
     ],
     ids=["later", "earlier", "reversed", "transposed", "column", "strided"],
 )
-def test_an_operand_in_the_memory_that_is_written_is_read_first(name, target, operand):
+def test_in_place_ops_with_overlapping_operands(name, target, operand):
     if name in ("set_", "swapaxes_", "random_", "bernoulli_"):
         pytest.skip("draws, or changes the shape")
     numbers = np.linspace(0.5, 2.5, 9)
@@ -44,7 +44,7 @@ def test_an_operand_in_the_memory_that_is_written_is_read_first(name, target, op
     np.testing.assert_array_equal(target(x).numpy(), expected.numpy())
 
 
-def test_items_assigned_from_the_same_memory():
+def test_assigning_overlapping_slices():
     x = mg.arange(6.0)
     x[1:] = x[:-1]
     assert x.tolist() == [0.0, 0.0, 1.0, 2.0, 3.0, 4.0]
@@ -54,7 +54,7 @@ def test_items_assigned_from_the_same_memory():
     assert x.tolist() == [0.0, 0.0, 0.0, 0.0, 1.0, 3.0]
 
 
-def test_vectors_of_all_strides_are_copied_as_if_apart():
+def test_copying_between_overlapping_strided_views():
     rng = np.random.default_rng(0)
     for _ in range(300):
         n = int(rng.integers(4, 20))

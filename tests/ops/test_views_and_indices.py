@@ -33,7 +33,7 @@ def test_a_change_through_a_view_is_noticed_by_its_base(name):
         y.backward()
 
 
-def test_memory_is_read_as_another_dtype():
+def test_viewing_memory_as_another_dtype():
     x = mg.ones(2, 3)
     assert x.view("int32").tolist() == [[0x3F800000] * 3] * 2
     assert x.view(mg.float32).tolist() == x.tolist()
@@ -41,7 +41,7 @@ def test_memory_is_read_as_another_dtype():
         x.view("float64")  # of 12 bytes
 
 
-def test_contiguous_is_itself_or_a_copy():
+def test_contiguous_returns_self_or_a_copy():
     x = mg.ones(2, 3)
     assert x.contiguous() is x
     copy = x.t().contiguous()
@@ -50,7 +50,7 @@ def test_contiguous_is_itself_or_a_copy():
     assert x.sum().item() == 6
 
 
-def test_the_last_value_for_a_place_has_the_gradient():
+def test_repeated_indices_give_the_last_value_the_gradient():
     for write in (
         lambda x, v: x.scatter(0, [1, 1, 0], v), lambda x, v: x.index_copy(0, [1, 1, 0], v),
         lambda x, v: x.index_put(([1, 1, 0],), v), lambda x, v: x.put([1, 1, 0], v),
@@ -63,7 +63,7 @@ def test_the_last_value_for_a_place_has_the_gradient():
         assert x.grad.tolist() == [0, 0, 1]
 
 
-def test_what_is_added_to_one_place_adds_up():
+def test_adding_at_repeated_indices_accumulates():
     for write in (
         lambda x, v: x.scatter_add(0, [1, 1, 0], v), lambda x, v: x.index_add(0, [1, 1, 0], v),
         lambda x, v: x.index_put(([1, 1, 0],), v, accumulate=True),
@@ -78,7 +78,7 @@ def test_what_is_added_to_one_place_adds_up():
 
 
 @pytest.mark.parametrize("include_self", [True, False])
-def test_the_gradient_of_equals_adds_up_to_the_whole(include_self):
+def test_scatter_reduce_shares_the_gradient_among_ties(include_self):
     x = mg.ones(2, requires_grad=True)
     src = mg.ones(3, requires_grad=True)
     x.scatter_reduce(0, [0, 0, 1], src, "amax", include_self=include_self).sum().backward()
@@ -86,13 +86,13 @@ def test_the_gradient_of_equals_adds_up_to_the_whole(include_self):
     assert (x.grad.sum().item() > 0) == include_self
 
 
-def test_a_product_knows_its_zeros():
+def test_scatter_reduce_prod_gradients_with_zeros():
     src = mg.tensor([0.0, 3.0, 0.0, 0.0], requires_grad=True)
     mg.tensor([2.0, 5.0]).scatter_reduce(0, [0, 0, 1, 1], src, "prod").sum().backward()
     assert src.grad.tolist() == [6, 0, 0, 0]
 
 
-def test_walking_over_a_tensor_is_one_node():
+def test_iterating_over_a_tensor_records_one_node():
     x = leaf(4, 2)
     rows = list(x * 1.0)
     assert len({id(row.node.node) for row in rows}) == 1
@@ -100,7 +100,7 @@ def test_walking_over_a_tensor_is_one_node():
     assert x.grad.tolist() == [[1, 1]] * 4
 
 
-def test_a_changed_index_changes_no_gradient():
+def test_changing_an_index_of_index_put_keeps_the_gradient():
     x = leaf(3)
     index = np.array([0, 2])
     y = x.index_put((index,), mg.zeros(2, dtype="float64"))
@@ -138,5 +138,5 @@ def test_a_mistake_is_explained(mistake, kind, what, remedy):
         mistake()
 
 
-def test_one_hot_has_a_column_for_each_class_up_to_the_largest():
+def test_one_hot_infers_the_number_of_classes():
     assert mg.one_hot(mg.tensor([0, 2])).tolist() == [[1, 0, 0], [0, 0, 1]]

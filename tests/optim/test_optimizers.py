@@ -37,7 +37,7 @@ def train(optimizer, params, steps, first=0):
 # ---------------------------------------------------------------- steps
 
 
-def test_a_parameter_without_a_gradient_stays():
+def test_parameters_without_a_gradient_are_not_updated():
     p = nn.Parameter(np.ones(2))
     optimizer = optim.AdamW([p], weight_decay=0.5)
     optimizer.step()
@@ -45,7 +45,7 @@ def test_a_parameter_without_a_gradient_stays():
     assert optimizer.state_dict()["state"] == {}
 
 
-def test_a_state_brings_back_the_options_of_the_groups():
+def test_loading_a_state_restores_param_group_options():
     make = lambda lr: optim.AdamW([{"params": nn.Parameter(np.ones(2)), "lr": lr}], lr=1.0, betas=(0.8, 0.9))
     before, after = make(0.25), make(0.5)
     for optimizer in (before, after):
@@ -60,7 +60,7 @@ def test_a_state_brings_back_the_options_of_the_groups():
 
 
 @EACH
-def test_how_a_parameter_lies_in_memory_changes_nothing(make):
+def test_parameter_memory_layout_does_not_change_the_step(make):
     array = np.random.default_rng(0).normal(size=(4, 6))
     strange = [np.asfortranarray(array), np.repeat(array, 2, 1)[:, ::2], array[::-1].copy()[::-1]]
     plain = nn.Parameter(array.copy())
@@ -82,7 +82,7 @@ def test_a_parameter_longer_than_a_block_is_updated_to_its_end():
 
 
 @EACH
-def test_the_gradient_itself_is_left_alone(make):
+def test_step_does_not_change_the_gradient(make):
     p = nn.Parameter(np.ones(2))
     p.grad = mg.tensor(np.array([1.0, -2.0]))
     optimizer = make([p])
@@ -91,7 +91,7 @@ def test_the_gradient_itself_is_left_alone(make):
     assert p.grad.tolist() == [1, -2]
 
 
-def test_zero_grad_forgets_or_zeroes():
+def test_zero_grad_sets_to_none_or_zero():
     (p, *_) = params = parameters()
     optimizer = optim.SGD(params, lr=0.1)
     train(optimizer, params, 1)
@@ -137,7 +137,7 @@ OWN_KEYS = {
 }  # fmt: skip
 
 
-def test_groups_keep_keys_of_the_users_own(tmp_path):
+def test_param_groups_keep_custom_keys(tmp_path):
     optimizer = optim.SGD([{"params": nn.Linear(1, 1).named_parameters(), **OWN_KEYS}], lr=0.5)
     optimizer.add_param_group({"params": [("scale", vector(1.0))], **OWN_KEYS})
     mg.save_file(optimizer.state_dict(), tmp_path / "optimizer.safetensors")
@@ -148,7 +148,7 @@ def test_groups_keep_keys_of_the_users_own(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [optim.SGD, optim.AdamW, optim.LBFGS, "own"])
-def test_hooks_of_a_step_run_once_around_it(kind):
+def test_step_hooks_run_once_per_step(kind):
     class Own(optim.SGD):
         def step(self, closure=None):
             return super().step(closure)
@@ -211,7 +211,7 @@ def test_a_hook_must_be_callable(register):
 
 
 @pytest.mark.parametrize(("make", "message"), BAD.values(), ids=list(BAD))
-def test_what_cannot_be_optimized_is_named(make, message):
+def test_invalid_optimizer_arguments_are_rejected(make, message):
     with pytest.raises(mg.MinigradError, match=message):
         make()
 
@@ -219,7 +219,7 @@ def test_what_cannot_be_optimized_is_named(make, message):
 # ---------------------------------------------------------------- state
 
 
-def test_a_loaded_state_is_a_copy_in_the_order_of_rows():
+def test_loaded_optimizer_states_are_row_major_copies():
     p = nn.Parameter(np.zeros((3, 2)))
     p.grad = mg.ones(3, 2, dtype="float64")
     given = np.asfortranarray(np.ones((3, 2)))
@@ -255,7 +255,7 @@ def with_gradients(*gradients, dtype="float64"):
         ([[3.0, -4.0], [math.inf, 5.0]], 2, math.inf, [0, 0, math.nan, 0]),
     ],
 )
-def test_clipping_gives_the_norm_and_scales_all_alike(gradients, norm_type, norm, expected, clip):
+def test_clip_grad_norm_returns_the_norm_and_scales_gradients(gradients, norm_type, norm, expected, clip):
     parameters = [*with_gradients(*gradients), nn.Parameter(np.zeros(1))]
     if clip == "at once":
         found = optim.clip_grad_norm_(iter(parameters), 1.0, norm_type)
@@ -300,7 +300,7 @@ def test_gradients_whose_squares_are_out_of_range_are_clipped(dtype, size):
 
 
 @pytest.mark.parametrize("step", [0, 1, 2000, 4000, 16000])
-def test_the_papers_schedule(step):
+def test_paper_schedule(step):
     expected = min(max(step, 1) * 4000**-1.5, max(step, 1) ** -0.5)  # counted from 1
     assert paper_schedule(step, 512, 4000) == pytest.approx(512**-0.5 * expected, rel=1e-12)
     assert paper_schedule(step, 1, 4000, factor=2) == pytest.approx(2 * expected, rel=1e-12)
@@ -346,7 +346,7 @@ def rates_of(optimizer, scheduler, steps):
 
 @pytest.mark.parametrize("last_epoch", [0, 2, 3, 5])
 @pytest.mark.parametrize("part", PARTS.values(), ids=list(PARTS))
-def test_a_sequential_schedule_made_again_continues(part, last_epoch):
+def test_sequential_lr_resumes_from_last_epoch(part, last_epoch):
     def sequential(optimizer, last_epoch=-1):
         parts = [SCHEDULES.LinearLR(optimizer, 0.1, 1.0, 3), part(optimizer), part(optimizer)]
         return SCHEDULES.SequentialLR(optimizer, parts, [3, 5], last_epoch)
@@ -372,7 +372,7 @@ FOR_NEW_GROUPS = PARTS | {
 
 
 @pytest.mark.parametrize("make", FOR_NEW_GROUPS.values(), ids=list(FOR_NEW_GROUPS))
-def test_a_group_added_while_scheduled_has_the_schedules_rates(make):
+def test_schedulers_apply_to_groups_added_later(make):
     """At the same rate as the group that was there, it keeps that rate."""
     optimizer = optim.SGD([vector(1.0)], lr=0.1)
     scheduler = make(optimizer)
@@ -384,7 +384,7 @@ def test_a_group_added_while_scheduled_has_the_schedules_rates(make):
     assert len(scheduler.get_last_lr()) == 2
 
 
-def test_a_new_group_lowers_its_rate_on_a_plateau():
+def test_reduce_lr_on_plateau_applies_to_new_groups():
     optimizer = optim.SGD([vector(1.0)], lr=0.1)
     scheduler = SCHEDULES.ReduceLROnPlateau(optimizer, patience=0, factor=0.5, min_lr=0.02)
     optimizer.add_param_group({"params": [vector(1.0)], "lr": 0.03})
@@ -408,7 +408,7 @@ def step_on(params, optimizer, g=1.0):
     optimizer.step()
 
 
-def test_a_state_that_is_replaced_counts():
+def test_replacing_an_entry_of_the_state_takes_effect():
     found = []
     for change in ("replace", "write"):
         (a, b), optimizer = small(1.0, 2.0)
@@ -422,7 +422,7 @@ def test_a_state_that_is_replaced_counts():
     np.testing.assert_array_equal(found[0], found[1])
 
 
-def test_a_new_group_starts_at_its_own_rate():
+def test_a_new_group_keeps_its_initial_lr():
     optimizer = optim.SGD([vector(1.0)], lr=0.1)
     scheduler = SCHEDULES.StepLR(optimizer, 1, 0.5)
     rates_of(optimizer, scheduler, 2)
@@ -436,7 +436,7 @@ def test_a_new_group_starts_at_its_own_rate():
         SCHEDULES.LambdaLR(optimizer, [lambda epoch: 1.0])
 
 
-def test_groups_may_be_parted_and_joined():
+def test_param_groups_can_be_split_and_merged():
     (a, b), optimizer = small(1.0, 2.0)
     (group,) = optimizer.param_groups
     apart = [{**group, "params": [a]}, {**group, "params": [b]}]
@@ -472,7 +472,7 @@ def test_an_optimizer_is_copied_with_its_parameters(copied):
         np.testing.assert_array_equal(p.numpy(), twin.numpy())
 
 
-def test_a_misshapen_gradient_changes_nothing():
+def test_gradients_of_the_wrong_shape_raise_before_any_update():
     params = [mg.nn.Parameter(np.ones(n, np.float32)) for n in (2, 3)]
     optimizer = optim.AdamW(params)
     for p, n in zip(params, (3, 2), strict=True):
@@ -483,7 +483,7 @@ def test_a_misshapen_gradient_changes_nothing():
     assert not optimizer.state
 
 
-def test_a_module_that_was_converted_trains_on_in_its_new_dtype():
+def test_optimizer_state_follows_a_module_to_another_dtype():
     model = mg.nn.Linear(3, 2)
     optimizer = optim.AdamW(model.parameters())
     for dtype in ("float32", "float64"):

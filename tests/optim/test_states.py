@@ -145,7 +145,7 @@ def test_the_state_of_another_class_is_refused(name):
 
 @EACH
 @pytest.mark.parametrize("steps", [0, 3])
-def test_its_own_state_is_loaded_and_goes_on(name, steps, tmp_path):
+def test_optimizers_resume_from_their_own_state(name, steps, tmp_path):
     optimizer, parameters = trained(name, steps)
     mg.save_file(optimizer.state_dict(), tmp_path / "state.safetensors")
     for state in (optimizer.state_dict(), mg.load_file(tmp_path / "state.safetensors")):
@@ -161,7 +161,7 @@ def test_its_own_state_is_loaded_and_goes_on(name, steps, tmp_path):
 
 @pytest.mark.parametrize("name", CLASSES)
 @pytest.mark.slow
-def test_pytorchs_own_state_goes_on_as_there(name):
+def test_optimizers_resume_from_a_pytorch_state(name):
     torch = pytest.importorskip("torch")
     start = [p.numpy().copy() for p in model().parameters()]
     theirs = [torch.nn.Parameter(torch.tensor(x)) for x in start]
@@ -180,7 +180,7 @@ def test_pytorchs_own_state_goes_on_as_there(name):
         np.testing.assert_allclose(p.numpy(), q.detach().numpy(), rtol=2e-5, atol=atol)
 
 
-def test_a_users_optimizer_has_states_of_its_own():
+def test_user_optimizers_may_define_their_own_state():
     class Mine(optim.Optimizer):
         def update(self, p, g, state, group):
             state["count"] = np.array(state.get("count", 0) + 1)
@@ -221,7 +221,7 @@ class Own(optim.Optimizer):
             group.setdefault("newer", 1)
 
 
-def test_an_optimizer_of_the_users_own_resumes():
+def test_user_optimizers_resume():
     before, after = (list(model().parameters()) for _ in range(2))
     optimizer, other = Own(before), Own(after)
     for p in (*before, *after):
@@ -279,7 +279,7 @@ def advance(schedule):
 
 
 @EACH_SCHEDULE
-def test_a_state_that_a_schedule_does_not_have_is_refused(name):
+def test_invalid_scheduler_states_are_rejected(name):
     schedule = scheduled(name)
     state = schedule.state_dict()
     for bad in NOT_STATES:
@@ -296,7 +296,7 @@ def test_a_state_that_a_schedule_does_not_have_is_refused(name):
 
 
 @EACH_SCHEDULE
-def test_its_own_state_of_a_schedule_is_loaded_and_goes_on(name):
+def test_schedulers_resume_from_their_own_state(name):
     before, after = scheduled(name), scheduled(name, 0)
     after.load_state_dict(before.state_dict())
     for _ in range(4):
@@ -340,7 +340,7 @@ OF_OBJECTS = {
 
 
 @pytest.mark.parametrize("make", OF_OBJECTS.values(), ids=list(OF_OBJECTS))
-def test_the_state_of_a_schedule_has_that_of_callable_objects(make):
+def test_scheduler_states_include_callable_objects(make):
     before, after = (
         make(optim.SGD([mg.ones(2, requires_grad=True)], lr=0.1), Decay(factor)) for factor in (0.5, 0.9)
     )
@@ -355,7 +355,7 @@ def test_the_state_of_a_schedule_has_that_of_callable_objects(make):
         assert after.optimizer.param_groups[0]["lr"] == before.optimizer.param_groups[0]["lr"]
 
 
-def test_a_function_does_not_take_the_state_of_an_object():
+def test_loading_an_object_state_into_a_function_raises():
     optimizer = optim.SGD([mg.ones(2, requires_grad=True)], lr=0.1)
     of_object = lr_scheduler.LambdaLR(optimizer, Decay(0.5))
     of_function = lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5)
@@ -366,7 +366,7 @@ def test_a_function_does_not_take_the_state_of_an_object():
 
 
 @EACH_SCHEDULE
-def test_pytorchs_state_of_a_schedule_goes_on_as_there(name):
+def test_schedulers_resume_from_a_pytorch_state(name):
     torch = pytest.importorskip("torch")
     if name in ("SequentialLR", "ChainedScheduler", "ReduceLROnPlateau"):
         pytest.skip("PyTorch's state has other names, and is refused")
@@ -417,13 +417,13 @@ EACH_OBJECT = pytest.mark.parametrize("name", OBJECTS)
 
 @EACH_OBJECT
 @pytest.mark.parametrize("steps", [0, 3])
-def test_its_own_state_of_an_object_is_loaded(name, steps):
+def test_objects_load_their_own_state(name, steps):
     before, after = OBJECTS[name](steps), OBJECTS[name](0)
     after.load_state_dict(before.state_dict())
     assert content(after.state_dict()) == content(before.state_dict())
 
 
-def test_bytes_that_are_no_generator_state_change_nothing():
+def test_invalid_generator_states_are_rejected():
     generator = mg.Generator()
     before = generator.get_state().tolist()
     for text in (
@@ -436,7 +436,7 @@ def test_bytes_that_are_no_generator_state_change_nothing():
 
 
 @EACH_OBJECT
-def test_a_state_that_an_object_does_not_have_is_refused(name):
+def test_objects_reject_foreign_states(name):
     holder = OBJECTS[name](3)
     state = holder.state_dict()
     for path in places(state):

@@ -49,7 +49,7 @@ def names(axis):
 # ---------------------------------------------------------------- files and labels
 
 
-def test_a_picture_is_written_by_its_suffix_the_same_each_time(tmp_path):
+def test_plots_are_saved_by_suffix_and_reproducible(tmp_path):
     for name in ("a.svg", "a.PNG"):
         paths = [tmp_path / f"{i}{name}" for i in (0, 1)]
         for path in paths:
@@ -75,7 +75,7 @@ def test_unusual_tokens_are_drawn_without_a_warning(tmp_path):
     assert ElementTree.parse(tmp_path / "heads.svg") is not None
 
 
-def test_labels_make_spaces_and_what_no_font_can_draw_visible():
+def test_labels_show_spaces_and_unprintable_characters():
     assert [label(token) for token in (" ", "\n", "", " the ", "New York", "a\nb")] == [
         "␣", "↵", "''", "the", "New York", "a↵b"
     ]  # fmt: skip
@@ -96,7 +96,7 @@ def test_labels_make_spaces_and_what_no_font_can_draw_visible():
 # ---------------------------------------------------------------- attention
 
 
-def test_a_grid_has_a_heat_map_for_each_head():
+def test_attention_heads_draws_a_heat_map_per_head():
     weights = attention(2, 6, 3, 3)
     figure = plots.attention_heads(mg.tensor(weights), TOKENS, row=1)
     panels = [panel for panel in figure.axes if panel.images and panel.get_visible()]
@@ -109,7 +109,7 @@ def test_a_grid_has_a_heat_map_for_each_head():
     assert names(panels[1].yaxis) == names(panels[0].xaxis) == []
 
 
-def test_a_dictionary_has_a_row_for_each_layer():
+def test_attention_heads_draws_a_row_per_layer():
     maps = {f"decoder.layers.{i}.cross_attention": attention(1, 2, 3, 4, seed=i) for i in range(3)}
     figure = plots.attention_heads(maps, TOKENS, "abcd")
     rows = np.reshape([panel for panel in figure.axes if panel.images], (3, 2))
@@ -122,7 +122,7 @@ def test_a_dictionary_has_a_row_for_each_layer():
     assert {"encoder layer 1 self-attention", "layer 2"} <= {*texts(plots.attention_heads(mixed, TOKENS))}
 
 
-def test_of_many_tokens_some_have_no_label():
+def test_long_axes_label_only_some_tokens():
     figure = plots.attention_heads(attention(1, 200, 200), [str(i) for i in range(200)])
     shown = [int(name) for name in names(figure.axes[0].xaxis)]
     assert 5 < len(shown) < 100
@@ -130,7 +130,7 @@ def test_of_many_tokens_some_have_no_label():
     assert figure.get_size_inches()[0] <= plots.style.PAGE
 
 
-def test_arcs_are_the_weights_above_the_threshold():
+def test_arcs_show_only_weights_above_the_threshold():
     weights = np.array([[0.95, 0.05, 0], [0.5, 0.5, 0], [0.2, 0.09, 0.71]])
     figure = plots.attention_arcs(weights, TOKENS)
     arrows = figure.axes[0].patches
@@ -146,7 +146,7 @@ def test_arcs_are_the_weights_above_the_threshold():
     assert long.get_size_inches()[0] == pytest.approx(plots.style.PAGE)
 
 
-def test_an_alignment_is_the_mean_of_the_heads_with_numbers():
+def test_alignment_shows_the_mean_over_heads_with_numbers():
     weights = attention(1, 2, 2, 3)
     figure = plots.alignment(weights, ["un", "chat"], ["a", "cat", "."])
     mean = weights[0].mean(0)
@@ -155,7 +155,7 @@ def test_an_alignment_is_the_mean_of_the_heads_with_numbers():
     assert names(figure.axes[0].yaxis) == ["un", "chat"]
 
 
-def test_weights_of_other_tokens_are_refused():
+def test_weights_that_do_not_match_the_tokens_are_rejected():
     with pytest.raises(UserError, match=r"shape \(2, 3, 3\) for 3 queries and 2 keys.\n.*\(heads, 3, 2\)"):
         plots.attention_heads(attention(2, 3, 3), TOKENS, TOKENS[:2])
     with pytest.raises(UserError, match="weights of 2 calls with the shapes"):
@@ -180,7 +180,7 @@ def test_cached_generation_is_drawn_as_one_call():
 # ---------------------------------------------------------------- positions, probabilities, embeddings
 
 
-def test_positions_are_the_encoding_and_its_wavelengths():
+def test_positional_encoding_plot_shows_values_and_wavelengths():
     heat, _, lengths, *_ = plots.positional_encoding(20, 8).axes
     assert np.array_equal(heat.images[0].get_array(), positional_encoding(20, 8))
     x, y = lengths.lines[0].get_data()
@@ -189,7 +189,7 @@ def test_positions_are_the_encoding_and_its_wavelengths():
     plots.positional_encoding(3, 1)
 
 
-def test_bars_are_the_most_probable_tokens_and_the_chosen_one():
+def test_bars_show_the_most_probable_and_chosen_tokens():
     p = np.array([[0.5, 0.3, 0.1, 0.06, 0.04], [0.1, 0.2, 0.3, 0.395, 0.005]])
     figure = plots.next_token_probabilities(p, "abcde", chosen=[0, 4], top=3)
     first, second = figure.axes
@@ -205,7 +205,7 @@ def test_bars_are_the_most_probable_tokens_and_the_chosen_one():
         plots.next_token_probabilities(10 * p, "abcde")
 
 
-def test_embeddings_are_projected_to_where_they_vary_most():
+def test_embeddings_are_projected_by_pca():
     rng = np.random.default_rng(0)
     plane = rng.normal(size=(2, 5))
     far = rng.normal(size=(6, 2)) * [5, 1]
@@ -225,7 +225,7 @@ def test_embeddings_are_projected_to_where_they_vary_most():
         plots.embeddings(np.eye(3), ["a", "b"])
 
 
-def test_curves_are_those_of_the_log(tmp_path):
+def test_training_curves_match_the_log(tmp_path):
     for name, loss in (("a", 2.0), ("b", 3.0)):
         (tmp_path / name).mkdir()
         lines = f'{{"step": 1, "loss": {loss}, "lr": 0.1}}\n{{"step": 2, "val_loss": {loss + 1}}}\n'
@@ -251,7 +251,7 @@ def test_curves_compare_losses_without_label_smoothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_every_picture_says_what_it_shows():
+def test_every_plot_has_a_title_that_fits():
     weights = attention(2, 3, 3)
     pictures = [
         plots.attention_heads(weights, TOKENS), plots.attention_arcs(weights, TOKENS),
@@ -267,7 +267,7 @@ def test_every_picture_says_what_it_shows():
         assert all(panel.get_tightbbox().y1 <= title.y0 + 1 for panel in figure.axes if panel.get_visible())
 
 
-def test_numbers_have_the_colours_of_the_pages():
+def test_plots_use_the_colours_of_the_pages():
     css = (Path(minitransformer.__file__).parent / "explain" / "assets" / "page.css").read_text()
     assert f"--positive: {POSITIVE}; --negative: {NEGATIVE};" in css
     colours = plots.positional_encoding(20, 8).axes[0].images[0].cmap
@@ -281,7 +281,7 @@ def test_numbers_have_the_colours_of_the_pages():
 # ---------------------------------------------------------------- scores of heads
 
 
-def test_head_scores_are_a_table_for_each_relation():
+def test_head_scores_draws_a_table_per_relation():
     from minitransformer import score_heads
 
     tokens = [*"abca."]
@@ -311,7 +311,7 @@ def test_head_scores_are_a_table_for_each_relation():
 # ---------------------------------------------------------------- bars, heat maps and curves of any numbers
 
 
-def test_bars_have_a_panel_for_each_entry_and_their_numbers():
+def test_bars_draws_a_panel_per_entry_with_numbers():
     figure = plots.bars({"first": {"a": 0.5, "b": 2.25}, "second": {"c": -1}}, "title", "share")
     assert {"first", "second", "a", "b", "c", "0.5", "2.25", "-1", "title", "share"} <= {*texts(figure)}
     assert [[bar.get_width() for bar in panel.patches] for panel in figure.axes] == [[0.5, 2.25], [-1]]
@@ -325,7 +325,7 @@ def test_a_heat_map_shows_its_matrices_with_labels():
     assert {"1.00", "-1.00", "a", "d", "row"} <= {*texts(figure)}
 
 
-def test_curves_are_drawn_over_x_or_over_steps(tmp_path):
+def test_curves_are_drawn_against_x_or_steps(tmp_path):
     figure = plots.curves(
         {"loss": {"a": [3, 1], "b": [2, 2]}, "rate": {"a": [1, 0]}}, path=tmp_path / "a.png"
     )

@@ -122,7 +122,7 @@ def change_tensors(folder, change):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_is_written_is_read_back(name, tmp_path):
+def test_save_pretrained_round_trips(name, tmp_path):
     model = MODELS[name]()
     for mmap in (False, True):
         again = load_pretrained(written(model, tmp_path / "new" / f"model-{mmap}"), mmap=mmap)
@@ -131,7 +131,7 @@ def test_what_is_written_is_read_back(name, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "float32"])
-def test_weights_are_converted_to_the_dtype_asked_for(dtype, tmp_path):
+def test_weights_are_converted_to_the_requested_dtype(dtype, tmp_path):
     model = gpt().to("bfloat16" if dtype == "float32" else "float32")
     again = load_pretrained(written(model, tmp_path / "model"), dtype=dtype)
     assert {str(p.dtype).rpartition(".")[2] for p in again.parameters()} == {dtype}
@@ -160,7 +160,7 @@ def test_an_extra_tensor_is_named_in_a_warning(tmp_path):
         load_pretrained(folder)
 
 
-def test_names_without_a_prefix_and_stored_masks_are_read(tmp_path):
+def test_gpt2_names_without_prefix_and_stored_masks_are_read(tmp_path):
     model = gpt()
     folder = written(model, tmp_path / "model")
 
@@ -173,7 +173,7 @@ def test_names_without_a_prefix_and_stored_masks_are_read(tmp_path):
     np.testing.assert_array_equal(load_pretrained(folder)(IDS).numpy(), model(IDS).numpy())
 
 
-def test_bert_of_2018_called_scale_and_shift_gamma_and_beta(tmp_path):
+def test_old_bert_gamma_and_beta_names_are_read(tmp_path):
     model = bert()
     folder = written(model, tmp_path / "model")
 
@@ -187,7 +187,7 @@ def test_bert_of_2018_called_scale_and_shift_gamma_and_beta(tmp_path):
     np.testing.assert_array_equal(load_pretrained(folder)(IDS).numpy(), model(IDS).numpy())
 
 
-def test_an_output_layer_that_differs_from_the_embedding_is_used(tmp_path):
+def test_an_untied_output_layer_is_loaded(tmp_path):
     model = gpt(tie_word_embeddings=False)
     folder = written(model, tmp_path / "model")
     change(folder, tie_word_embeddings=True)
@@ -196,7 +196,7 @@ def test_an_output_layer_that_differs_from_the_embedding_is_used(tmp_path):
     np.testing.assert_array_equal(again(IDS).numpy(), model(IDS).numpy())
 
 
-def test_llama_3_1_scales_rotary_positions_in_two_formats(tmp_path):
+def test_llama_3_1_rope_scaling_is_read_in_both_formats(tmp_path):
     model = MODELS["llama 3.1"]()
     folder = written(model, tmp_path / "model")
     scaling = {
@@ -220,7 +220,7 @@ def llama_like(model, **options):
     return other
 
 
-def test_a_head_can_be_replaced_to_fine_tune(tmp_path):
+def test_heads_can_be_replaced_for_fine_tuning(tmp_path):
     model = bert()
     folder = written(model, tmp_path / "model")
     with pytest.warns(PretrainedWarning) as warned:
@@ -252,7 +252,7 @@ def test_shards_are_read(tmp_path):
         load_pretrained(folder)
 
 
-def test_a_pickle_is_refused_with_the_command_that_converts_it(tmp_path):
+def test_pickles_are_rejected_with_a_conversion_command(tmp_path):
     folder = written(gpt(), tmp_path / "model")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(PretrainedError, match=r"GPT2LMHeadModel as M.*save_pretrained") as error:
@@ -271,7 +271,7 @@ def test_a_pickle_is_refused_with_the_command_that_converts_it(tmp_path):
         ({"n_embd": 2**40}, "cannot be built|did not match"),
     ],
 )
-def test_settings_that_cannot_be_read_are_named(settings, message, tmp_path):
+def test_invalid_or_unsupported_settings_are_named(settings, message, tmp_path):
     folder = written(gpt(), tmp_path / "model")
     change(folder, **settings)
     with pytest.raises(PretrainedError, match=message):
@@ -288,34 +288,36 @@ def test_settings_that_cannot_be_read_are_named(settings, message, tmp_path):
         (vit, {"auto_map": {"AutoModel": "mine.Model"}}),
     ],
 )
-def test_settings_that_are_not_read_are_named(make, settings, tmp_path):
+def test_unused_settings_are_named_in_a_warning(make, settings, tmp_path):
     folder = written(make(), tmp_path / "model")
-    change(folder, **settings, pruned_heads={}, prefix=None, _commit_hash="0", use_cache=True, temperature=0.7)
+    change(
+        folder, **settings, pruned_heads={}, prefix=None, _commit_hash="0", use_cache=True, temperature=0.7
+    )
     with pytest.warns(PretrainedWarning, match=rf"config\.json: settings not used: {', '.join(settings)}$"):
         load_pretrained(folder)
 
 
-def test_a_setting_by_another_name_is_read(tmp_path):
+def test_aliases_of_settings_are_read(tmp_path):
     folder = written(gpt(), tmp_path / "model")
     change(folder, num_attention_heads=4, activation_function="swish")
     config = load_pretrained(folder).config
     assert (config.n_head, config.activation_function) == (4, "silu")
 
 
-def test_activations_are_written_by_the_names_of_transformers(tmp_path):
+def test_activations_are_saved_by_their_transformers_names(tmp_path):
     folder = written(gpt(activation_function="gelu_tanh"), tmp_path / "model")
     assert json.loads((folder / "config.json").read_text())["activation_function"] == "gelu_new"
 
 
 @pytest.mark.parametrize("scaling", ["llama3", ["linear"]])
-def test_bad_settings_of_rotary_positions_are_named(scaling, tmp_path):
+def test_invalid_rope_parameters_are_named(scaling, tmp_path):
     folder = written(llama(), tmp_path / "model")
     change(folder, rope_parameters=scaling)
     with pytest.raises(PretrainedError, match="as the settings of rotary positions"):
         load_pretrained(folder)
 
 
-def test_weights_of_another_dtype_are_named_with_it(tmp_path):
+def test_unsupported_weight_dtypes_are_named(tmp_path):
     folder = written(gpt(), tmp_path / "model")
     path = folder / "model.safetensors"
     header = json.dumps({"wte.weight": {"dtype": "F8_E4M3", "shape": [2], "data_offsets": [0, 2]}}).encode()
@@ -324,7 +326,7 @@ def test_weights_of_another_dtype_are_named_with_it(tmp_path):
         load_pretrained(folder)
 
 
-def test_what_is_no_folder_of_a_model_is_named(tmp_path):
+def test_files_and_adapter_folders_are_rejected_as_models(tmp_path):
     (tmp_path / "text.txt").write_text("a text")
     with pytest.raises(PretrainedError, match=r"text\.txt is a file"):
         load_pretrained(tmp_path / "text.txt")
@@ -333,7 +335,7 @@ def test_what_is_no_folder_of_a_model_is_named(tmp_path):
         load_pretrained(tmp_path)
 
 
-def test_an_export_without_a_class_is_refused_by_name(tmp_path):
+def test_models_without_a_transformers_class_cannot_be_exported(tmp_path):
     with pytest.raises(PretrainedError, match="positions = 'rotary'"):
         save_pretrained(gpt(positions="rotary"), tmp_path / "model")
     with pytest.raises(PretrainedError, match="no class for a model of type recurrent"):

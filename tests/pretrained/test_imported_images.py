@@ -52,7 +52,7 @@ def test_pixels_are_rescaled_and_normalized(run, name):
     np.testing.assert_allclose(image, expected.transpose(2, 0, 1), atol=1e-6)
 
 
-def test_an_imported_run_has_no_image_of_a_data_set(run, capsys):
+def test_imported_image_runs_have_no_data_set(run, capsys):
     assert main(["predict", str(run), "test:0"]) == 2
     said = f"{run} is an imported run, which has no data set.\nPass an image file, such as cat.png.\n"
     assert said in capsys.readouterr().err
@@ -70,7 +70,7 @@ def test_grey_and_transparent_images_get_three_channels(run, pixels):
     np.testing.assert_array_equal(image, expected)
 
 
-def test_a_file_of_images_is_read_as_single_images_are(run):
+def test_image_archives_are_preprocessed_like_single_images(run):
     images = np.stack([PIXELS, PIXELS[::-1]])
     np.savez(run.parent / "test.npz", images=images, labels=[1, 0])
     found = PROCESSOR.read_images(run.parent / "test.npz").images
@@ -78,7 +78,7 @@ def test_a_file_of_images_is_read_as_single_images_are(run):
     np.testing.assert_array_equal(found, np.stack(singles))
 
 
-def test_larger_images_are_resized_on_all_ways_to_the_model(run, capsys):
+def test_larger_images_are_resized_by_every_verb(run, capsys):
     large = np.kron(PIXELS, np.ones((3, 5, 1), np.uint8))  # 12 x 20
     path = save_image(large, run.parent / "a.png")
     trained = Run(run)
@@ -93,7 +93,7 @@ def test_larger_images_are_resized_on_all_ways_to_the_model(run, capsys):
     assert json.loads(capsys.readouterr().out)["accuracy"] == 1
 
 
-def test_the_export_has_the_same_preparation(hub, run):
+def test_export_keeps_the_image_preprocessing(hub, run):
     main(["export", str(run), str(hub.parent / "back")])
     config = Run(run).recipe.model
     assert read_processor(hub.parent / "back", config) == read_processor(hub, config) == PROCESSOR
@@ -108,12 +108,12 @@ def test_the_export_has_the_same_preparation(hub, run):
         ({"do_rescale": False, "do_resize": False}, (None, 2, 1, [0.5] * 3, [0.5] * 3)),
     ],
 )
-def test_settings_that_are_left_out_are_vits(hub, settings, expected):
+def test_missing_preprocessor_settings_use_vit_defaults(hub, settings, expected):
     (hub / "preprocessor_config.json").write_text(json.dumps(settings))
     assert read_processor(hub, ViTConfig(image_size=4, patch_size=2)) == ImageProcessor(*expected)
 
 
-def test_an_import_names_the_preparation_that_it_assumes(hub, capsys):
+def test_import_warns_about_assumed_preprocessing(hub, capsys):
     run = str(hub.parent / "run")
     assert main(["import", str(hub), "--run-dir", run]) == 0
     assert "assumed" not in capsys.readouterr().err
@@ -125,7 +125,7 @@ def test_an_import_names_the_preparation_that_it_assumes(hub, capsys):
 
 
 @pytest.mark.filterwarnings("ignore::minitransformer.pretrained.PretrainedWarning")
-def test_a_vit_without_a_head_says_how_to_get_one(hub, capsys):
+def test_import_rejects_a_vit_without_a_classifier(hub, capsys):
     tensors = load_file(hub / "model.safetensors")
     body = {name.removeprefix("vit."): array for name, array in tensors.items() if name.startswith("vit.")}
     save_file(body, hub / "model.safetensors")
@@ -151,13 +151,13 @@ def test_a_vit_without_a_head_says_how_to_get_one(hub, capsys):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_preparation_that_is_not_supported_is_named(hub, settings):
+def test_unsupported_preprocessor_settings_are_named(hub, settings):
     (hub / "preprocessor_config.json").write_text(json.dumps(settings))
     with pytest.raises(PretrainedError, match=rf"preprocessor_config\.json has {next(iter(settings))} = "):
         read_processor(hub, ViTConfig(image_size=4, patch_size=2))
 
 
-def test_classes_with_equal_names_have_their_numbers():
+def test_classes_with_equal_names_are_numbered():
     found = class_prediction(np.log([0.5, 0.2, 0.3]), ["crane", "cat", "crane"], 3).values["candidates"]
     assert found == pytest.approx({"crane (0)": 0.5, "crane (2)": 0.3, "cat": 0.2})
 
@@ -172,7 +172,7 @@ def test_classes_with_equal_names_have_their_numbers():
         ("a.npy", np.zeros((4, 4, 2), np.uint8), r"got uint8 \(4, 4, 2\)"),
     ],
 )
-def test_a_file_that_is_no_image_is_refused(run, capsys, name, content, message):
+def test_invalid_image_files_are_rejected(run, capsys, name, content, message):
     path = run.parent / name
     path.write_bytes(content) if isinstance(content, bytes) else np.save(path, content)
     assert main(["predict", str(run), str(path)]) == 2
@@ -187,7 +187,7 @@ def test_a_file_that_is_no_image_is_refused(run, capsys, name, content, message)
         (PIXELS[:0, None], [], r"images have the shape \(0, 1, 4, 3\)"),
     ],
 )
-def test_a_file_of_images_that_cannot_be_read_is_refused(run, capsys, images, labels, message):
+def test_invalid_image_archives_are_rejected(run, capsys, images, labels, message):
     np.savez(run.parent / "a.npz", images=images, labels=np.array(labels, np.int64))
     assert main(["evaluate", str(run), "--data", str(run.parent / "a.npz")]) == 2
     assert re.search(message, capsys.readouterr().err)

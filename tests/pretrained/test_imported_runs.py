@@ -85,7 +85,7 @@ def gpt2(tmp_path):
     return tmp_path / "gpt2"
 
 
-def test_verbs_say_how_to_import_a_models_folder(gpt2, capsys):
+def test_verbs_suggest_importing_a_model_folder(gpt2, capsys):
     assert main(["generate", str(gpt2), "--prompt", "the"]) == 2
     assert f"minitransformer import {gpt2} --run-dir runs/gpt2" in capsys.readouterr().err
 
@@ -101,7 +101,7 @@ def test_import_names_the_nonfinite_weight(gpt2, capsys):
     assert not (gpt2.parent / "run").exists()
 
 
-def test_a_head_that_no_model_here_has_is_refused(gpt2, capsys):
+def test_import_rejects_unsupported_heads(gpt2, capsys):
     content = json.loads((gpt2 / "config.json").read_text())
     content["architectures"] = ["GPT2ForSequenceClassification"]
     (gpt2 / "config.json").write_text(json.dumps(content))
@@ -112,7 +112,7 @@ def test_a_head_that_no_model_here_has_is_refused(gpt2, capsys):
 @pytest.mark.parametrize(
     ("labels", "problem"), [(1, "regression"), (1, None), (3, "multi_label_classification")]
 )
-def test_a_classifier_that_does_not_choose_one_class_is_refused(labels, problem, tmp_path, capsys):
+def test_import_rejects_regression_and_multi_label_classifiers(labels, problem, tmp_path, capsys):
     folder = bert_folder(tmp_path / "bert", head="classification", num_labels=labels)
     content = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(content | {"problem_type": problem}))
@@ -128,7 +128,7 @@ def test_a_classifier_that_does_not_choose_one_class_is_refused(labels, problem,
         ("config_sentence_transformers.json", {"default_prompt_name": "query"}, "prompt_name = 'query'"),
     ],
 )
-def test_a_sentence_encoder_with_other_pooling_is_refused(name, content, message, tmp_path, capsys):
+def test_import_rejects_sentence_encoders_with_other_pooling(name, content, message, tmp_path, capsys):
     folder = bert_folder(tmp_path / "bert", head="similarity")
     modules = [{"path": "", "type": "models.Transformer"}, {"path": "2_Pooling", "type": "models.Pooling"}]
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -184,7 +184,7 @@ def imported(folder, tmp_path):
     return tmp_path / "run"
 
 
-def test_an_imported_gpt2_computes_what_the_folder_does(gpt2, tmp_path):
+def test_an_imported_gpt2_matches_load_pretrained(gpt2, tmp_path):
     run = Run(imported(gpt2, tmp_path))
     ids = [run.tokenizer.encode("the cat")]
     np.testing.assert_array_equal(run.model(ids).numpy(), load_pretrained(gpt2)(ids).numpy())
@@ -194,7 +194,7 @@ def test_an_imported_gpt2_computes_what_the_folder_does(gpt2, tmp_path):
     assert run.model.config == load_pretrained(gpt2).config
 
 
-def test_generate_evaluate_and_show_read_it(gpt2, tmp_path, capsys):
+def test_generate_evaluate_and_show_accept_imported_runs(gpt2, tmp_path, capsys):
     run = imported(gpt2, tmp_path)
     assert main(["generate", str(run), "--prompt", "the cat", "--max-new-tokens", "3", "--greedy"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("the cat")
@@ -214,7 +214,7 @@ def test_generate_evaluate_and_show_read_it(gpt2, tmp_path, capsys):
     "prompt", [None, "", "<|endoftext|>", "<|endoftext|>the cat", "the <|endoftext|> cat"]
 )
 @pytest.mark.slow
-def test_special_tokens_in_a_prompt_are_tokens(prompt, around, gpt2, tmp_path, capsys):
+def test_special_tokens_in_a_prompt_are_encoded_as_tokens(prompt, around, gpt2, tmp_path, capsys):
     backend = byte_level()
     end = backend.token_to_id("<|endoftext|>")
     backend.post_processor = processors.TemplateProcessing(around, None, [("<|endoftext|>", end)])
@@ -231,7 +231,7 @@ def test_special_tokens_in_a_prompt_are_tokens(prompt, around, gpt2, tmp_path, c
     assert capsys.readouterr().out.replace("<|endoftext|>", "").rstrip("\n") == written.rstrip("\n")
 
 
-def test_a_model_without_a_start_token_asks_for_a_prompt(gpt2, tmp_path, capsys):
+def test_models_without_a_start_token_require_a_prompt(gpt2, tmp_path, capsys):
     config = json.loads((gpt2 / "config.json").read_text())
     (gpt2 / "config.json").write_text(json.dumps(config | {"bos_token_id": None}))
     folder = tmp_path / "run"
@@ -242,7 +242,7 @@ def test_a_model_without_a_start_token_asks_for_a_prompt(gpt2, tmp_path, capsys)
     assert "has no default prompt.\nPass one with --prompt TEXT" in capsys.readouterr().err
 
 
-def test_flags_come_before_the_options_of_the_imported_model(gpt2, tmp_path, capsys):
+def test_flags_override_options_of_the_imported_model(gpt2, tmp_path, capsys):
     model = load_pretrained(gpt2)
     for p in model.parameters():
         p.array *= 8  # no longer uniform
@@ -265,7 +265,7 @@ def test_flags_come_before_the_options_of_the_imported_model(gpt2, tmp_path, cap
     assert len(set(texts)) > 1
 
 
-def test_an_imported_classifier_has_the_labels_of_its_config(tmp_path, capsys):
+def test_imported_classifiers_use_labels_from_the_config(tmp_path, capsys):
     folder = bert_folder(tmp_path / "bert", head="classification", num_labels=3)
     config = json.loads((folder / "config.json").read_text())
     config["id2label"] = {"0": "bad", "1": "good", "2": "so-so"}
@@ -277,7 +277,7 @@ def test_an_imported_classifier_has_the_labels_of_its_config(tmp_path, capsys):
     assert all(label in printed for label in ("bad", "good", "so-so"))
 
 
-def test_words_are_filled_in(tmp_path, capsys):
+def test_an_imported_masked_lm_fills_in_words(tmp_path, capsys):
     run = imported(bert_folder(tmp_path / "bert", head="masked_lm"), tmp_path)
     capsys.readouterr()
     assert main(["predict", str(run), "the cat [MASK] on the mat"]) == 0
@@ -286,7 +286,7 @@ def test_words_are_filled_in(tmp_path, capsys):
     assert capsys.readouterr().err == "warning: not in the vocabulary, read as [UNK]: 🙂\n"
 
 
-def test_sentences_become_unit_vectors(tmp_path, capsys, monkeypatch):
+def test_embed_returns_unit_vectors(tmp_path, capsys, monkeypatch):
     run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
     capsys.readouterr()
     assert main(["embed", str(run), "the cat", "the mat", "--json"]) == 0
@@ -305,7 +305,7 @@ def embed_lines(run, lines, monkeypatch):
     return main(["embed", str(run)])
 
 
-def test_an_unreadable_line_is_named_by_its_number(tmp_path, capsys, monkeypatch):
+def test_embed_reports_unreadable_lines_by_number(tmp_path, capsys, monkeypatch):
     run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
     blank = [b""] * 600  # more than a block
     assert embed_lines(run, [*blank, b"cat " * 20, b"cat"], monkeypatch) == 0
@@ -315,7 +315,7 @@ def test_an_unreadable_line_is_named_by_its_number(tmp_path, capsys, monkeypatch
 
 
 @pytest.mark.slow
-def test_a_t5_reads_the_end_token_and_starts_with_padding(tmp_path, capsys):
+def test_imported_t5_appends_the_end_token_and_starts_with_pad(tmp_path, capsys):
     folder = t5_folder(tmp_path / "t5")
     run = Run(imported(folder, tmp_path))
     assert (run.tokenizer.start_id, run.tokenizer.end_id, run.tokenizer.prefix) == (0, 1, [])
@@ -370,7 +370,7 @@ def test_an_exported_run_can_be_imported_again(tmp_path, capsys):
     assert "already exists" in capsys.readouterr().err
 
 
-def test_two_pretraining_heads_are_imported_as_masked_lm(tmp_path, capsys):
+def test_bert_pretraining_heads_are_imported_as_masked_lm(tmp_path, capsys):
     folder = bert_folder(tmp_path / "bert", head="pretraining")
     run = Run(imported(folder, tmp_path))
     assert run.model.config.head == "masked_lm"
@@ -448,7 +448,7 @@ def test_validation_uses_the_imported_models_options(tmp_path, capsys):
     assert f" -> {'on' * 23}  (expected: a mat" in capsys.readouterr().err
 
 
-def test_fine_tuning_takes_the_sizes_of_the_imported_model(tmp_path, capsys):
+def test_fine_tuning_uses_the_sizes_of_the_imported_model(tmp_path, capsys):
     run = imported(bert_folder(tmp_path / "bert", 32, head="similarity"), tmp_path)
     (tmp_path / "pairs.tsv").write_text("".join(f"the cat {a}\ta man {a}\n" for a in "abcdefghijklmnopqrst"))
     options = ["--data", str(tmp_path / "pairs.tsv"), "--steps", "2"]
@@ -461,7 +461,7 @@ def test_fine_tuning_takes_the_sizes_of_the_imported_model(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_longer_texts_than_the_recipes_name_the_option_for_them(tmp_path, capsys):
+def test_errors_for_long_texts_name_the_max_length_option(tmp_path, capsys):
     folder = bert_folder(tmp_path / "bert", 48, head="classification", num_labels=2)
     run = imported(folder, tmp_path)
     rows = [f"the cat {'x ' * (40 if n == 19 else 1)}{n}\t{'ab'[n % 2]}\n" for n in range(20)]
@@ -500,7 +500,7 @@ def test_a_quantized_import_is_used_but_not_trained(gpt2, tmp_path, capsys):
 
 @pytest.mark.parametrize("around", ["$A", "<|endoftext|> $A", "<|endoftext|> $A <|endoftext|>"])
 @pytest.mark.slow
-def test_a_stride_scores_each_token_once_in_context(around, gpt2, tmp_path, capsys):
+def test_evaluate_with_stride_scores_each_token_once(around, gpt2, tmp_path, capsys):
     backend = byte_level()
     end = backend.token_to_id("<|endoftext|>")
     backend.post_processor = processors.TemplateProcessing(around, None, [("<|endoftext|>", end)])
@@ -526,7 +526,7 @@ def test_a_stride_scores_each_token_once_in_context(around, gpt2, tmp_path, caps
     assert "stride = 16 is out of range" in capsys.readouterr().err
 
 
-def test_a_sentence_encoder_is_explained_beside_other_sentences(tmp_path, capsys):
+def test_explain_compares_a_sentence_with_others(tmp_path, capsys):
     run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
     page = tmp_path / "page.html"
     assert main(["explain", str(run), "a man eats food", "someone is having a meal", "-o", str(page)]) == 0
@@ -536,7 +536,7 @@ def test_a_sentence_encoder_is_explained_beside_other_sentences(tmp_path, capsys
     assert "candidates" not in dict(Run(run).model.head.named_buffers())
 
 
-def test_a_model_that_is_too_large_for_a_page_can_be_quantized(tmp_path, capsys, monkeypatch):
+def test_explain_suggests_quantizing_models_that_are_too_large(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("minitransformer.explain.runs.MOST_BYTES", 4_000)
     run = imported(bert_folder(tmp_path / "bert", head="similarity"), tmp_path)
     assert main(["explain", str(run), "a man", "-o", str(tmp_path / "page.html")]) == 2

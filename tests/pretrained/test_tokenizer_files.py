@@ -55,7 +55,7 @@ def sentencepiece(folder, name="tokenizer.model"):
 
 
 @pytest.mark.parametrize("adds", [False, True])
-def test_byte_level_pairs_may_start_with_a_space(adds, tmp_path):
+def test_byte_level_bpe_respects_add_prefix_space(adds, tmp_path):
     vocab = ["a", "Ġ", "Ġa", "b"]
     write(
         tmp_path,
@@ -66,25 +66,25 @@ def test_byte_level_pairs_may_start_with_a_space(adds, tmp_path):
     assert load_tokenizer(tmp_path).encode("a b") == ([2, 1, 3] if adds else [0, 1, 3])
 
 
-def test_a_special_token_is_text_or_an_object_with_its_content(tmp_path):
+def test_special_tokens_can_be_strings_or_objects(tmp_path):
     ours = bert(tmp_path, unk_token={"__type": "AddedToken", "content": "[UNK]"}, pad_token="[PAD]")
     assert (ours.unk_id, ours.pad_id) == (1, 0)
     assert ours.encode("cats dog") == [6, 7, 1]
 
 
-def test_the_mask_that_infilling_is_trained_with_is_written(tmp_path):
+def test_save_tokenizer_writes_the_infilling_mask_token(tmp_path):
     save_tokenizer(Tokenizer.train_word(["the cat"], added=["<extra_id_0>", "<MASK>"]), tmp_path)
     assert load_tokenizer(tmp_path).roles["mask"] == "<MASK>"
 
 
-def test_a_special_token_in_a_marked_text_is_ordinary_text(tmp_path):
+def test_encode_marked_treats_other_special_tokens_as_text(tmp_path):
     ours = bert(tmp_path)
     assert ours.encode_marked(["the ", "[MASK]", " cats"]) == [5, 4, 6, 7]
     assert ours.encode_marked(["the [SEP] ", "[MASK]", " cats"]) == [5, 1, 1, 1, 4, 6, 7]
     assert ours.encode_marked(["[SEP]", "[MASK]", "", "[SEP]", "cats"]) == [1, 1, 1, 4, 3, 6, 7]
 
 
-def test_lowercase_follows_the_setting(tmp_path):
+def test_do_lower_case_is_respected(tmp_path):
     assert bert(tmp_path, do_lower_case=True).encode("The") == [5]
     assert bert(tmp_path, do_lower_case=None).encode("The") == [5]
     assert bert(tmp_path, do_lower_case=False).encode("The") == [1]
@@ -108,13 +108,13 @@ def byte_level(folder, **settings):
         ({"add_eos_token": True, "eos_token": {"content": "</s>"}}, [0, 3]),
     ],
 )
-def test_the_class_and_its_settings_say_what_is_around_a_text(settings, ids, tmp_path):
+def test_the_tokenizer_class_determines_surrounding_tokens(settings, ids, tmp_path):
     tokenizer = byte_level(tmp_path, **settings)
     assert tokenizer.encode_with_special_tokens("a") == ids
     assert tokenizer.prefix == [i for i in ids[:1] if i == 4]  # <s>
 
 
-def test_settings_go_before_those_of_tokenizer_json(tmp_path):
+def test_bert_settings_override_tokenizer_json(tmp_path):
     ours = bert(tmp_path)
     (tmp_path / "vocab.txt").unlink()
     ours._backend.save(str(tmp_path / "tokenizer.json"))
@@ -138,7 +138,7 @@ def test_settings_go_before_those_of_tokenizer_json(tmp_path):
     ],
 )
 @pytest.mark.parametrize("where", ["config", "tokenizer_config"])
-def test_another_class_of_tokenizers_is_refused_by_name(files, name, where, tmp_path):
+def test_unsupported_tokenizer_classes_are_rejected_by_name(files, name, where, tmp_path):
     for file in files:
         (tmp_path / file).write_text("{}")
     write(tmp_path, **{where: {"tokenizer_class": name}})
@@ -148,7 +148,7 @@ def test_another_class_of_tokenizers_is_refused_by_name(files, name, where, tmp_
 
 
 @pytest.mark.parametrize("file", ["tokenizer.model", "tokenizer.json"])
-def test_a_llama_that_must_not_start_with_a_space_is_refused(file, tmp_path):
+def test_llama_without_add_prefix_space_is_rejected(file, tmp_path):
     if file == "tokenizer.model":
         sentencepiece(tmp_path)
     else:
@@ -162,7 +162,7 @@ def test_a_llama_that_must_not_start_with_a_space_is_refused(file, tmp_path):
         load_tokenizer(tmp_path)
 
 
-def test_special_tokens_map_goes_before_older_settings(tmp_path):
+def test_special_tokens_map_overrides_older_settings(tmp_path):
     write(tmp_path, special_tokens_map={"pad_token": "[SEP]"})
     assert bert(tmp_path, pad_token="[MASK]").pad_id == 3
     assert bert(tmp_path, pad_token="[MASK]", added_tokens_decoder={}).pad_id == 4
@@ -184,7 +184,7 @@ def pieces(folder):
 
 @pytest.mark.parametrize("how", ADDED)
 @pytest.mark.parametrize("make", [bert, byte_level, words, pieces])
-def test_an_added_token_is_one_token_and_is_kept_and_written(make, how, tmp_path):
+def test_added_tokens_are_single_tokens_and_round_trip(make, how, tmp_path):
     plain = make(tmp_path)
     n = plain.vocab_size
     write(tmp_path, **ADDED[how](n), config={"vocab_size": n + 1})
@@ -202,7 +202,7 @@ def test_an_added_token_is_one_token_and_is_kept_and_written(make, how, tmp_path
 
 
 @pytest.mark.parametrize("make", [bert, byte_level, words, pieces])
-def test_a_special_added_token_is_known_and_is_no_text(make, tmp_path):
+def test_special_added_tokens_are_known_but_not_text(make, tmp_path):
     n = make(tmp_path).vocab_size
     write(tmp_path, tokenizer_config={"added_tokens_decoder": {str(n): MARK | {"special": True}}})
     ours = load_tokenizer(tmp_path)
@@ -214,7 +214,7 @@ def test_a_special_added_token_is_known_and_is_no_text(make, tmp_path):
 
 @pytest.mark.parametrize("how", ADDED)
 @pytest.mark.parametrize("make", [bert, byte_level, words, pieces])
-def test_an_added_token_without_a_row_in_the_model_is_named(make, how, tmp_path):
+def test_added_tokens_without_an_embedding_row_are_named(make, how, tmp_path):
     plain = make(tmp_path)
     n = plain.vocab_size
     write(tmp_path, **ADDED[how](n), config={"vocab_size": n})
@@ -224,7 +224,7 @@ def test_an_added_token_without_a_row_in_the_model_is_named(make, how, tmp_path)
     assert ours.encode("a <|m|>") == plain.encode("a <|m|>")
 
 
-def test_padding_without_a_row_in_the_model_has_no_role(tmp_path):
+def test_a_pad_token_without_an_embedding_row_is_ignored(tmp_path):
     padding = MARK | {"content": "[PAD]", "id": 5, "special": True}
     more = lambda content: content["added_tokens"].append(padding)
     files = {"config": {"vocab_size": 5}, "tokenizer_config": {"pad_token": "[PAD]", "unk_token": "<unk>"}}
@@ -244,14 +244,14 @@ def test_padding_without_a_row_in_the_model_has_no_role(tmp_path):
     ],
 )
 @pytest.mark.parametrize("make", [bert, pieces])
-def test_added_tokens_that_cannot_be_read_are_refused(make, files, message, tmp_path):
+def test_invalid_added_tokens_are_rejected(make, files, message, tmp_path):
     make(tmp_path)
     write(tmp_path, **files)
     with pytest.raises(UserError, match=message):
         load_tokenizer(tmp_path)
 
 
-def test_flags_that_sentencepiece_does_not_have_are_named(tmp_path):
+def test_token_flags_unsupported_by_sentencepiece_are_named(tmp_path):
     n = pieces(tmp_path).vocab_size
     write(tmp_path, tokenizer_config={"added_tokens_decoder": {str(n): MARK | {"lstrip": True}}})
     with pytest.raises(UserError, match=r"'<\|m\|>' has lstrip, which is not supported"):
@@ -261,7 +261,7 @@ def test_flags_that_sentencepiece_does_not_have_are_named(tmp_path):
 # ---------------------------------------------------------------- roles
 
 
-def test_roles_come_from_config_and_then_from_generation_config(tmp_path):
+def test_token_roles_prefer_config_to_generation_config(tmp_path):
     generation = {"decoder_start_token_id": 1, "eos_token_id": [2, 4]}
     ours = words(tmp_path, generation_config=generation)
     assert (ours.start_id, ours.end_id) == (1, 2)
@@ -284,7 +284,7 @@ def test_stored_truncation_and_padding_are_switched_off(tmp_path):
 # ---------------------------------------------------------------- SentencePiece
 
 
-def test_pieces_have_their_places_in_the_text(tmp_path):
+def test_sentencepieces_have_offsets_in_the_text(tmp_path):
     sentencepiece(tmp_path)
     ours = load_tokenizer(tmp_path)
     text = "the naïve 🙂 cat"
@@ -294,7 +294,7 @@ def test_pieces_have_their_places_in_the_text(tmp_path):
     assert ours.unknown_words(text) == ["🙂"]
 
 
-def test_marian_writes_spaces_for_source_pieces_too(tmp_path):
+def test_marian_decodes_source_pieces_with_spaces(tmp_path):
     for name in ("source.spm", "target.spm"):
         sentencepiece(tmp_path, name)
     vocab = ["</s>", "<unk>", "▁queens", "▁", "t", "<pad>"]  # "▁queens" is in neither model
@@ -303,7 +303,7 @@ def test_marian_writes_spaces_for_source_pieces_too(tmp_path):
     assert ours.decode([2, 2, 3, 4, 3, 0]) == "queens queens t"
 
 
-def test_a_missing_package_is_named_with_its_command(tmp_path, monkeypatch):
+def test_missing_tokenizer_packages_are_named_with_a_command(tmp_path, monkeypatch):
     content = sentencepiece(tmp_path).read_bytes()
     assert model_message(content).pieces[0].piece == "<unk>"
     monkeypatch.setitem(sys.modules, "sentencepiece.sentencepiece_model_pb2", None)
@@ -315,7 +315,7 @@ def test_a_missing_package_is_named_with_its_command(tmp_path, monkeypatch):
         load_tokenizer(tmp_path)
 
 
-def test_shifted_ids_are_refused_with_a_command(tmp_path):
+def test_sentencepiece_files_with_shifted_ids_are_rejected(tmp_path):
     (tmp_path / "sentencepiece.bpe.model").write_bytes(b"")
     with pytest.raises(UserError, match="save_pretrained"):
         load_tokenizer(tmp_path)
@@ -336,24 +336,24 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_tokenizer_is_refused_with_what_to_do(damage, tmp_path):
+def test_damaged_tokenizers_are_rejected_with_advice(damage, tmp_path):
     with pytest.raises(UserError, match="Download"):
         words(tmp_path, DAMAGES[damage])
 
 
-def test_deep_nesting_is_refused(tmp_path):
+def test_deeply_nested_tokenizer_json_is_rejected(tmp_path):
     (tmp_path / "tokenizer.json").write_text('{"model":' + "[" * 100_000)
     with pytest.raises(UserError, match="Download"):
         load_tokenizer(tmp_path)
 
 
 @pytest.mark.parametrize("size", [10**12, 10**40, -1, "5", 2])
-def test_a_size_that_is_not_the_models_is_refused(size, tmp_path):
+def test_invalid_vocabulary_sizes_are_rejected(size, tmp_path):
     with pytest.raises(UserError):
         words(tmp_path, config={"vocab_size": size})
 
 
-def test_a_text_that_the_library_cannot_encode_is_named(tmp_path):
+def test_texts_that_cannot_be_encoded_are_named(tmp_path):
     ours = words(tmp_path, unknown="<none>")
     for encode in (ours.encode, ours.encode_with_special_tokens, ours.encode_with_offsets):
         with pytest.raises(UserError, match="'zebra' has a word or character that is not in the vocabulary"):

@@ -30,7 +30,7 @@ def write_pooling(folder, **settings):
 
 
 @pytest.mark.parametrize("modes", [{"pooling_mode": "mean"}, {"pooling_mode_mean_tokens": True}, {}])
-def test_the_mean_of_states_is_read(modes, folder):
+def test_mean_pooling_is_read_as_a_similarity_head(modes, folder):
     write_pooling(folder, **modes, pooling_mode_cls_token=False, word_embedding_dimension=8)
     assert load_pretrained(folder).config.head == "similarity"
 
@@ -44,13 +44,13 @@ def test_the_mean_of_states_is_read(modes, folder):
         ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, "pooling max_tokens"),
     ],
 )
-def test_other_poolings_are_refused_by_name(modes, named, folder):
+def test_unsupported_poolings_are_rejected_by_name(modes, named, folder):
     write_pooling(folder, **modes)
     with pytest.raises(PretrainedError, match=f"{named}; only the mean"):
         load_pretrained(folder)
 
 
-def test_other_modules_are_refused_by_name(folder):
+def test_unsupported_modules_are_rejected_by_name(folder):
     path = folder / "modules.json"
     modules = [*json.loads(path.read_text()), {"idx": 3, "path": "3_Dense", "type": f"{MODULE}Dense"}]
     path.write_text(json.dumps(modules))
@@ -102,14 +102,14 @@ def read(folder, kind, content):
         ("bart", {"num_beam_groups": 2, "sequence_bias": [[[3], -1.0]]}, {}, "num_beam_groups sequence_bias"),
     ],
 )  # fmt: skip
-def test_each_key_is_applied_or_named(kind, content, needed, named, tmp_path):
+def test_each_generation_key_is_applied_or_named(kind, content, needed, named, tmp_path):
     found, suggested, ignored = read(tmp_path, kind, content)
     assert found == (content if needed == "all" else needed)
     assert suggested == {}
     assert sorted(ignored) == sorted(named.split())
 
 
-def test_config_json_counts_where_there_is_no_generation_config(tmp_path):
+def test_generation_options_fall_back_to_config_json(tmp_path):
     settings = {"repetition_penalty": 2.0, "max_time": 3.0, "eos_token_id": [1, 2], "n_embd": 4, "n_ctx": 8}
     expected = {"repetition_penalty": 2.0, "eos_token_id": [1, 2]}, {}, {"max_time": 3.0}
     assert read_generation(tmp_path, settings, MODELS["gpt2"]()) == expected
@@ -129,7 +129,7 @@ def test_config_json_counts_where_there_is_no_generation_config(tmp_path):
         ("gpt2", {"do_sample": False, "temperature": 0.6, "num_beams": 1}, "generate ."),
     ],
 )  # fmt: skip
-def test_the_decoding_of_the_authors_is_shown_as_flags(kind, content, expected, tmp_path):
+def test_the_suggested_decoding_is_shown_as_flags(kind, content, expected, tmp_path):
     _, suggested, ignored = read(tmp_path, kind, content)
     recipe = Recipe({"bart": "translation", "gpt2": "language-modelling"}[kind])
     assert command(recipe, Path("."), [], suggested) == f"minitransformer {expected}"

@@ -60,7 +60,7 @@ def test_nested_checkpoints():
     )
 
 
-def test_higher_order():
+def test_checkpoint_supports_higher_order_gradients():
     assert_same_run(checkpoint, create_graph=True)
     assert_same_run(
         lambda block, x, **kw: checkpoint(lambda x: checkpoint(block, x, **kw), x), create_graph=True
@@ -70,7 +70,7 @@ def test_higher_order():
     mg.gradcheck(lambda x: checkpoint(lambda x: (x.exp() * x).sum(), x), leaf(0.3, -0.5), order=2)
 
 
-def test_several_results_in_any_structure():
+def test_checkpoint_returns_nested_structures():
     x = leaf(1, 2)
     c = mg.tensor(np.array([3.0, 4.0]))
 
@@ -87,7 +87,7 @@ def test_several_results_in_any_structure():
     assert_equal(x.grad, c.array + e * x.array * c.array + e * c.array)
 
 
-def test_hooks_on_the_way_run_once():
+def test_hooks_around_a_checkpoint_run_once():
     x = leaf(1, 2)
     seen = []
     y = x * 2
@@ -108,7 +108,7 @@ def test_the_gradient_with_respect_to_an_intermediate():
     assert_equal(g, 3 * y.array**2)
 
 
-def test_under_no_grad_it_just_calls():
+def test_checkpoint_under_no_grad_records_nothing():
     x = leaf(1, 2)
     with mg.no_grad():
         y = checkpoint(lambda x: x * 2, x)
@@ -117,7 +117,7 @@ def test_under_no_grad_it_just_calls():
     assert not checkpoint(lambda x: x * 2, mg.ones(2)).requires_grad
 
 
-def test_nothing_within_is_kept_and_backward_frees_what_it_needs():
+def test_checkpoint_keeps_no_inner_results():
     inner = []
 
     def function(x):
@@ -139,7 +139,7 @@ def test_nothing_within_is_kept_and_backward_frees_what_it_needs():
     assert argument() is None
 
 
-def test_reference_counting_alone_frees_it():
+def test_checkpoint_is_freed_by_reference_counting():
     gc.collect()
     gc.disable()
     try:
@@ -152,7 +152,7 @@ def test_reference_counting_alone_frees_it():
         gc.enable()
 
 
-def test_a_retained_graph_computes_it_once_more():
+def test_a_retained_graph_recomputes_the_checkpoint():
     calls = []
     x = leaf(1, 2)
     y = checkpoint(lambda x: calls.append(1) or x * x, x).sum()
@@ -164,7 +164,7 @@ def test_a_retained_graph_computes_it_once_more():
         y.backward()
 
 
-def test_a_result_that_was_let_go_is_rebuilt():
+def test_freed_checkpoint_results_are_recomputed():
     x = leaf(0.5, 1.0)
     z = checkpoint(lambda x: x**3, x * 1).sin().sum()  # no name keeps any of them
     (g,) = autograd.grad(z, x, create_graph=True)
@@ -176,7 +176,7 @@ def test_a_result_that_was_let_go_is_rebuilt():
 # ---------------------------------------------------------------- mistakes
 
 
-def test_another_shape_the_second_time_is_an_error():
+def test_recomputing_a_different_shape_raises():
     sizes = iter([2, 3])
     x = leaf(1, 2)
     y = checkpoint(lambda x: x.expand(next(sizes), 2), x)
@@ -184,14 +184,14 @@ def test_another_shape_the_second_time_is_an_error():
         y.sum().backward()
 
 
-def test_another_structure_the_second_time_is_an_error():
+def test_recomputing_a_different_structure_raises():
     results = iter([lambda x: (x * 2, x), lambda x: [x * 2]])
     y, _ = checkpoint(lambda x: next(results)(x), leaf(1, 2))
     with pytest.raises(GraphError, match=r"got \[\*\], not \(\*, \*\) as before"):
         y.sum().backward()
 
 
-def test_a_rebound_closure_variable_is_an_error():
+def test_rebinding_a_closure_variable_before_backward_raises():
     x = leaf(1, 2)
     y = x * 2
     y = checkpoint(lambda: y * 3)
@@ -202,7 +202,7 @@ def test_a_rebound_closure_variable_is_an_error():
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_an_argument_changed_in_place_is_found(create_graph):
+def test_changing_a_checkpoint_argument_in_place_raises(create_graph):
     for i in range(2):
         arguments = [leaf(1, 2), mg.ones(2, dtype="float64")]
         y = checkpoint(lambda x, c: x * c, *arguments)
@@ -212,7 +212,7 @@ def test_an_argument_changed_in_place_is_found(create_graph):
             autograd.grad(y.sum(), arguments[0], create_graph=create_graph)
 
 
-def test_an_error_when_recomputing_leaves_the_draws():
+def test_errors_while_recomputing_restore_the_rng_state():
     runs = []
 
     def function(x):
@@ -232,7 +232,7 @@ def test_an_error_when_recomputing_leaves_the_draws():
     assert_equal(mg.rand(3), after.array)
 
 
-def test_a_deep_stack_keeps_its_layers_inputs_only():
+def test_checkpointed_layers_keep_only_their_inputs():
     from benchmarks.memory import retained_by_ours
 
     blocks = [Block() for _ in range(6)]

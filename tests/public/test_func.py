@@ -38,7 +38,7 @@ class Params(NamedTuple):
     rest: object
 
 
-def test_gradients_come_in_the_structure_of_the_argument():
+def test_gradients_have_the_structure_of_the_argument():
     params = Params(w=numbers(2, 3), rest={"b": [numbers(2), None], "scale": (np.float64(2.0),)})
 
     def loss(p, x):
@@ -60,7 +60,7 @@ def test_several_arguments_give_a_tuple():
     assert_equal(gz, 2 * X @ X, rtol=1e-6)
 
 
-def test_value_and_aux_come_beside_the_gradient():
+def test_value_and_grad_with_aux():
     f = lambda x, *, k: ((x * k).sum(), {"twice": 2 * x})
     (value, aux), g = func.value_and_grad(f, has_aux=True)(X, k=3.0)
     assert_equal(value, 3 * X.sum())
@@ -82,7 +82,7 @@ def test_constants_and_unused_arguments_have_the_gradient_zero():
     assert_equal(func.jvp(lambda x: mg.ones(2), (X,), (X,))[1], [0, 0])
 
 
-def test_the_inputs_are_left_alone():
+def test_transforms_do_not_change_grad_or_run_hooks_of_inputs():
     calls = []
     x = mg.tensor(X, requires_grad=True)
     x.register_hook(calls.append)
@@ -92,7 +92,7 @@ def test_the_inputs_are_left_alone():
     assert calls == []
 
 
-def test_a_closure_is_a_constant_of_its_own_function_only():
+def test_closures_are_constant_only_for_the_inner_function():
     outer = func.grad(lambda x: x * func.grad(lambda y: x + y)(1.0))
     assert_equal(outer(1.0), 1)
     assert not outer(1.0).requires_grad
@@ -101,7 +101,7 @@ def test_a_closure_is_a_constant_of_its_own_function_only():
     assert not mixed(5.0).requires_grad
 
 
-def test_what_requires_a_gradient_outside_is_reached():
+def test_gradients_flow_to_tensors_outside_the_function():
     w = mg.tensor(np.array([2.0, 3.0]), requires_grad=True)
     g = func.grad(lambda x: (w * x * x).sum())(np.array([1.0, 5.0]))  # 2 w x
     (g * g).sum().backward()
@@ -120,7 +120,7 @@ def test_everything_works_under_no_grad():
 # ---------------------------------------------------------------- vjp, jvp
 
 
-def test_vjp_and_jvp_of_a_linear_map_are_its_two_products():
+def test_vjp_and_jvp_of_a_linear_map():
     m = mg.tensor(numbers(2, 3))
     y, pull = func.vjp(lambda x: m @ x, X)
     assert_equal(y, m.array @ X)
@@ -155,7 +155,7 @@ def test_vjp_and_jvp_can_be_differentiated():
 # ---------------------------------------------------------------- jacobian, hessian, hvp
 
 
-def test_a_jacobian_has_the_results_axes_before_the_arguments():
+def test_jacobian_shape_is_output_shape_then_input_shape():
     f = lambda x: mg.tensor(numbers(2, 3)) @ x
     assert_equal(func.jacobian(f)(X), numbers(2, 3))
     assert func.jacobian(lambda x: x.sum(1))(numbers(2, 3)).shape == (2, 2, 3)
@@ -163,7 +163,7 @@ def test_a_jacobian_has_the_results_axes_before_the_arguments():
     assert func.jacobian(lambda x: x[:0])(X).shape == (0, 3)
 
 
-def test_a_jacobian_of_nested_things_is_nested_blocks():
+def test_jacobian_of_nested_structures():
     f = lambda p, y: {"u": p["w"] * 2, "v": (p["b"].sum() * y,)}
     p = {"w": numbers(2), "b": numbers(3)}
     jp, jy = func.jacobian(f, (0, 1))(p, X)["v"][0]
@@ -223,6 +223,6 @@ def test_hvp_never_forms_the_hessian():
         (lambda: func.hvp(lambda x: x, (X,), (X,)), ShapeError, "returns a scalar"),
     ],
 )
-def test_mistakes_are_named(call, kind, message):
+def test_invalid_calls_of_transforms_are_rejected(call, kind, message):
     with pytest.raises(kind, match=message):
         call()

@@ -16,7 +16,7 @@ DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
-def test_what_is_written_is_read(tmp_path, dtype, shape):
+def test_saved_tensors_are_loaded_unchanged(tmp_path, dtype, shape):
     array = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
     save_file({"x": mg.tensor(array), "y": array}, tmp_path / "t.safetensors")
     for read in load_file(tmp_path / "t.safetensors").values():
@@ -25,18 +25,18 @@ def test_what_is_written_is_read(tmp_path, dtype, shape):
 
 
 @pytest.mark.parametrize("odd", [lambda a: a.T, lambda a: a[:, ::2], lambda a: a[::-1]])
-def test_how_an_array_lies_in_memory_changes_nothing(tmp_path, odd):
+def test_memory_layout_does_not_change_results(tmp_path, odd):
     array = odd(np.arange(12.0).reshape(3, 4))
     save_file({"x": array}, tmp_path / "t.safetensors")
     np.testing.assert_array_equal(load_file(tmp_path / "t.safetensors")["x"].array, array)
 
 
-def test_read_tensors_can_be_changed(tmp_path):
+def test_loaded_tensors_are_writable(tmp_path):
     save_file({"x": mg.ones(2)}, tmp_path / "t.safetensors")
     assert load_file(tmp_path / "t.safetensors")["x"].add_(1).tolist() == [2, 2]
 
 
-def test_other_readers_understand_it(tmp_path):
+def test_saved_files_are_read_by_the_safetensors_library(tmp_path):
     from safetensors import safe_open
 
     save_file({"x": mg.ones(2)}, tmp_path / "t.safetensors", metadata={"step": "3"})
@@ -45,7 +45,7 @@ def test_other_readers_understand_it(tmp_path):
         assert file.get_tensor("x").tolist() == [1, 1]
 
 
-def test_a_missing_folder_is_named_and_not_made(tmp_path):
+def test_saving_into_a_missing_folder_raises(tmp_path):
     for error in (OSError, mg.MinigradError, FileError):
         with pytest.raises(error, match=r"there is no folder .*missing[\s\S]*Check the folder"):
             save_file({"x": mg.ones(2)}, tmp_path / "missing" / "t.safetensors")
@@ -84,7 +84,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", None])
-def test_a_file_cut_short_is_named(tmp_path, content):
+def test_damaged_files_are_rejected(tmp_path, content):
     path = tmp_path / "t.safetensors"
     save_file({"x": mg.ones(200)}, path)
     whole = path.read_bytes()
@@ -119,7 +119,7 @@ def test_a_symbolic_link_is_replaced_and_not_followed(tmp_path):
     assert (tmp_path / "t.txt").read_bytes() == b"new"
 
 
-def test_bytes_that_have_been_read_are_the_same_tensors(tmp_path):
+def test_load_bytes_matches_load_file(tmp_path):
     path = tmp_path / "t.safetensors"
     save_file({"x": mg.ones((2, 3)), "y": mg.ones(2).to("bfloat16")}, path)
     read = io.load_bytes(path.read_bytes(), "weights")
@@ -131,7 +131,7 @@ def test_bytes_that_have_been_read_are_the_same_tensors(tmp_path):
 @pytest.mark.parametrize(
     ("dtype", "shape"), [("F8_E4M3", [0]), ("F32", [0, 2**62]), ("F32", [2**62, 4]), ("F32", [0] * 70)]
 )
-def test_a_tensor_that_numpy_does_not_have_is_damage(dtype, shape):
+def test_load_bytes_rejects_unsupported_dtypes_and_shapes(dtype, shape):
     header = json.dumps({"x": {"dtype": dtype, "shape": shape, "data_offsets": [0, 0]}}).encode()
     with pytest.raises(FileError, match="weights is not a safetensors file, or is damaged"):
         io.load_bytes(len(header).to_bytes(8, "little") + header, "weights")

@@ -20,7 +20,7 @@ from tests.kernel_sets import BOTH
 LIBRARY = Path(mg.__file__).parent
 
 
-def test_files_of_the_library_are_known_and_no_others():
+def test_is_library_recognizes_only_library_files():
     assert all(is_library[str(path)] for path in LIBRARY.rglob("*.py"))
     others = [__file__, minitransformer.__file__, np.__file__, f"{LIBRARY}_of_mine/ops.py", "<stdin>"]
     assert not any(is_library[file] for file in others)
@@ -46,14 +46,14 @@ def test_an_operation_is_recorded_at_the_users_line(call):
     assert where(result.node.source).rpartition(":")[0] == __file__
 
 
-def test_rules_of_the_library_are_not_a_users():
+def test_is_user_defined_is_false_for_library_ops():
     ours = [record for record in registry.values() if record.source.__module__.startswith("mini")]
     assert len(ours) > 400
     assert not [record.name for record in ours if is_user_defined(record.source)]
     assert is_user_defined(CALLS["operator"])
 
 
-def test_a_users_optimizer_loads_the_librarys_state():
+def test_user_optimizers_load_the_state_of_built_in_ones():
     parameter = nn.Parameter(mg.zeros(2))
     kind = type("Mine", (optim.AdamW,), {})
     parameter.grad = mg.ones(2)
@@ -65,7 +65,7 @@ def test_a_users_optimizer_loads_the_librarys_state():
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_the_name_of_the_kernels_in_use_is_known(name):
+def test_kernels_of_returns_the_name_of_the_active_kernels(name):
     before = kernels_of("cpu")
     mg.kernels.use(name)
     try:
@@ -94,7 +94,7 @@ def test_modules_named_by_strings_exist():
         assert model_class(name).__module__.startswith("minitransformer.models.")
 
 
-def test_validations_of_the_packages_tasks_have_a_loss():
+def test_validation_of_built_in_tasks_has_a_loss():
     class Mine(Translation):
         def score(self, model, examples):
             return {"mine": 1.0}

@@ -21,7 +21,7 @@ HALVES = ["bfloat16", "float16"]
 
 
 @pytest.mark.parametrize("half", HALVES)
-def test_products_compute_in_half_and_steep_functions_in_float32(half):
+def test_autocast_runs_products_in_half_and_softmax_in_float32(half):
     x, w = mg.randn(3, 4), mg.randn(5, 4, requires_grad=True)
     with mg.autocast(dtype=half):
         product = F.linear(x, w)
@@ -40,7 +40,7 @@ def test_products_compute_in_half_and_steep_functions_in_float32(half):
     assert w.grad.dtype == mg.float32
 
 
-def test_an_op_says_how_autocast_treats_it():
+def test_ops_declare_their_autocast_behavior():
     said = {name: op.autocast for name, op in registry.items() if op.autocast}
     assert said["matmul"] == said["scaled_dot_product_attention"] == said["addmm"] == "lower"
     assert said["softmax"] == said["exp"] == said["norm"] == "float32"
@@ -59,7 +59,7 @@ def test_autocast_losses_are_float32_and_products_bfloat16():
         assert mg.addmm(mg.ones(2, 2), a, a).dtype == mg.bfloat16
 
 
-def test_float64_and_whole_numbers_are_left_alone():
+def test_autocast_leaves_float64_and_integers_unchanged():
     x = mg.tensor(np.ones((2, 2)))
     with mg.autocast():
         assert (x @ x).dtype == mg.float64
@@ -68,7 +68,7 @@ def test_float64_and_whole_numbers_are_left_alone():
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_a_checkpoint_computes_again_as_it_computed_before(create_graph):
+def test_checkpoint_recomputes_under_the_same_autocast(create_graph):
     """The first time under autocast, and so again, whatever holds when backward() runs."""
     x, w = mg.randn(3, 4), mg.randn(4, 4, requires_grad=True)
     seen = []
@@ -100,7 +100,7 @@ def test_autocast_in_the_backward_pass_changes_no_gradient():
 
 
 @for_each([name for name, r in registry.items() if r.samples and r.source.__module__.startswith("minigrad.")])
-def test_gradients_of_bfloat16_are_bfloat16_again_and_again(name):
+def test_bfloat16_gradients_of_any_order_are_bfloat16(name):
     """Values, gradients, and gradients that can be differentiated: of each op, and what is made of ops."""
     record = registry[name]
     if name in ("astype", "float_power"):
@@ -134,7 +134,7 @@ def test_a_gradient_is_added_up_in_float32():
             np.testing.assert_array_equal(g.numpy().astype(np.float32), [[2] * 3, [0] * 3])
 
 
-def test_bfloat16_has_limits_of_its_own():
+def test_nan_to_num_uses_the_limits_of_bfloat16():
     largest = 3.3895313892515355e38
     x = mg.tensor([np.inf, -np.inf, np.nan, 1.5]).to("bfloat16").requires_grad_()
     y = x.nan_to_num()
@@ -146,7 +146,7 @@ def test_bfloat16_has_limits_of_its_own():
     assert norm(mg.ones(2, 4).bfloat16()).dtype == mg.bfloat16
 
 
-def test_half_precisions_meet_in_float32():
+def test_float16_and_bfloat16_promote_to_float32():
     a, b = mg.ones(2, dtype="bfloat16"), mg.ones(2, dtype="float16")
     assert (a + b).dtype == (a + mg.ones(2)).dtype == mg.float32
     assert (a * 2.5).dtype == (a + mg.ones((), dtype="float32")).dtype == mg.bfloat16
@@ -170,7 +170,7 @@ NORMS = {
 
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", NORMS)
-def test_a_norm_with_float32_weights_keeps_16_bits(name, half):
+def test_norms_with_float32_weights_return_half_precision(name, half):
     """As in PyTorch: the result has the input's dtype, computed in float32 and rounded once."""
     norm = NORMS[name]
     x = mg.randn(3, 4, 4).to(half).requires_grad_()
@@ -198,7 +198,7 @@ def test_autocast_takes_a_half_precision_and_can_be_off():
 
 
 @pytest.mark.parametrize("half", HALVES)
-def test_a_model_learns_in_half_as_in_float32(half):
+def test_training_under_autocast_matches_float32(half):
     """The same batches: losses run together, weights and gradients are float32 all along."""
     dropout = {"embd_pdrop": 0.0, "resid_pdrop": 0.0, "attn_pdrop": 0.0}
     config = GPTConfig(vocab_size=11, n_positions=8, n_embd=32, n_layer=1, n_head=2, **dropout)
@@ -233,7 +233,7 @@ def scaled(factor, **settings):
     return p, optimizer, mg.GradScaler(init_scale=factor, **settings)
 
 
-def test_a_scaled_loss_gives_the_same_step_once_an_update():
+def test_grad_scaler_unscales_gradients_once_per_update():
     """A scaler that update() was not told of would take its next step with gradients not divided."""
     p, optimizer, scaler = scaled(8.0)
     with pytest.raises(StateError, match="called before step"):
@@ -268,12 +268,12 @@ def test_a_scaled_loss_gives_the_same_step_once_an_update():
         {"device": "tpu"},
     ],
 )
-def test_a_scaler_refuses_settings_by_which_it_cannot_go(settings):
+def test_grad_scaler_rejects_invalid_settings(settings):
     with pytest.raises(OptionError, match=re.escape(repr(next(iter(settings.values()))))):
         mg.GradScaler(**settings)
 
 
-def test_a_scaler_refuses_what_it_cannot_use():
+def test_grad_scaler_rejects_invalid_calls_and_states():
     p, _, scaler = scaled(8.0)
     for call in (scaler.step, scaler.unscale_):
         with pytest.raises(DtypeError, match="needs an optimizer, got Parameter"):
@@ -288,7 +288,7 @@ def test_a_scaler_refuses_what_it_cannot_use():
         scaler.step(optim.SGD([half], lr=1.0))
 
 
-def test_gradients_that_are_never_finite_end_the_run():
+def test_grad_scaler_raises_if_gradients_are_never_finite():
     p, optimizer, scaler = scaled(2.0**-13)
 
     def step():
@@ -301,7 +301,7 @@ def test_gradients_that_are_never_finite_end_the_run():
         step()
 
 
-def test_an_infinite_step_is_skipped_and_halves_the_factor():
+def test_grad_scaler_skips_infinite_steps_and_backs_off():
     p, optimizer, scaler = scaled(1024.0, growth_interval=2)
     factors = []
     for bad in (True, False, False, False):
@@ -321,7 +321,7 @@ def test_an_infinite_step_is_skipped_and_halves_the_factor():
     }  # fmt: skip
 
 
-def test_a_scaler_that_is_off_does_nothing():
+def test_a_disabled_grad_scaler_does_nothing():
     p, optimizer, _ = scaled(8.0)
     scaler = mg.GradScaler(enabled=False)
     loss = (p * p).sum()
@@ -334,7 +334,7 @@ def test_a_scaler_that_is_off_does_nothing():
     scaler.load_state_dict({})
 
 
-def test_the_precision_of_products_is_one_of_two():
+def test_float32_matmul_precision_can_be_set():
     assert mg.get_float32_matmul_precision() == "highest"
     mg.set_float32_matmul_precision("high")
     try:
@@ -348,7 +348,7 @@ def test_the_precision_of_products_is_one_of_two():
         mg.set_float32_matmul_precision("medium")
 
 
-def test_autocast_casts_alike_with_and_without_kernels():
+def test_autocast_is_the_same_with_and_without_kernels():
     x = mg.randn(2, 3)
     w = mg.randn(4, 3)
     b = mg.randn(4)

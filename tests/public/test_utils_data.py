@@ -50,7 +50,7 @@ def test_batches_come_in_order_and_the_last_may_be_smaller():
     assert len(short) == len(list(short)) == 2
 
 
-def test_shuffling_is_a_new_permutation_by_the_seed():
+def test_shuffling_is_reproducible_with_a_seed():
     loader = DataLoader(Squares(20), batch_size=6, shuffle=True)
     mg.manual_seed(3)
     epoch = lambda: [n for batch in numbers(loader) for n in batch]
@@ -61,7 +61,7 @@ def test_shuffling_is_a_new_permutation_by_the_seed():
     assert epoch() == first
 
 
-def test_a_tensor_dataset_batches_rows_at_once():
+def test_tensor_dataset_batches_match_single_items():
     x = np.arange(12.0).reshape(6, 2)
     y = np.arange(6)
     dataset = TensorDataset(x, mg.tensor(y))
@@ -84,14 +84,14 @@ def test_a_tensor_dataset_batches_rows_at_once():
         ([(np.str_("x"), 1), (np.str_("y"), 2)], [("x", "y"), [1, 2]]),
     ],
 )
-def test_strings_of_numpy_are_collated_as_strings(batch, expected):
+def test_numpy_strings_are_collated_as_strings(batch, expected):
     found = default_collate(batch)
     if isinstance(found, list) and isinstance(found[-1], mg.Tensor):
         found[-1] = found[-1].tolist()
     assert found == expected
 
 
-def test_a_loader_takes_samplers_streams_and_collate():
+def test_data_loader_accepts_samplers_streams_and_collate_fn():
     assert numbers(DataLoader(Squares(5), batch_size=2, sampler=[4, 0, 2])) == [[4, 0], [2]]
     assert len(DataLoader(Squares(5), batch_size=2, sampler=[4, 0, 2])) == 2
     assert numbers(DataLoader(Squares(5), batch_sampler=[[1], [3, 2]])) == [[1], [3, 2]]
@@ -119,7 +119,7 @@ def test_gradients_flow_through_a_batch():
     assert x.grad.tolist() == [[2, 2]] * 4
 
 
-def test_splits_and_joined_datasets():
+def test_random_split_and_concat_dataset():
     parts = random_split(Squares(10), [0.45, 0.55])
     assert [len(part) for part in parts] == [5, 5]  # 4 + 5, and what is left to the first
     assert sorted(y for part in parts for _, y in part_of(part)) == [i**2 for i in range(10)]
@@ -149,12 +149,12 @@ def part_of(dataset):
         (lambda: default_collate([[1, 2], [1]]), "different lengths"),
     ],
 )
-def test_what_cannot_be_batched_is_refused(call, message):
+def test_invalid_data_loader_arguments_are_rejected(call, message):
     with pytest.raises(mg.MinigradError, match=message):
         call()
 
 
-def test_a_generator_draws_the_order():
+def test_a_generator_determines_splits_and_shuffling():
     def order(seed):
         g = mg.Generator().manual_seed(seed)
         split = [part.indices for part in random_split(range(20), [15, 5], generator=g)]
@@ -178,7 +178,7 @@ def test_a_subclass_of_a_tensor_dataset_gets_one_index_at_a_time():
     assert next(iter(loader)).tolist() == [0, 1, 0, 1]
 
 
-def test_what_is_not_a_dataset_is_refused():
+def test_data_loader_and_random_split_reject_invalid_input():
     with pytest.raises(mg.DtypeError, match="needs a dataset, got int"):
         DataLoader(5)
     with pytest.raises(mg.OptionError, match="lengths sum to"):
@@ -190,7 +190,7 @@ def test_what_is_not_a_dataset_is_refused():
     "examples",
     [[mg.ones(2), mg.ones(3)], [np.ones(2), np.ones(3)], [[1, 2], [3]], [(mg.ones(2), 1), (mg.ones(3), 0)]],
 )
-def test_examples_of_different_shapes_are_to_be_padded(examples):
+def test_collating_different_shapes_suggests_padding(examples):
     said = message(lambda: next(iter(DataLoader(examples, batch_size=2))), mg.errors.ShapeError)
     assert "Pad them" in said
     assert "collate_fn" in said

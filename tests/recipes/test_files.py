@@ -59,7 +59,7 @@ LANGUAGE = 'task = "language-modelling"\n'
     ],
     ids=lambda text: text[:20].replace("\n", " "),
 )
-def test_a_recipes_mistake_names_file_and_section(text, problem):
+def test_recipe_errors_name_the_file_and_section(text, problem):
     if not text.startswith("task"):
         text = TRANSLATION + text
     with pytest.raises(RecipeError, match=problem) as caught:
@@ -68,13 +68,13 @@ def test_a_recipes_mistake_names_file_and_section(text, problem):
     assert len(str(caught.value).splitlines()) == 2
 
 
-def test_a_whole_number_is_a_float_and_a_list_a_tuple():
+def test_recipes_convert_integers_to_floats_and_lists_to_tuples():
     recipe = parse_recipe(f"{TRANSLATION}[training]\nlr = 1\nbetas = [0, 0.5]", "mine", "mine.toml")
     assert (type(recipe.training.lr), recipe.training.betas) == (float, (0, 0.5))
 
 
 @pytest.mark.parametrize("suffix", FOR_FILES)
-def test_for_a_data_file_the_error_says_what_to_type(suffix):
+def test_a_data_file_given_as_a_recipe_gets_a_suggested_command(suffix):
     recipe, _ = FOR_FILES[suffix]
     assert recipe in names()
     with pytest.raises(
@@ -83,13 +83,13 @@ def test_for_a_data_file_the_error_says_what_to_type(suffix):
         load_recipe(f"mine{suffix}")
 
 
-def test_a_large_recipe_is_not_read(tmp_path):
+def test_huge_recipe_files_are_rejected(tmp_path):
     (tmp_path / "mine.toml").write_text(".".join("a" * 20_000) + " = 1")  # it would take 10 s
     with pytest.raises(UserError, match="the limit is"):
         load_recipe(str(tmp_path / "mine.toml"))
 
 
-def test_the_languages_of_a_file_may_be_unknown():
+def test_languages_of_a_data_file_can_be_empty():
     assert PairData(dataset="file", source_language="", target_language="").source_language == ""
     with pytest.raises(UserError, match="is not a language"):
         PairData(dataset="file", source_language="..", target_language="")
@@ -109,7 +109,7 @@ def test_examples_longer_than_the_positions_are_refused():
     ("name", "part", "field"),
     [("phrasebook", "model", "vocab_size"), ("shakespeare-char", "training", "steps")],
 )
-def test_an_integer_that_a_recipe_cannot_hold_is_refused(name, part, field):
+def test_integers_beyond_64_bits_are_rejected_in_recipes(name, part, field):
     recipe = load_recipe(name)
 
     def with_value(value):
@@ -125,7 +125,7 @@ def test_an_integer_that_a_recipe_cannot_hold_is_refused(name, part, field):
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_recipe_states_scores_that_its_task_has(name):
+def test_recipes_expect_only_scores_of_their_task(name):
     recipe = load_recipe(name)
     check_names(recipe.expect, task_class(recipe.task).known_metrics())
     assert bool(recipe.expect) == (name not in UNMEASURED)
@@ -134,7 +134,7 @@ def test_a_recipe_states_scores_that_its_task_has(name):
 UNMEASURED = ("shakespeare-char", "paper-base")  # for a GPU
 
 
-def test_a_misspelled_score_is_refused_before_training(cli, here):
+def test_misspelled_expected_scores_fail_before_training(cli, here):
     text = (here / "mine" / "config.toml").read_text()
     (here / "mine.toml").write_text(f"{text}[expect]\nexact_macth = [0, 1]\n")
     code, out, err = cli("train", "mine.toml", "--data", "pairs.tsv")
@@ -162,13 +162,13 @@ def parse(recipe, words):
         ("--preset toy", False),
     ],
 )
-def test_a_recipe_expects_nothing_of_other_settings(flags, same):
+def test_expected_scores_are_dropped_when_settings_change(flags, same):
     recipe = load_recipe("phrasebook")
     assert bool(parse(recipe, flags.split()).expect) == same
     assert not with_own_data(recipe, "mine.tsv").expect
 
 
-def test_a_description_names_what_replaces_the_recipes_model():
+def test_recipe_descriptions_name_a_replaced_model():
     recipe = load_recipe("phrasebook")
     for start in (recipe, with_own_data(recipe, "mine.tsv")):
         for flags, other in (("--model-type seq2seq", "seq2seq"), ("--preset toy", "toy")):
@@ -188,7 +188,7 @@ OTHER_TYPES = [
 
 @pytest.mark.parametrize(("name", "model_type"), OTHER_TYPES)
 @pytest.mark.slow
-def test_another_model_type_has_the_sizes_of_the_recipe(name, model_type):
+def test_replaced_model_types_keep_the_size_of_the_recipe(name, model_type):
     own = load_recipe(name)
     numbers = []
     for recipe in (own, parse(own, ["--model-type", model_type])):
@@ -198,7 +198,7 @@ def test_another_model_type_has_the_sizes_of_the_recipe(name, model_type):
     assert numbers[0] / 2 < numbers[1] < numbers[0] * 2
 
 
-def test_validation_depends_on_the_size_of_the_text(tmp_path):
+def test_validation_settings_adapt_to_user_text_data(tmp_path):
     recipe = load_recipe("shakespeare-char-cpu")
     assert (recipe.training.validate_every, recipe.training.patience) == (1000, 0)
     for name in ("shakespeare-char-cpu", "shakespeare-char", "llama-char", "lstm-char"):
@@ -214,7 +214,7 @@ def test_validation_depends_on_the_size_of_the_text(tmp_path):
     assert with_own_data(load_recipe("phrasebook"), "mine.tsv").training == load_recipe("phrasebook").training
 
 
-def test_conditions_name_what_differs_from_the_recipe():
+def test_conditions_name_differences_from_the_recipe():
     assert condition({}, "best", "greedy") == ""
     assert condition({"recipe": "bert-mlm"}, "last", "num_beams=5") == (
         "init_from=bert-mlm, checkpoint=last, num_beams=5"
@@ -222,7 +222,7 @@ def test_conditions_name_what_differs_from_the_recipe():
 
 
 @pytest.mark.slow
-def test_a_run_says_whether_its_scores_are_those_of_the_recipe(cli, here):
+def test_runs_report_whether_scores_are_in_the_expected_range(cli, here):
     expect = (
         "[expect]\nexact_match = [0, 0.5]\nchrf = [99, 100]\naccuracy = [0, 1]\n"
         '[expect."num_beams=2"]\nbleu = [-1.0, 100.0]\n'

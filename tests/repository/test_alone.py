@@ -93,7 +93,7 @@ def run_alone(folder, parts, assembly, program):
     return done.stdout
 
 
-def test_core_alone_computes_and_goes_back(tmp_path):
+def test_core_alone_computes_and_backpropagates(tmp_path):
     assembly = "from .core.tensor import tensor\nfrom .core import methods\n"
     run_alone(tmp_path, ["core"], assembly, ARITHMETIC)
 

@@ -17,7 +17,7 @@ from tools.claims import ANSWERS, PAGE, STORED, Answer, Effect, Run, decide, pag
 CLAIM = CLAIMS["sqrt-dk"]
 
 
-def test_the_page_is_computed_from_what_is_stored():
+def test_the_claims_page_is_up_to_date_with_stored_results():
     assert page(read_runs()) == PAGE.read_text(encoding="utf-8"), "write it with: python -m tools.claims"
 
 
@@ -29,7 +29,7 @@ def test_each_claim_has_two_runs_of_five_or_ten_seeds():
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.claim)
-def test_an_answer_follows_from_its_interval(answer):
+def test_claim_answers_follow_from_their_intervals(answer):
     """Computed here once more, from the file: yes, no or neither by the first comparison."""
     lines = map(json.loads, STORED.read_text(encoding="utf-8").splitlines())
     arms = next(line["arms"] for line in lines if line["claim"] == answer.claim)  # the first run's arms
@@ -74,12 +74,12 @@ CLEAR, NONE, NOISY = [0.3, 0.31, 0.32, 0.3, 0.31], [0.0, 0.01, 0.0, -0.01, 0.0],
         (NOISY, CLEAR, "not decided here"),
     ],
 )
-def test_other_measurements_give_another_answer(large, small, decided):
+def test_different_measurements_give_a_different_answer(large, small, decided):
     (answer,) = (each for each in ANSWERS if each.claim == CLAIM.name)
     assert decide(*run_of(small, large).compare(answer)) == decided
 
 
-def test_non_rule_sides_use_the_first_rules_smallest_effect():
+def test_comparisons_without_a_rule_use_the_first_rule_margin():
     sides = ("not divided: loss", "divided: loss")
     answer = Answer(CLAIM.name, 9, "", "", [("d_k = 8", *sides[::-1]), ("d_k = 64", *sides)])
     first, turned = run_of(CLEAR, CLEAR).compare(answer)
@@ -96,7 +96,7 @@ def test_non_rule_sides_use_the_first_rules_smallest_effect():
         ((1.05, 1.0, 1.09), "times", "1.05 [1.00, 1.09]"),
     ],
 )
-def test_an_effect_is_shown_in_its_unit(effect, unit, shown):
+def test_effects_are_formatted_in_their_unit(effect, unit, shown):
     finding = Finding("", Rule("a: loss", "b: loss", by=0.1), Interval(*effect), "holds")
     assert format(Effect(finding), unit) == shown
 
@@ -107,7 +107,7 @@ def test_each_lesson_names_the_claims_that_answer_its_question():
         assert f"`minitransformer claims {answer.claim}`" in text, answer.claim
 
 
-def test_results_are_stored_with_all_that_was_measured(tmp_path, monkeypatch):
+def test_results_are_stored_with_all_measurements(tmp_path, monkeypatch):
     first, second = runs = read_runs()[CLAIM.name]
     texts = dict.fromkeys(("claim", "question", "setting", "unequal", "verdict", "machine", "code"), "")
     others = {"says": {}, "measures": {}, "rules": [], "depends on": {}, "findings": []}

@@ -52,7 +52,7 @@ def test_the_readme_is_at_most_7000_bytes():
 
 
 @pages
-def test_links_lead_to_a_file_or_a_heading(page):
+def test_links_in_the_docs_resolve(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if target.startswith(("http://", "https://")):
             continue
@@ -63,7 +63,7 @@ def test_links_lead_to_a_file_or_a_heading(page):
 
 
 @pages
-def test_linked_functions_are_defined_in_their_files(page):
+def test_linked_functions_exist_in_the_linked_files(page):
     for name, file in re.findall(r"\[`([A-Za-z_][\w.]*)(?:\(\))?`\]\(([^)\s]+\.py)\)", prose(page)):
         defined = definitions((page.parent / file).resolve())
         assert name.endswith(".py") or defined.issuperset(name.split(".")), f"{name} in {file}"
@@ -75,7 +75,7 @@ def definitions(file):
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
-def test_pages_that_messages_docstrings_and_comments_name_exist():
+def test_pages_named_in_code_exist():
     sources = [file for folder in FOLDERS for file in (ROOT / folder).rglob("*") if file.suffix in TEXTS]
     found = 0
     for file in [*sources, ROOT / "pyproject.toml", *PAGES]:
@@ -86,7 +86,7 @@ def test_pages_that_messages_docstrings_and_comments_name_exist():
     assert found > 50
 
 
-def test_dated_figures_stand_on_the_page_of_results():
+def test_dated_figures_are_only_on_the_results_page():
     date = re.compile(
         r"\b(January|February|March|April|May|June|July|August|September|October|November|December) 20\d\d"
     )
@@ -95,7 +95,7 @@ def test_dated_figures_stand_on_the_page_of_results():
 
 
 @pages
-def test_files_that_are_named_exist(page):
+def test_files_named_in_the_docs_exist(page):
     folders = "minigrad|minitransformer|tests|tools|benchmarks|demos|docs"
     named = re.findall(rf"`((?:{folders})/[\w./-]*)`", prose(page))
     missing = [name for name in named if not (ROOT / name).exists()]
@@ -103,7 +103,7 @@ def test_files_that_are_named_exist(page):
 
 
 @pages
-def test_commands_name_what_exists(page):
+def test_commands_in_the_docs_name_existing_verbs_and_files(page):
     for code in blocks(page, "sh"):
         for line in code.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
@@ -188,7 +188,7 @@ def run(code, namespace):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of examples that make a NaN
 @pytest.mark.parametrize("page", [page for page in PAGES if EXAMPLE.search(TEXT[page])], ids=lambda p: p.name)
-def test_examples_run_and_give_what_they_show(page, tmp_path, monkeypatch, own_registry):
+def test_doc_examples_run_and_print_the_shown_output(page, tmp_path, monkeypatch, own_registry):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "example"}
     for code, shown in EXAMPLE.findall(TEXT[page]):
@@ -201,7 +201,7 @@ def test_examples_run_and_give_what_they_show(page, tmp_path, monkeypatch, own_r
 
 
 @pages
-def test_recipes_that_are_shown_can_be_trained(page, tmp_path):
+def test_recipes_shown_in_the_docs_can_be_loaded(page, tmp_path):
     for i, code in enumerate(blocks(page, "toml")):
         file = tmp_path / f"recipe{i}.toml"
         if code.startswith("[expect]"):  # the end of a recipe

@@ -23,7 +23,7 @@ SCREENS = (ROOT / "minitransformer" / "explain" / "assets" / "screens.js").read_
 STAGES = set(re.findall(r'\[\s*"([\w-]+)",\s', SCREENS))
 
 
-def test_each_concept_has_a_row():
+def test_each_concept_has_a_complete_row():
     assert [int(row[0]) for row in ROWS] == list(range(1, 76))
     for _, concept, command, seen, code in ROWS:
         assert concept.startswith("[")
@@ -35,7 +35,7 @@ def test_each_concept_has_a_row():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_names_what_exists(command):
+def test_document_commands_name_existing_verbs_and_files(command):
     program, verb, *rest = shlex.split(command)
     if program == "python":
         module = Path(rest[0].replace(".", "/")).with_suffix(".py") if verb == "-m" else Path(verb)
@@ -51,20 +51,20 @@ def test_a_command_names_what_exists(command):
         assert not rest or rest[0] in CLAIMS
 
 
-def test_the_page_of_the_first_text_is_made(tmp_path, monkeypatch):
+def test_the_by_hand_page_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert FAST in COMMANDS
     assert main(shlex.split(FAST)[1:]) == 0
     assert Path("by-hand.html").is_file()
 
 
-def test_stages_that_the_page_names_exist():
+def test_stages_named_on_the_page_exist():
     named = re.findall(r"\w\.html#([\w-]+)", PAGE)
     assert len(named) > 20
     assert STAGES.issuperset(named)
 
 
-def test_pictures_of_lessons_are_shown_there():
+def test_lesson_pictures_named_on_the_page_exist():
     for name in re.findall(r"`(\d\d-\w+)\.png`", PAGE):
         (lesson,) = (ROOT / "demos" / "lessons").glob(f"{name[:2]}_*.py")
         assert re.search(rf'show\([^\n]*"{name}"', lesson.read_text(encoding="utf-8"))
@@ -80,7 +80,7 @@ def compute_positional_encoding(max_seq_len, d_model):
 }
 
 
-def test_the_code_of_a_text_runs_with_its_imports_changed(shared):
+def test_document_code_runs_with_minigrad_imports(shared):
     path = sorted((shared / "seeds").glob("*.txt"))[2]
     blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert len(blocks) == 8

@@ -38,7 +38,7 @@ EXAMPLES = list(examples())
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_gives_what_it_shows(example, tmp_path, monkeypatch):
+def test_docstring_examples_print_the_shown_output(example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = []
     result = doctest.DocTestRunner().run(example, out=lines.append, clear_globs=False)
@@ -46,7 +46,7 @@ def test_an_example_gives_what_it_shows(example, tmp_path, monkeypatch):
     assert result.failed == 0, "".join(lines)
 
 
-def test_what_is_used_most_has_an_example():
+def test_commonly_used_names_have_docstring_examples():
     places = {example.id.rpartition(":")[2] for example in EXAMPLES}
     assert places >= {
         "tensor", "backward", "no_grad", "gradcheck", "trace", "Linear", "LayerNorm", "Embedding", "softmax",

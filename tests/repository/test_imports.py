@@ -78,7 +78,7 @@ def circle(graph):
 
 
 @pytest.mark.slow
-def test_no_import_circle():
+def test_there_are_no_circular_imports():
     """No module imports itself by way of others, imports within functions included.
 
     `from package import name` imports the package's `__init__`, and package.name if that is a module.
@@ -88,7 +88,7 @@ def test_no_import_circle():
     assert not circle({module: with_packages(module, imports_of(module)) for module in FILES})
 
 
-def test_the_search_finds_hidden_imports_and_names_of_packages():
+def test_import_search_finds_nested_and_package_imports():
     known = {"p", "p.a", "p.b", "p.sub", "p.sub.c", "p.sub.d"}
     find = lambda source, module: imports_in(source, module, known=known)
     assert find("def f():\n    from . import b", "p.a") == {"p.b"}
@@ -144,7 +144,7 @@ MORE = "minigrad.more"
 LATE = {"minigrad.capture.interception"}  # these import it within functions
 
 
-def test_a_part_imports_only_parts_before_it():
+def test_packages_import_only_lower_layers():
     wrong = []
     for module in FILES.keys() - ASSEMBLY:
         package = module.partition(".")[0]
@@ -155,7 +155,7 @@ def test_a_part_imports_only_parts_before_it():
     assert not wrong
 
 
-def test_more_is_imported_only_when_a_name_of_it_is_asked_for():
+def test_the_more_package_is_imported_lazily():
     importers = {
         module
         for module in FILES
@@ -164,7 +164,7 @@ def test_more_is_imported_only_when_a_name_of_it_is_asked_for():
     assert importers <= {*LATE, *ASSEMBLY}
 
 
-def test_core_imports_numpy_ml_dtypes_and_itself():
+def test_core_depends_only_on_numpy_and_ml_dtypes():
     core = [module for module in FILES if module.startswith("minigrad.core")]
     others = set().union(*map(imports_of, core)) - FILES.keys() - sys.stdlib_module_names
     assert others <= {"numpy", "ml_dtypes"}

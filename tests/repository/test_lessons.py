@@ -48,7 +48,7 @@ def calls(lesson):
 
 
 @all_lessons
-def test_a_lesson_opens_with_one_question_and_the_paper(lesson):
+def test_lessons_open_with_one_question_and_the_paper(lesson):
     kind, text, _ = cells(lesson)[0]
     title, question, *_ = text.split("\n\n")
     assert kind == "markdown"
@@ -58,7 +58,7 @@ def test_a_lesson_opens_with_one_question_and_the_paper(lesson):
 
 
 @all_lessons
-def test_a_lesson_has_all_of_its_parts(lesson):
+def test_lessons_have_all_sections(lesson):
     headings = [each.split(",")[0] for each in re.findall(r"^## (.+)", prose(lesson), re.MULTILINE)]
     assert headings[-3:] == SECTIONS
     assert "<details><summary>Answer</summary>\n" in section(lesson, "Change one line")
@@ -70,24 +70,24 @@ def test_a_lesson_has_all_of_its_parts(lesson):
 
 
 @all_lessons
-def test_a_lesson_is_short(lesson):
+def test_lessons_are_short_to_read(lesson):
     assert minutes(lesson) <= (5 if lesson is LESSONS[0] else 20)
 
 
 @all_lessons
-def test_the_paper_is_the_only_text_that_a_lesson_needs(lesson):
+def test_lessons_refer_to_no_text_except_the_paper(lesson):
     assert not re.search(r"\bdocuments?\b|\btexts? prints?\b", prose(lesson))
 
 
 @all_lessons
-def test_a_lesson_is_in_the_table_of_the_course(lesson):
+def test_lessons_are_listed_in_the_course_table(lesson):
     title = cells(lesson)[0][1].partition("\n")[0].partition(". ")[2]
     course = (ROOT / "docs" / "course.md").read_text(encoding="utf-8")
     assert f"| {number_of(lesson)}. [{title}](../demos/lessons/{lesson.name}) |" in course
 
 
 @all_lessons
-def test_a_lesson_names_its_exercises_and_no_later_ones(lesson):
+def test_lessons_name_their_exercises_and_no_later_ones(lesson):
     named = {find(name) for name in re.findall(r"`minitransformer learn (\w+)`", prose(lesson))}
     assert {each for each in exercises() if each.lesson == number_of(lesson)} <= named
     assert all(each.lesson <= number_of(lesson) for each in named)
@@ -99,7 +99,7 @@ def test_lessons_are_numbered_and_name_the_next():
         assert f"`minitransformer lesson {number_of(following)}`" in section(lesson, "Summary")
 
 
-def test_a_prediction_is_a_finite_number(monkeypatch):
+def test_lesson_predictions_must_be_finite_numbers(monkeypatch):
     monkeypatch.syspath_prepend(LESSONS[0].parent)
     lesson = importlib.import_module("lesson")
     assert lesson._parse("0.5", None) == 0.5
@@ -116,7 +116,7 @@ def test_a_prediction_is_a_finite_number(monkeypatch):
         lambda x, y: x.permute((1, 0)), lambda x, y: x[[0, 2, 0]], lambda x, y: x + y[0] * x[:, :1],
     ],
 )  # fmt: skip
-def test_the_engine_of_lesson_3_has_the_gradients_of_minigrad(operation, monkeypatch):
+def test_the_engine_of_lesson_3_matches_minigrad_gradients(operation, monkeypatch):
     monkeypatch.syspath_prepend(LESSONS[0].parent)
     engine = importlib.import_module("engine")
     arrays = np.random.default_rng(0).uniform(0.5, 2, size=(2, 3, 3))

@@ -30,7 +30,7 @@ def test_the_version_is_the_same_everywhere(capsys):
     assert re.search(r"^## \[(.+?)\] - ", changelog, re.MULTILINE)[1] == mg.__version__
 
 
-def test_licence_and_authors_are_those_of_the_licence_file():
+def test_licence_and_authors_match_the_licence_file():
     licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert licence.startswith(f"{PROJECT['license']} License\n")
     assert CITATION["license"] == PROJECT["license"]
@@ -39,7 +39,7 @@ def test_licence_and_authors_are_those_of_the_licence_file():
     assert re.search(r"^Copyright \(c\) \d+ (.+)$", licence, re.MULTILINE)[1] == ", ".join(names)
 
 
-def test_the_oldest_python_is_the_same_everywhere():
+def test_the_minimum_python_version_is_consistent():
     oldest = PROJECT["requires-python"].removeprefix(">=")
     listed = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.MULTILINE)
     assert listed[0] == oldest
@@ -49,7 +49,7 @@ def test_the_oldest_python_is_the_same_everywhere():
 
 
 @pytest.mark.parametrize("name", ["bug_report", "feature_request"])
-def test_forms_for_issues_have_what_github_requires(name):
+def test_issue_forms_meet_github_requirements(name):
     form = yaml.safe_load(FORMS[name].read_text(encoding="utf-8"))
     assert form.keys() >= {"name", "description", "body"}
     for field in form["body"]:
@@ -62,7 +62,7 @@ def test_forms_for_issues_have_what_github_requires(name):
 
 
 @pytest.mark.slow
-def test_the_command_in_the_form_for_bugs_prints_the_versions():
+def test_the_bug_form_command_prints_versions():
     [command] = re.findall(r"`(python .+)`", FORMS["bug_report"].read_text(encoding="utf-8"))
     words = [sys.executable, *shlex.split(command)[1:]]
     printed = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -70,7 +70,7 @@ def test_the_command_in_the_form_for_bugs_prints_the_versions():
         assert part in printed
 
 
-def test_extras_that_messages_and_pages_name_exist():
+def test_extras_named_in_code_and_docs_exist():
     folders = ["minigrad", "minitransformer", "docs", "benchmarks", "tools"]
     sources = [path for folder in folders for path in (ROOT / folder).rglob("*")]
     texts = [path.read_text(encoding="utf-8") for path in sources if path.suffix in (".py", ".toml", ".md")]

@@ -25,7 +25,7 @@ def texts(shown):
 # ---------------------------------------------------------------- tensors
 
 
-def test_a_tensor_is_a_table_of_its_numbers():
+def test_tensors_are_rendered_as_tables():
     x = mg.tensor([[1.0, -2.0], [0.5, np.nan]], requires_grad=True)
     assert texts(x._repr_html_()) == (
         ["float32[2, 2] · requires a gradient", "0", "1", "0", "1.0000", "-2.0000", "1", "0.5000", "nan"]
@@ -48,7 +48,7 @@ def test_tensors_of_every_kind_are_shown(x, expected):
     assert texts(x._repr_html_()) == expected
 
 
-def test_of_a_large_tensor_the_ends_are_shown():
+def test_large_tensors_are_abbreviated():
     shown = mg.arange(1_000_000).reshape(100, 10, 1000)._repr_html_()
     assert len(shown) < 50_000
     assert {"999", "…", "… and 97 more matrices"} <= set(texts(shown))
@@ -57,7 +57,7 @@ def test_of_a_large_tensor_the_ends_are_shown():
 # ---------------------------------------------------------------- modules
 
 
-def test_a_module_is_a_tree_with_its_parameters():
+def test_modules_are_rendered_as_trees_with_parameters():
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
     words = " ".join(texts(model._repr_html_()))
     assert words.startswith("16 parameters · 64 B Sequential 16")
@@ -70,11 +70,11 @@ class TaggedSentence(nn.Module):
         return "<b>&"
 
 
-def test_what_a_user_writes_is_text():
+def test_user_text_is_escaped_in_html():
     assert "TaggedSentence(<b>&)" in texts(nn.Sequential(TaggedSentence())._repr_html_())
 
 
-def test_a_printed_transformer_says_its_sizes():
+def test_repr_of_a_transformer_shows_its_sizes():
     config = TransformerConfig(
         vocab_size=20, d_model=8, num_heads=2, d_ff=16, num_encoder_layers=1, num_decoder_layers=1
     )
@@ -103,7 +103,7 @@ def small_graph():
     return mg.graph.trace((x * x).sum(), {'"x" <y>': x}, title='"quoted" & </iframe>')
 
 
-def test_a_graph_is_a_page_in_a_sandbox(browser, tmp_path):
+def test_graphs_are_rendered_as_sandboxed_pages(browser, tmp_path):
     file = tmp_path / "output.html"
     file.write_text(f"<!doctype html>{small_graph()._repr_html_()}", encoding="utf-8")
     page, complaints = open_file(browser, file)
@@ -124,7 +124,7 @@ def test_a_graph_is_a_page_in_a_sandbox(browser, tmp_path):
 
 
 @pytest.mark.parametrize("without", ["frames", "scripts"])
-def test_without_frames_or_scripts_a_graph_is_a_picture(without, browser, tmp_path):
+def test_graphs_fall_back_to_a_picture(without, browser, tmp_path):
     shown = small_graph()._repr_html_()
     if without == "frames":  # GitHub removes them
         shown = re.sub(r"<iframe[\s\S]*</iframe>", "", shown)
@@ -139,13 +139,13 @@ def test_without_frames_or_scripts_a_graph_is_a_picture(without, browser, tmp_pa
     page.context.close()
 
 
-def test_a_page_without_a_picture_is_a_frame_alone():
+def test_pages_without_a_picture_have_only_a_frame():
     assert "<img" not in InlinePage("<p>text</p>")._repr_html_()
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.name)
 @pytest.mark.slow
-def test_a_demo_is_stored_with_small_outputs(notebook):
+def test_demo_notebooks_are_stored_with_small_outputs(notebook):
     text = notebook.read_text(encoding="utf-8")
     assert len(text.encode()) < 300_000
     code = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]

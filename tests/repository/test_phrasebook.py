@@ -58,7 +58,7 @@ def test_no_sentence_occurs_twice(language):
 
 
 @pytest.mark.parametrize("language", [0, 1])
-def test_words_of_held_out_sentences_are_frequent_in_training(language):
+def test_held_out_words_are_frequent_in_training(language):
     train = forms(book().train, language)
     test = forms(book().test, language)
     assert min(train[form] for form in test) >= 10
@@ -73,7 +73,7 @@ def test_the_document_sentences_are_in_training():
     assert set(DOCUMENT_SENTENCES) <= set(book().train)
 
 
-def test_the_documents_other_sentences_are_in_the_test_split():
+def test_other_document_sentences_are_in_the_test_split():
     held_out = documents.held_out_sentences()
     assert held_out[0][0] == "The animal didn't cross the street because it was too tired."
     assert [french for _, french in held_out] == [
@@ -97,17 +97,17 @@ TEXTS = """I love you. You love I. AI love I. I love AI. I love cats. love like 
     The quick brown fox jumped over the lazy dog. Je t' aime J'aime l'IA J'aime les chats."""
 
 
-def test_the_vocabulary_has_the_documents_words():
+def test_the_vocabulary_covers_the_words_of_the_documents():
     assert tokenizer().unknown_words(TEXTS) == []
 
 
-def test_held_out_sentences_are_of_all_kinds():
+def test_held_out_sentences_cover_all_sentence_types():
     held_out = "\n".join(english for english, _ in book().test)
     for kind in (r"\?$", " not |cannot", "n't ", "^There ", "^(This|These) (is|are)", r" (me|him|us|them)\b"):
         assert re.search(kind, held_out, re.MULTILINE)
 
 
-def test_some_sentences_come_without_a_full_stop():
+def test_a_quarter_of_statements_lack_a_full_stop():
     statements = [english for english, _ in pairs() if not english.endswith("?")]
     share = sum(not english.endswith(".") for english in statements) / len(statements)
     assert 0.2 < share < 0.3
@@ -116,7 +116,7 @@ def test_some_sentences_come_without_a_full_stop():
 # --- What "it" refers to, words of two senses, the order of words ---
 
 
-def test_the_reference_of_a_pronoun_is_where_it_says():
+def test_pronoun_references_point_to_the_right_words():
     found = [pair for pair in sentences() if pair.reference]
     assert len(found) > 700
     for pair in found:
@@ -132,20 +132,20 @@ def test_the_reference_of_a_pronoun_is_where_it_says():
         assert english[reference.pronoun[0]] == "it" or nouns[0].kind in ("people", "family")
 
 
-def test_it_is_only_in_reasons_and_always_has_a_reference():
+def test_the_word_it_occurs_only_in_reasons_with_a_reference():
     for pair in sentences():
         if re.search(r"\bit\b", pair[0], re.IGNORECASE):
             assert pair.reference
             assert re.search(r"(because|,) it (is|was) ", pair[0])
 
 
-def test_it_refers_to_either_noun_equally_often():
+def test_the_word_it_refers_to_either_noun_equally_often():
     its = [pair.reference for pair in sentences() if pair.reference and pair.tags.startswith("B-animal")]
     share = sum(reference.noun < reference.other for reference in its) / len(its)
     assert 0.4 < share < 0.6
 
 
-def test_only_the_adjective_says_what_it_refers_to():
+def test_only_the_adjective_resolves_the_pronoun():
     for scene in reasons.SCENES:
         for mode in (STATEMENT, NEGATION):
             actor, thing = (set(scene.reasons[about, mode].split()) for about in ("actor", "thing"))
@@ -154,13 +154,13 @@ def test_only_the_adjective_says_what_it_refers_to():
             assert not actor & thing
 
 
-def test_places_are_those_of_the_word_tokenizer():
+def test_token_positions_match_the_word_tokenizer():
     for pair in book().test:
         for text in pair:
             assert [token.strip() for token in tokenizer().tokens(text)] == tokens_of(text)
 
 
-def test_a_word_of_two_senses_has_the_french_word_of_its_sense():
+def test_ambiguous_words_are_translated_by_their_sense():
     found = [pair for pair in sentences() if pair.sense]
     meanings = Counter((pair.sense.word, pair.sense.meaning) for pair in found)
     assert meanings.keys() == {*senses.SENSES, ("light", "weight")}
@@ -178,7 +178,7 @@ def test_a_word_of_two_senses_has_the_french_word_of_its_sense():
             assert grammar.NOUNS[english[sense.clue[0]]].french[0] == french[sense.clue[1]]
 
 
-def test_every_bank_bat_and_light_has_its_sense():
+def test_every_ambiguous_word_is_annotated_with_a_sense():
     for english, _ in (pair for pair in sentences() if not pair.sense):
         if not re.search(r"because it (is|was) light|, it was light", english):
             assert not re.search(r"\b(bank|bat|light)s?\b", english)
@@ -198,7 +198,7 @@ def test_minimal_pairs_have_the_same_words_in_another_order():
     assert {"dog bites man", "man bites dog"} in names
 
 
-def test_the_splits_do_not_divide_a_minimal_pair():
+def test_minimal_pairs_are_never_split_across_splits():
     assert len(minimal_pairs(pairs())) == len(minimal_pairs(book().train)) + len(minimal_pairs(book().test))
 
 
@@ -207,13 +207,13 @@ def test_the_splits_do_not_divide_a_minimal_pair():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", tool.FILES, ids=lambda path: path.name)
-def test_the_files_of_the_package_are_what_is_drawn(path):
+def test_packaged_data_files_match_the_generator(path):
     written = gzip.decompress(path.read_bytes()).decode()
     assert written == tool.to_lines(tool.FILES[path]()), "run python -m tools.phrasebook"
 
 
 @pytest.mark.slow
-def test_another_seed_gives_another_corpus():
+def test_a_different_seed_gives_a_different_corpus():
     train, test = tool.draw_phrasebook(seed=1)
     assert len(test) == 500
     assert train != book().train
@@ -283,18 +283,18 @@ def test_english_is_spelled_correctly(wrong):
     assert [english for english, _ in pairs() if re.search(wrong, english)] == []
 
 
-def test_an_stands_before_vowels_everywhere():
+def test_a_and_an_are_used_correctly():
     for pair in sentences():
         texts = pair.subject, pair.negation, pair.question, pair.short, *sum(pair.asked or (), ())
         assert not [text for text in texts if re.search(r"\b[Aa] [aeiou]|\b[Aa]n [^aeiou]", text)]
 
 
-def test_both_sides_end_alike():
+def test_both_sides_have_the_same_final_punctuation():
     for english, french in pairs():
         assert (english[-1] == "?", english[-1] == ".") == (french.endswith(" ?"), french[-1] == ".")
 
 
-def test_every_negation_has_both_its_halves():
+def test_every_french_negation_has_ne_and_pas():
     for english, french in pairs():
         negated = re.search(r"\bnot\b|cannot|n't\b", english) is not None
         assert negated == (" pas" in french) == bool(re.search(r"\bn(e |')", french))

@@ -8,7 +8,7 @@ import pytest
 from tools.site.pages import BELOW, CHAPTERS, DOCS, ROOT, UNLISTED, originals, rewrite
 
 
-def test_each_page_has_one_place_in_the_reading_order():
+def test_each_page_is_in_the_reading_order_once():
     places = [page for pages in (*CHAPTERS.values(), *BELOW.values()) for page in pages]
     assert sorted([*places, *UNLISTED, "index"]) == sorted([*originals(), "api"])
 
@@ -21,12 +21,12 @@ def test_links_to_pages_and_lessons_are_rewritten():
     assert rewrite(ROOT / "CHANGELOG.md", "changelog", "![e](docs/explain.webp)") == "![e](explain.webp)"
 
 
-def test_links_to_the_readme_lead_to_an_unlisted_page():
+def test_readme_links_lead_to_an_unlisted_page():
     assert rewrite(DOCS / "speed.md", "speed", "[f](../README.md#limits)") == "[f](readme.md#limits)"
     assert rewrite(ROOT / "README.md", "readme", "# Title\n").startswith("---\norphan: true\n---\n")
 
 
-def test_a_link_to_what_writes_the_reference_of_ops_leads_to_it():
+def test_links_to_the_ops_generator_lead_to_the_ops_page():
     assert rewrite(DOCS / "tensors.md", "tensors", "[a](../tools/reference.py)") == "[a](ops.md)"
 
 
@@ -35,7 +35,7 @@ def test_a_link_named_after_a_page_shows_its_title():
     assert rewrite(DOCS / "speed.md", "speed", text) == text.replace("[start.md](start.md)", "[](start.md)")
 
 
-def test_search_replaces_what_sphinx_says_when_nothing_is_found():
+def test_search_replaces_the_no_results_message_of_sphinx():
     sphinx = pytest.importorskip("sphinx", reason="it needs the extra docs")
     search = (ROOT / "tools" / "site" / "static" / "search.js").read_text(encoding="utf-8")
     sentence = "".join(re.findall('"(.*?)"', search.partition("const nothingFound =")[2].partition(";")[0]))

@@ -6,11 +6,11 @@ import minigrad as mg
 from tools.stub import TARGET, generate
 
 
-def test_the_stub_is_what_its_generator_writes():
+def test_the_stub_is_up_to_date_with_its_generator():
     assert generate() == TARGET.read_text(encoding="utf-8"), "run: python -m tools.stub"
 
 
-def test_the_stub_and_the_class_name_every_attribute_of_a_tensor():
+def test_stub_and_class_declare_every_tensor_attribute():
     shown = set()
     for path in (TARGET, TARGET.with_name("tensor.py")):
         classes = [x for x in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(x, ast.ClassDef)]

@@ -46,7 +46,7 @@ def attend(q, k, v, expected):
     close(F.scaled_dot_product_attention(q, k, v), expected["output"])
 
 
-def test_i_love_you(example):
+def test_i_love_you_attention_matches_the_document(example):
     given, expected = example("i-love-you")
     embedding = TokenEmbedding(10, 4, scale=False).double()
     embedding.load_state_dict({"weight": given["embedding"]})
@@ -60,7 +60,7 @@ def test_i_love_you(example):
     attend(q, k, v, expected)
 
 
-def test_i_love_you_through_multi_head_attention_with_one_head(example):
+def test_i_love_you_matches_multi_head_attention_with_one_head(example):
     given, expected = example("i-love-you")
     attention = MultiHeadAttention(4, 1).double()
     stacked = np.concatenate([np.array(given[w]).T for w in ("W_q", "W_k", "W_v")])
@@ -75,7 +75,7 @@ def test_i_love_you_through_multi_head_attention_with_one_head(example):
     close(attention(tensor([expected["x"]]))[0], expected["output"])
 
 
-def test_causal_mask(example):
+def test_causal_mask_weights_match_the_document(example):
     given, expected = example("causal-mask")
     scores = tensor(given["scores"])
     close(F.softmax(scores.masked_fill(~causal_mask(4), -np.inf)), expected["weights"])
@@ -88,7 +88,7 @@ def test_causal_mask(example):
     )
 
 
-def test_next_word(example):
+def test_next_word_probabilities_match_the_document(example):
     given, expected = example("next-word")
     logits = tensor(given["logits"])
     close(F.softmax(logits), expected["probabilities"])
@@ -96,28 +96,28 @@ def test_next_word(example):
 
 
 @pytest.mark.parametrize("name", ["three-tokens", "i-love-ai"])
-def test_attention_of_given_q_k_v(example, name):
+def test_attention_of_given_q_k_v_matches_the_document(example, name):
     given, expected = example(name)
     attend(*(tensor(given[x]) for x in "qkv"), expected)
 
 
-def test_query_projection(example):
+def test_query_projection_matches_the_document(example):
     given, expected = example("query-projection")
     close(F.linear(tensor(given["x"]), tensor(given["W_q"]).T), expected["q"])
 
 
-def test_positional_encoding(example):
+def test_positional_encoding_matches_the_document(example):
     given, expected = example("positional-encoding-6x4")
     close(positional_encoding(given["n"], given["d_model"], np.float64), expected["pe"])
 
 
-def test_why_scale(example):
+def test_scaled_and_unscaled_softmax_match_the_document(example):
     given, expected = example("why-scale")
     for name in ("unscaled", "scaled"):
         close(F.softmax(tensor(given[name])), expected[name])
 
 
-def test_label_smoothing(example):
+def test_label_smoothing_matches_the_document(example):
     given, expected = example("label-smoothing")
     logits = mg.zeros(1, given["classes"], dtype="float64", requires_grad=True)
     F.cross_entropy(logits, [given["target"]], label_smoothing=given["epsilon"]).backward()
@@ -125,7 +125,7 @@ def test_label_smoothing(example):
     close(smoothed, expected["target"])
 
 
-def test_paper_base_parameters(example):
+def test_paper_base_parameter_counts_match_the_document(example):
     given, expected = example("paper-base-parameters")
     assert (
         MultiHeadAttention(given["d_model"], given["heads"]).num_parameters() - 4 * given["d_model"]
@@ -247,7 +247,7 @@ MEASURED = ("label smoothing has", "the warm-up moves", "words that are similar"
 
 
 @pytest.mark.parametrize("row", rows("Slips"), ids=lambda row: row[1][:30])
-def test_the_right_numbers_follow(row):
+def test_corrected_numbers_are_reproduced(row):
     text, printed, right = row
     assert re.fullmatch(r"\*\*[NASCB]\*\*", text)
     found = [values for start, values in RIGHT.items() if printed.startswith(start)]
@@ -258,7 +258,7 @@ def test_the_right_numbers_follow(row):
     assert not numbers(printed) or not all(is_shown(value, printed) for value in found[0]), "not a slip"
 
 
-def test_each_number_has_a_row():
+def test_every_corrected_number_has_a_row():
     printed = [row[1] for row in rows("Slips")]
     assert all(sum(each.startswith(start) for each in printed) == 1 for start in (*RIGHT, *MEASURED))
 
@@ -274,12 +274,12 @@ RESULTS = {
 
 
 @pytest.mark.parametrize("row", rows("Six worked examples"), ids=lambda row: row[0])
-def test_the_results_of_the_worked_examples(row):
+def test_worked_example_results_are_reproduced(row):
     name = row[0].partition(" (")[0]
     assert all(is_shown(value, row[2]) for value in np.ravel(RESULTS[name]) if abs(value) > 0.005)
 
 
-def test_what_else_the_slips_say():
+def test_other_corrections_are_true():
     assert (np.array(AI[0]["k"])[2] > np.array(AI[0]["k"])[:2]).all()  # "AI" wins for any positive query
     close(np.array(LOVE[1]["scores"]), np.array(LOVE[1]["scores"]).T)
     np.testing.assert_allclose(X[1], [1.34, 0.64, 0.81, 1.20], atol=0.005)  # "love", printed for "I"
@@ -287,14 +287,14 @@ def test_what_else_the_slips_say():
     np.testing.assert_allclose(ratios_of_any_projections(), 1)
 
 
-def test_sigma_plus_epsilon_has_no_gradient_for_equal_numbers():
+def test_epsilon_added_to_sigma_gives_nan_for_equal_inputs():
     equal = mg.zeros(4, dtype="float64", requires_grad=True)
     with np.errstate(all="ignore"):
         (equal / (((equal - equal.mean()) ** 2).mean() ** 0.5 + 1e-5)).sum().backward()
     assert np.isnan(equal.grad.numpy()).all()
 
 
-def test_the_walk_through_counts_the_same_parameters(example):
+def test_the_walkthrough_counts_the_same_parameters(example):
     from minitransformer.explain.documents import RECOMPUTED
 
     given, expected = example("paper-base-parameters")

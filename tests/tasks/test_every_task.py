@@ -53,7 +53,7 @@ PIECES = Tokenizer.train_wordpiece(TEXTS, 45, added=BERT_TOKENS)
 # ---------------------------------------------------------------- tagging
 
 
-def test_only_a_words_first_piece_has_its_tag():
+def test_only_the_first_piece_of_a_word_is_tagged():
     example = TaggedSentence(("The", "cats", "sat"), ("O", "B-animal", "O"))
     task = Tagging(Tagging.Data(), [example], [example], PIECES, ["B-animal", "O"])
     row = task.encode(example)
@@ -74,7 +74,7 @@ def test_only_a_words_first_piece_has_its_tag():
         ("O", "O"),
     ],
 )  # fmt: skip
-def test_tags_have_entity_f1_or_a_line_that_says_why_not(tags, found):
+def test_missing_entity_f1_is_explained_in_a_warning(tags, found):
     scores = Tagging.compute_metrics([tags], [tags])
     example = TaggedSentence(("w",) * len(tags.split()), tuple(tags.split()))
     warnings = Tagging.warnings(Tagging.Data(), WORDS, Splits({"train": [example]}))
@@ -93,7 +93,7 @@ HALF_RIGHT = [
 
 
 @pytest.mark.parametrize(("kind", "labels", "examples"), HALF_RIGHT, ids=lambda x: getattr(x, "name", ""))
-def test_an_unknown_label_is_wrong_and_has_no_loss(kind, labels, examples):
+def test_unknown_labels_count_as_wrong_without_a_loss(kind, labels, examples):
     def model(ids):
         shape = ids.shape if kind is Tagging else ids.shape[:1]
         return mg.tensor(np.broadcast_to(np.float32([2, 0]), (*shape, 2)).copy())
@@ -120,7 +120,7 @@ def test_an_unknown_label_is_wrong_and_has_no_loss(kind, labels, examples):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("flag", ["--validation-data", "--test-data"])
-def test_files_with_unknown_labels_are_refused_early(
+def test_files_with_unknown_labels_are_rejected_before_training(
     recipe, train, held_out, message, flag, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -140,7 +140,7 @@ def test_files_with_unknown_labels_are_refused_early(
     assert not (tmp_path / "run" / "run.json").exists()
 
 
-def test_unknown_labels_of_held_out_tenths_are_counted(tmp_path):
+def test_unknown_labels_in_held_out_splits_are_counted(tmp_path):
     recipe = load_recipe("bert-classify")
     file = tmp_path / "rare.tsv"
     file.write_text("".join(f"text {i}\t{'ab'[i % 2]}\n" for i in range(40)))
@@ -154,12 +154,12 @@ def test_unknown_labels_of_held_out_tenths_are_counted(tmp_path):
     ]
 
 
-def test_a_single_label_is_nothing_to_learn():
+def test_a_single_training_label_is_rejected():
     with pytest.raises(UserError, match="all training texts have the label 'a'"):
         Classification.labels(Classification.Data(), {"train": [LabelledText("The dog", "a")] * 3})
 
 
-def test_a_file_to_score_has_labels_of_the_run_only(tmp_path):
+def test_evaluation_labels_unknown_to_the_run_are_rejected(tmp_path):
     path = tmp_path / "l.tsv"
     path.write_text("The\ta\ndog\tc\n\nA\tc\n", encoding="utf-8")
     run = SimpleNamespace(recipe=SimpleNamespace(data=Tagging.Data()), labels=["a", "b"])
@@ -175,7 +175,7 @@ def test_examples_without_targets_are_an_error():
         task.validate(lambda ids: mg.zeros((len(ids), 2)))
 
 
-def test_validation_without_a_known_label_is_refused():
+def test_validation_data_without_known_labels_is_rejected():
     recipe = SimpleNamespace(data=Classification.Data(), training=TrainConfig())
     splits = {
         "train": [LabelledText("A dog", "a"), LabelledText("The dog", "b")],
@@ -191,7 +191,7 @@ def test_validation_without_a_known_label_is_refused():
 
 
 @pytest.mark.parametrize("tokenizer", [WORDS, PIECES], ids=["words", "pieces"])
-def test_an_answer_is_found_where_its_tokens_are(tokenizer):
+def test_answers_are_located_by_their_tokens(tokenizer):
     example = Question("Who was playing?", "A dog sat. The cats were playing.", "The cats")
     task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], tokenizer)
     row = task.encode(example)
@@ -205,7 +205,7 @@ def test_an_answer_is_found_where_its_tokens_are(tokenizer):
     assert len(task.decode(logits, example)) > 0
 
 
-def test_an_answer_has_at_most_the_longest_number_of_tokens():
+def test_answers_have_at_most_max_answer_length_tokens():
     words = [f"w{i}" for i in range(25)]
     tokenizer = Tokenizer.train_word([" ".join(words)], added=BERT_TOKENS)
     example = Question("w0", " ".join(words), "w0")
@@ -259,11 +259,11 @@ def learned(tokenizer, context, answer, start=None):
         ("a  cat's\u00a0hat", "cat's hat", ("cat's\u00a0hat", 3)),
     ],
 )
-def test_an_answer_is_learned_where_it_has_whole_words(kind, context, answer, expected):
+def test_answers_are_learned_only_at_word_boundaries(kind, context, answer, expected):
     assert learned(KINDS[kind], context, answer) == expected
 
 
-def test_an_answer_is_learned_where_the_data_says():
+def test_the_given_answer_start_is_used():
     assert learned(WORDS, "The dog. The dog.", "dog", 13) == ("dog", 13)
     assert learned(WORDS, "dogs and a dog", "dog", 0) is None  # inside a token
     problem = answer_problem(Question("Who?", "The dog.", "dog", 5))
@@ -277,7 +277,7 @@ def test_the_first_answer_of_whole_tokens_is_learned():
     assert answer_span(WORDS, example._replace(others=("do",))) is None
 
 
-def test_an_answer_of_word_pieces_can_be_learned():
+def test_answers_inside_a_word_can_be_learned_with_subwords():
     context = "From 1984-1994, 猫が好き"  # one word, for which only some kinds have smaller tokens
     found = {kind: learned(tokenizer, context, "1994") for kind, tokenizer in KINDS.items()}
     assert found["pieces"] == found["pairs of bytes"] == found["characters"] == ("1994", 10)
@@ -286,7 +286,7 @@ def test_an_answer_of_word_pieces_can_be_learned():
 
 
 @given(data=st.data())
-def test_every_answer_of_whole_words_is_learned_and_given_back(data):
+def test_every_whole_word_answer_round_trips(data):
     words = st.sampled_from(
         ["1984", "8", "84", "cat", "cats", "don't", "é", "e\u0301", ".", "?", "concat", "-"]
     )
@@ -299,7 +299,7 @@ def test_every_answer_of_whole_words_is_learned_and_given_back(data):
     assert context[:place].split() == chosen[: len(context[:place].split())]  # at a word's beginning
 
 
-def test_answers_inside_tokens_are_counted_and_wrong():
+def test_answers_inside_tokens_are_counted_as_wrong():
     example = Question("Who?", "The dogs sat.", "dog")
     other = example._replace(answer="dogs")
     data = QuestionAnswering.Data()
@@ -331,7 +331,7 @@ def test_answers_inside_tokens_are_counted_and_wrong():
         QuestionAnswering.filter(data, KINDS["words"], Splits({"train": [example]}))
 
 
-def test_tokens_outside_the_context_are_never_an_answer():
+def test_tokens_outside_the_context_are_masked_out():
     example = Question("Who was playing?", "The cats were playing.", "The cats")
     task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], WORDS)
     batch = task.collate([example], 0)
@@ -344,7 +344,7 @@ def test_tokens_outside_the_context_are_never_an_answer():
 # ---------------------------------------------------------------- language modelling
 
 
-def test_characters_of_held_out_texts_are_known():
+def test_character_vocabularies_include_held_out_texts():
     texts = {"train": "abc", "validation": "abd", "test": "e"}
     tokenizer = LanguageModelling.train_tokenizer(LanguageModelling.Data(tokenizer="char"), 0, texts)
     assert sorted(tokenizer.token_to_id) == list("abcde")
@@ -374,7 +374,7 @@ def test_a_restored_task_continues_with_the_same_masks(next_sentence):
                for a, b in zip(batches, batches[2:], strict=False))  # fmt: skip
 
 
-def test_special_tokens_are_never_masked_nor_put_in():
+def test_special_tokens_are_never_masked_or_inserted():
     task = masked_task()
     for step in range(30):
         batch = task.batch(step)
@@ -386,7 +386,7 @@ def test_special_tokens_are_never_masked_nor_put_in():
         assert batch.n_tokens == chosen.sum()
 
 
-def test_sentences_that_do_not_follow_are_from_the_scored_split():
+def test_negative_second_sentences_come_from_the_scored_split():
     task = masked_task(next_sentence=True)
     scored = [("The dog sat", "The cats sat", "0"), ("A mat", "A garden", "1")] * 10
     spied = []
@@ -396,7 +396,7 @@ def test_sentences_that_do_not_follow_are_from_the_scored_split():
     assert 0 < sum(int(batch["follows"].sum()) for batch in batches) < 20
 
 
-def test_the_loss_of_sentence_pairs_is_added_to_that_of_words():
+def test_sentence_pair_and_word_losses_are_added():
     task = masked_task(next_sentence=True)
     batch = next(iter(task.batches([("The dog sat", "The cats sat", "0"), ("A mat", "A garden", "1")])))
     rng = np.random.default_rng(0)
@@ -411,20 +411,20 @@ def test_the_loss_of_sentence_pairs_is_added_to_that_of_words():
     assert task.logits(None, batch) is words
 
 
-def test_the_first_class_of_pairs_is_that_the_second_follows():
+def test_class_0_of_next_sentence_means_it_follows():
     row = {"input": [WORDS.special_id("[MASK]")]}
     words = np.zeros((1, WORDS.vocab_size))
     found = masked_task(next_sentence=True).fill_in(row, words, np.log([0.8, 0.2]), 1)
     assert found.values["follows"] == pytest.approx(0.8)
 
 
-def test_an_input_may_be_as_long_as_the_limit():
+def test_inputs_up_to_the_length_limit_are_accepted():
     check_length(5, 5, "text")
     with pytest.raises(UserError, match="6"):
         check_length(6, 5, "text")
 
 
-def test_pairs_drawn_in_each_step_do_not_fill_the_memory():
+def test_sentence_pairs_are_cached_by_text():
     task = masked_task(next_sentence=True)
     for step in range(20):
         task.batch(step)
@@ -436,7 +436,7 @@ def run_of(task, tokenizer, model, **settings):
     return SimpleNamespace(recipe=recipe, tokenizer=tokenizer, labels=[], model=model, folder="run")
 
 
-def test_texts_that_are_too_long_are_not_scored_and_counted(capsys):
+def test_too_long_texts_are_skipped_and_counted(capsys):
     def model(ids):
         assert ids.shape[1] <= 6
         return mg.zeros((*ids.shape, WORDS.vocab_size))
@@ -452,7 +452,7 @@ def test_texts_that_are_too_long_are_not_scored_and_counted(capsys):
 # ---------------------------------------------------------------- similarity
 
 
-def test_a_model_with_one_vector_for_all_texts_finds_no_partner():
+def test_constant_text_vectors_retrieve_no_partner():
     run = run_of(Similarity, WORDS, lambda ids: mg.ones((len(ids), 2)), max_length=6)
     long = ("The cats were playing in the garden", "A mat")
     pairs = [("A dog", "The dog"), ("The cats", "The mat"), ("A cat", "A mat")]
@@ -463,7 +463,7 @@ def test_a_model_with_one_vector_for_all_texts_finds_no_partner():
     assert Similarity.evaluate(run, [("A dog", "The dog"), ("The dog", "The dog")])[0]["accuracy"] == 1
 
 
-def test_the_nearest_text_is_sought_in_the_whole_split():
+def test_nearest_texts_are_searched_in_the_whole_split():
     pairs = [("The cats", "A dog"), ("Who sat", "on the mat"), ("cats sat", "A mat"), ("in the", "garden")]
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(len(WORDS.token_to_id), 2)).astype(np.float32)
@@ -480,7 +480,7 @@ def test_the_nearest_text_is_sought_in_the_whole_split():
 
 
 @pytest.mark.parametrize(("micro_batches", "size"), [(2, 1), (1, 2)])
-def test_splitting_similar_texts_is_refused_early(tmp_path, micro_batches, size):
+def test_splitting_similarity_batches_is_rejected_early(tmp_path, micro_batches, size):
     ranks = Ranks()
     pairs = [("A dog", "The dog"), ("The cats", "The mat")]
     ranks.size = size
@@ -491,13 +491,13 @@ def test_splitting_similar_texts_is_refused_early(tmp_path, micro_batches, size)
     assert not (tmp_path / "run").exists()
 
 
-def test_pairs_need_the_head_for_pairs():
+def test_next_sentence_data_requires_the_pretraining_head():
     text = 'task = "masked-language-modelling"\n[data]\nnext_sentence = true\n[model]\nhead = "masked_lm"'
     with pytest.raises(UserError, match="needs head = 'pretraining', got 'masked_lm'"):
         parse_recipe(text, "mine", "mine.toml")
 
 
-def test_a_decoder_alone_learns_only_the_target():
+def test_causal_translation_learns_only_the_target():
     data = CausalTranslation.Data(max_length=8)
     task = CausalTranslation(data, [("Who was playing?", "The cats .")], [], WORDS)
     batch = task.batch(0)
@@ -518,7 +518,7 @@ def test_target_vocab_size_needs_a_second_tokenizer(task):
         parse_recipe(text, "mine", "mine.toml")
 
 
-def test_every_prefix_of_the_data_is_scored():
+def test_every_prefix_in_the_data_is_scored():
     recipe = load_recipe("t5-prefixes")
     recipe = replace(recipe, model=replace(recipe.model, d_model=16, num_heads=2, d_kv=8, d_ff=16))
     pairs = [("shout: a b", "A B"), ("shout: c", "C"), ("spell:d", "D")]
@@ -531,7 +531,7 @@ def test_every_prefix_of_the_data_is_scored():
     assert found == ["exact_match, shout", "exact_match, spell"]
 
 
-def test_pairs_need_documents(tmp_path):
+def test_next_sentence_data_requires_several_documents(tmp_path):
     path = tmp_path / "one.txt"
     path.write_text("\n".join(f"Sentence {i}." for i in range(30)), encoding="utf-8")
     data = MaskedLanguageModelling.Data(dataset="file", next_sentence=True)
@@ -543,7 +543,7 @@ def test_pairs_need_documents(tmp_path):
 
 
 @pytest.mark.parametrize("objective", ["span_corruption", "infilling"])
-def test_gaps_are_drawn_anew_in_each_step_and_again_the_same(objective):
+def test_gaps_differ_between_steps_and_are_reproducible(objective):
     texts = [" ".join(TEXTS)] * 3
     tokenizer = Tokenizer.train_word(texts, added=[*SENTINELS, MASK])
     data = Denoising.Data(batch_size=2, objective=objective, noise=0.3)
@@ -554,7 +554,7 @@ def test_gaps_are_drawn_anew_in_each_step_and_again_the_same(objective):
     assert len(sources) > 3
 
 
-def test_a_users_gaps_are_special_tokens():
+def test_gaps_in_user_texts_are_special_tokens():
     tokenizer = Tokenizer.train_word(TEXTS, added=[*SENTINELS, MASK])
     ids = marked_ids(tokenizer, "The <extra_id_0> sat on <extra_id_10><MASK>", Denoising.marks)
     assert [tokenizer.id_to_token[i] for i in ids] == [
@@ -566,7 +566,7 @@ def test_a_users_gaps_are_special_tokens():
     ("objective", "right", "wrong"),
     [("infilling", MASK, "<extra_id_0>"), ("span_corruption", "<extra_id_0>", MASK)],
 )
-def test_gaps_of_another_objective_are_refused(objective, right, wrong):
+def test_gaps_of_a_different_objective_are_rejected(objective, right, wrong):
     check_gaps(f"A dog {right}", objective)
     with pytest.raises(UserError, match=f"\nWrite {re.escape(right)}"):
         check_gaps(f"A dog {wrong}", objective)
@@ -590,7 +590,7 @@ def test_only_training_images_are_warped():
     assert (task.collate([(image, 0)], VALIDATION)["input"] == image).all()
 
 
-def test_images_of_ones_own_are_split(tmp_path):
+def test_user_image_files_are_split_without_duplicates(tmp_path):
     images = np.arange(480, dtype=np.float32).reshape(30, 4, 4)
     labels = np.arange(30) % 3
     twice = {"images": np.concatenate([images, images[:5]]), "labels": np.concatenate([labels, labels[:5]])}
@@ -602,7 +602,7 @@ def test_images_of_ones_own_are_split(tmp_path):
     assert ImageClassification.labels(data, splits) == ["0", "1", "2"]
 
 
-def test_classes_are_those_of_the_training_images():
+def test_image_classes_come_from_the_training_images():
     image = np.zeros((1, 8, 8), np.float32)
     splits = {"train": [(image, 0), (image, 1)], "test": [(image, 5)]}
     assert ImageClassification.labels(None, splits) == ["0", "1"]
@@ -621,7 +621,7 @@ def test_the_warp_of_an_image_does_not_depend_on_its_batch():
     assert (many[0] != many[1]).any()
 
 
-def test_images_of_a_wrong_size_are_refused_early():
+def test_images_of_a_wrong_size_are_rejected_with_a_fix():
     recipe = load_recipe("digits-vit")
     convert = "Convert the images to 8 x 8 pixels, 1 channel"
     for shape, fix in (
@@ -640,7 +640,7 @@ def test_images_of_a_wrong_size_are_refused_early():
 
 
 @pytest.mark.slow
-def test_every_prefix_has_examples_and_the_right_answer():
+def test_every_prefix_has_correct_examples():
     splits = TextToText.splits(TextToText.Data(), Sources())
     pairs = dict(splits["train"])
     assert pairs["negate: We know this museum."] == "We do not know this museum."
@@ -658,7 +658,7 @@ def test_every_prefix_has_examples_and_the_right_answer():
     assert not any(source in train for source, _ in splits["test"])
 
 
-def test_the_generated_data_sets_belong_to_the_task_translation():
+def test_generated_data_sets_are_translation_data_sets():
     assert Translation.Data(dataset="reverse").dataset == "reverse"
     with pytest.raises(UserError, match="Did you mean reverse"):
         Translation.Data(dataset="revers")

@@ -28,7 +28,7 @@ def test_no_generated_example_is_in_two_splits(make):
     assert make(count=200) == splits
 
 
-def test_generated_examples_are_right():
+def test_generated_examples_are_correct():
     for text, backwards in generated.reverse(count=50)["test"]:
         assert text.split() == backwards.split()[::-1]
     for problem, total in generated.addition(count=50)["test"]:
@@ -41,7 +41,7 @@ def test_generated_examples_are_right():
         assert (shorter == "") == (label == "balanced")
 
 
-def test_brackets_cannot_be_told_by_counting_them():
+def test_brackets_cannot_be_classified_by_counting():
     splits = generated.brackets(count=500)
     counted = {(tuple(sorted(Counter(text).items())), label) for text, label in splits["train"]}
     balanced = {counts for counts, label in counted if label == "balanced"}
@@ -58,7 +58,7 @@ def sentences():
     return sentence_splits()
 
 
-def test_kinds_and_objects_are_those_of_the_words(sentences):
+def test_sentence_kinds_and_objects_match_the_words(sentences):
     for text, kind in labels.label_sentences(sentences["test"], "kind"):
         negated = re.search(r" not |cannot|n't ", text)
         assert kind == ("question" if text.endswith("?") else "negation" if negated else "statement")
@@ -67,7 +67,7 @@ def test_kinds_and_objects_are_those_of_the_words(sentences):
             assert kind == "food"
 
 
-def test_an_entity_is_a_noun_with_its_determiner(sentences):
+def test_entities_are_nouns_with_their_determiners(sentences):
     found = Counter()
     for words, tags in labels.tag_sentences(sentences["train"]):
         assert len(words) == len(tags)
@@ -82,7 +82,7 @@ def test_an_entity_is_a_noun_with_its_determiner(sentences):
     )
 
 
-def test_an_answer_stands_in_its_context(sentences):
+def test_generated_answers_occur_in_their_context(sentences):
     examples = labels.make_questions(sentences["test"])
     assert len(examples) > 100
     for question, context, answer, *_ in examples:
@@ -91,7 +91,7 @@ def test_an_answer_stands_in_its_context(sentences):
         assert context.count(".") == 3
 
 
-def test_a_reason_is_no_part_of_a_question_and_no_entity(sentences):
+def test_reasons_are_not_in_questions_or_entities(sentences):
     reasons = [pair for pair in sentences["train"] if pair.reference]
     assert len(reasons) > 500
     for question, answer in (asked for pair in reasons for asked in pair.asked or ()):
@@ -105,7 +105,7 @@ def test_a_reason_is_no_part_of_a_question_and_no_entity(sentences):
 # ---------------------------------------------------------------- masking
 
 
-def test_shares_of_masked_random_and_unchanged_tokens():
+def test_masked_random_and_unchanged_tokens_have_right_shares():
     ids = np.arange(7, 107)
     chosen = 0
     kinds = Counter()
@@ -124,7 +124,7 @@ def test_shares_of_masked_random_and_unchanged_tokens():
     )
 
 
-def test_masks_depend_on_the_step_only():
+def test_masks_depend_only_on_step_and_row():
     ids = np.arange(7, 47)
     masks = [
         masking.mask_tokens(ids, ids > 0, 6, (7, 50), masking.row_generator(1, masking.MASKING, step, row))[1]
@@ -143,7 +143,7 @@ def test_at_least_one_maskable_token_is_masked():
     assert (masking.mask_tokens(np.array([4, 5]), np.zeros(2, bool), 6, (7, 9), random)[1] == IGNORE).all()
 
 
-def test_half_of_the_second_sentences_are_of_another_document():
+def test_half_of_the_second_sentences_are_from_other_documents():
     examples = [("a", "b", "0"), ("c", "d", "1"), ("d", "e", "1"), ("f", "g", "2")]
     drawn = [
         masking.next_or_other(examples[1], examples, masking.row_generator(0, masking.PAIRING, 0, row))
@@ -159,7 +159,7 @@ def test_half_of_the_second_sentences_are_of_another_document():
 
 
 @pytest.mark.parametrize("length", [2, 3, 7, 40, 200])
-def test_corrupted_spans_are_put_back_by_their_sentinels(length):
+def test_sentinels_restore_corrupted_spans(length):
     random = np.random.default_rng(length)
     ids, marks = list(range(100, 100 + length)), list(range(50))
     for _ in range(20):
@@ -182,7 +182,7 @@ def test_every_token_can_be_corrupted():
     assert counts.min() > 100
 
 
-def test_the_example_of_the_paper():
+def test_the_example_of_the_t5_paper_is_reproduced():
     text = ["Thank", "you", "for", "inviting", "me", "to", "your", "party", "last", "week"]
     ids = {word: i for i, word in enumerate([*text, "<X>", "<Y>", "<Z>", "<M>"])}
     spell = {i: word for word, i in ids.items()}
@@ -211,7 +211,7 @@ def test_infilled_spans_have_poisson_lengths():
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe", "wordpiece", "char"])
-def test_an_objectives_special_tokens_follow_the_first_four(kind):
+def test_added_special_tokens_follow_the_first_four(kind):
     added = [*BERT_TOKENS, *sentinels(2)]
     size = {"vocab_size": 60} if kind in ("bpe", "wordpiece") else {}
     tokenizer = getattr(Tokenizer, f"train_{kind}")(
@@ -223,7 +223,7 @@ def test_an_objectives_special_tokens_follow_the_first_four(kind):
     assert tokenizer.special_id(MASK) not in tokenizer.encode("the [MASK] sat")  # a user's text has no masks
 
 
-def test_a_special_token_that_is_not_there_is_named():
+def test_missing_special_tokens_are_named():
     with pytest.raises(TokenizerError, match=r"no special token \[MASK\]"):
         Tokenizer.train_word(["a cat"]).special_id(MASK)
 
@@ -242,7 +242,7 @@ def test_digits_have_a_fixed_split():
     assert splits["train"].images.max() == 1
 
 
-def test_without_scikit_learn_the_digits_say_how_to_install_it(monkeypatch):
+def test_digits_without_scikit_learn_explain_how_to_install_it(monkeypatch):
     def missing(name):
         raise ModuleNotFoundError(name)
 
@@ -270,7 +270,7 @@ def test_warped_images_are_moved_turned_and_scaled():
     assert sizes.max() > 5
 
 
-def test_images_of_ones_own(tmp_path):
+def test_user_image_files_are_read_and_validated(tmp_path):
     path = tmp_path / "mine.npz"
     np.savez(path, images=np.arange(48, dtype=np.uint8).reshape(4, 2, 2, 3), labels=np.array([0, 1, 1, 2]))
     found = digits.read_images(path)
@@ -314,7 +314,7 @@ HUGE = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000)}"
     ],
     ids=["damaged", "npy", "huge", "header", "long header", "labels"],
 )
-def test_a_file_without_images_is_refused(tmp_path, content, message):
+def test_files_without_images_are_rejected(tmp_path, content, message):
     path = tmp_path / "mine.npz"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):
@@ -338,14 +338,14 @@ def test_a_file_without_images_is_refused(tmp_path, content, message):
         (labels.read_documents, "\n\n", "has no examples"),
     ],
 )  # fmt: skip
-def test_a_bad_file_is_an_error_that_names_the_line(tmp_path, read, text, message):
+def test_malformed_data_files_are_rejected_with_the_line(tmp_path, read, text, message):
     path = tmp_path / "mine.tsv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         read(path)
 
 
-def test_files_of_ones_own(tmp_path):
+def test_user_text_files_are_read(tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text("-DOCSTART- O\n\nEU B-ORG\nrejects O\n\nPeter\tB-PER\n", encoding="utf-8")
     assert labels.read_tagged(path) == [(("EU", "rejects"), ("B-ORG", "O")), (("Peter",), ("B-PER",))]
@@ -358,14 +358,14 @@ def test_files_of_ones_own(tmp_path):
 # ---------------------------------------------------------------- scores
 
 
-def test_f1_of_classes_by_hand():
+def test_macro_f1_matches_a_hand_computed_value():
     expected = ["a", "a", "a", "b"]
     predicted = ["a", "a", "b", "b"]
     assert scores.accuracy(predicted, expected) == 0.75
     assert scores.macro_f1(predicted, expected) == pytest.approx((0.8 + 2 / 3) / 2)  # a: 1, 2/3; b: 1/2, 1
 
 
-def test_entities_of_tags():
+def test_entities_are_extracted_from_tags():
     assert scores.entities(["B-x", "I-x", "O", "B-y", "B-y"]) == {("x", 0, 2), ("y", 3, 4), ("y", 4, 5)}
     assert scores.entities(["I-x", "I-y", "O", "I-x"]) == {("x", 0, 1), ("y", 1, 2), ("x", 3, 4)}
     assert scores.entities(["O"]) == set()
@@ -373,7 +373,7 @@ def test_entities_of_tags():
     assert scores.entities(["I", "O", "I", "I"]) == {("", 0, 1), ("", 2, 4)}
 
 
-def test_f1_of_entities_by_hand():
+def test_entity_f1_matches_a_hand_computed_value():
     expected = [["B-x", "I-x", "O", "B-y"], ["O", "O"]]
     predicted = [["B-x", "O", "O", "B-y"], ["B-x", "O"]]  # 1 of 3 predicted is right, and 1 of 2 was found
     assert scores.entity_f1(predicted, expected) == pytest.approx(2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2))
@@ -381,7 +381,7 @@ def test_f1_of_entities_by_hand():
     assert scores.entity_f1([["O"]], [["B-x"]]) == 0
 
 
-def test_scores_of_answers_by_hand():
+def test_answer_scores_match_hand_computed_values():
     found = scores.answer_scores(["The old dog.", "a cat", ""], ["the dog", "Cat", "mat"])
     assert found["exact_match"] == pytest.approx(1 / 3)
     assert found["f1"] == pytest.approx((2 / 3 + 1 + 0) / 3)
@@ -397,6 +397,6 @@ def test_scores_of_answers_by_hand():
         ("", ("cat", "the"), 1, 1),
     ],
 )
-def test_the_best_of_several_right_answers_counts(predicted, right, exact_match, f1):
+def test_the_best_matching_right_answer_is_scored(predicted, right, exact_match, f1):
     found = scores.answer_scores([predicted], [right])
     assert (found["exact_match"], found["f1"]) == (exact_match, pytest.approx(f1))

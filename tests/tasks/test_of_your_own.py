@@ -106,7 +106,7 @@ def weights(folder):
     return (Checkpoints(folder / "checkpoints").path("last") / "model.safetensors").read_bytes()
 
 
-def test_a_users_model_trains_resumes_scores_generates(own_model, tmp_path, capsys):
+def test_user_models_train_resume_evaluate_and_generate(own_model, tmp_path, capsys):
     assert train("mine.toml", "--data", "text.txt", "--run-dir", "whole") == 0
     assert train("mine.toml", "--data", "text.txt", "--run-dir", "parts", "--steps", 3) == 0
     assert train("mine.toml", "--run-dir", "parts", "--resume", "--steps", 6) == 0
@@ -126,7 +126,7 @@ def test_a_users_model_trains_resumes_scores_generates(own_model, tmp_path, caps
 
 
 @pytest.mark.slow
-def test_a_model_of_ones_own_can_be_chosen_by_a_flag(own_model, tmp_path):
+def test_user_models_can_be_chosen_by_a_flag(own_model, tmp_path):
     flags = "--data text.txt --run-dir flag --model-type average --width 5 --steps 1 --block-size 16"
     assert train("shakespeare-char-cpu", *flags.split()) == 0
     assert Run(tmp_path / "flag").model.config.width == 5
@@ -143,12 +143,12 @@ def test_a_model_of_ones_own_can_be_chosen_by_a_flag(own_model, tmp_path):
         ('model_type = "average"\nwidth = "x"', r"mine.toml \[model\]: width must be an integer, got 'x'"),
     ],
 )
-def test_a_model_that_there_is_not_is_named(own_model, lines, problem):
+def test_unknown_models_are_named(own_model, lines, problem):
     with pytest.raises(RecipeError, match=problem):
         parse_recipe(f'task = "language-modelling"\n[model]\n{lines}', "mine", "mine.toml")
 
 
-def test_a_model_without_what_a_task_needs_is_refused(registries):
+def test_models_lacking_what_a_task_needs_are_rejected(registries):
     register_model(type("Blind", (nn.Module,), {"model_type": "blind", "config_class": AverageConfig}))
     with pytest.raises(UserError, match="a model of your own with is_encoder_decoder = False and states"):
         Recipe("language-modelling", model_type="blind")
@@ -159,7 +159,7 @@ def test_an_unknown_task_is_named():
         parse_recipe('task = "translaton"', "mine", "mine.toml")
 
 
-def test_a_preset_is_a_start_and_keys_change_it():
+def test_recipe_keys_override_a_preset():
     text = 'task = "language-modelling"\n[model]\npreset = "gpt2"\nn_layer = 2'
     recipe = parse_recipe(text, "mine", "mine.toml")
     assert (recipe.model.n_layer, recipe.model.n_embd, recipe.model.vocab_size) == (2, 768, 0)
@@ -167,12 +167,12 @@ def test_a_preset_is_a_start_and_keys_change_it():
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_is_of_a_registered_model(name):
+def test_every_preset_belongs_to_a_registered_model(name):
     model_type, _ = PRESETS[name]
     assert type(preset(name)) is model_class(model_type).config_class
 
 
-def test_a_users_model_too_large_for_memory_is_refused(own_model):
+def test_user_models_too_large_for_memory_are_rejected(own_model):
     recipe = parse_recipe(RECIPE.replace("width = 6", "width = 10000000000"), "mine", "mine.toml")
     with pytest.raises(UserError, match="--width 10000000000 needs at least"):
         check_memory(recipe, SimpleNamespace(vocab_size=30))
@@ -237,7 +237,7 @@ class Scorer(nn.Module):
 
 
 @pytest.mark.slow
-def test_a_task_of_ones_own_works_through_the_command_line(registries, tmp_path, monkeypatch, capsys):
+def test_user_tasks_work_on_the_command_line(registries, tmp_path, monkeypatch, capsys):
     register_task(Sums)
     register_model(Scorer)
     monkeypatch.chdir(tmp_path)
@@ -268,7 +268,7 @@ def test_a_task_of_ones_own_works_through_the_command_line(registries, tmp_path,
         assert f"whole is a classifier, which {said}" in capsys.readouterr().err
 
 
-def test_two_tasks_or_models_of_one_name_are_refused(registries):
+def test_duplicate_task_and_model_names_are_rejected(registries):
     with pytest.raises(UserError, match="the task name 'translation' is taken"):
         register_task(type("Mine", (Sums,), {"name": "translation"}))
     with pytest.raises(UserError, match="'gpt2' is already used"):
@@ -305,7 +305,7 @@ class Heights(Task):
 IDS = [((1,) * (2 + i % 5), float(i % 3)) for i in range(20)]
 
 
-def test_rows_are_padded_and_varied_by_seed_step_and_row():
+def test_user_task_rows_are_padded_and_augmented():
     task, other = (Heights(SumData(batch_size=4), IDS, IDS, seed=3) for _ in range(2))
     batch = task.collate(IDS[:4], 5)
     assert (batch["input"].shape, batch["target"].dtype, batch.n_tokens) == ((4, 5), np.float32, 4)
@@ -316,7 +316,7 @@ def test_rows_are_padded_and_varied_by_seed_step_and_row():
     assert (first, second, part.n_tokens) == (0, 2, 2)
 
 
-def test_numbers_have_squared_errors_and_own_metrics():
+def test_regression_targets_use_squared_error():
     model = lambda ids: mg.ones(len(ids))
     task = Heights(SumData(), IDS, IDS)
     errors = np.array([(1 - height) ** 2 for _, height in IDS])
@@ -331,7 +331,7 @@ def test_numbers_have_squared_errors_and_own_metrics():
     assert rows[:2] == [("input", "expected", "prediction"), ("example 0", "0", "1")]
 
 
-def test_a_task_without_data_needs_a_file_and_a_reader(tmp_path):
+def test_tasks_without_data_require_a_file_and_read_file(tmp_path):
     with pytest.raises(UserError, match="heights has no data of its own"):
         Heights.splits(SumData(), Sources())
     with pytest.raises(UserError, match="heights cannot read your own files"):
@@ -352,7 +352,7 @@ def fit(folder, task, model, steps=60, resume=False, **settings):
     return task.validate(model)
 
 
-def test_arrays_are_a_task(tmp_path):
+def test_array_task_fits_a_linear_model(tmp_path):
     model = nn.Linear(3, 1)
     task = ArrayTask((X, Y[:, None]), loss=F.mse_loss, batch_size=16)
     assert len(task.train) == 81
@@ -360,7 +360,7 @@ def test_arrays_are_a_task(tmp_path):
     assert model.weight.numpy() == pytest.approx(np.array([[1, -2, 0.5]]), abs=0.05)
 
 
-def test_classes_have_accuracy_and_own_validation_data(tmp_path):
+def test_array_task_scores_classes_on_validation_data(tmp_path):
     labels = (Y > 0).astype(np.int64)
     task = ArrayTask((X[:60], labels[:60]), validation=(X[60:], labels[60:]), batch_size=16)
     assert [len(task.train), len(task.validation)] == [60, 30]
@@ -368,7 +368,7 @@ def test_classes_have_accuracy_and_own_validation_data(tmp_path):
     assert scores["accuracy"] > 0.9
 
 
-def test_ignored_classes_have_no_loss_and_no_score():
+def test_ignored_targets_have_no_loss_and_no_score():
     targets = np.array([[0, 1, -100], [1, -100, -100], [2, 0, 1]])  # padded to a length of 3
     inputs = np.eye(4, dtype=np.float32)[np.array([[0, 1, 3], [2, 3, 3], [2, 0, 0]])]
     model = nn.Linear(4, 3)
@@ -386,7 +386,7 @@ def test_ignored_classes_have_no_loss_and_no_score():
     assert total / batch.n_tokens == pytest.approx(expected)
 
 
-def test_micro_batches_and_resuming_change_nothing(tmp_path):
+def test_micro_batches_and_resuming_do_not_change_array_tasks(tmp_path):
     def trained(name, steps=(60,), **settings):
         for i, n in enumerate(steps):
             mg.manual_seed(0)
@@ -400,7 +400,7 @@ def test_micro_batches_and_resuming_change_nothing(tmp_path):
     assert trained("micro", micro_batches=3) == pytest.approx(whole, abs=1e-5)
 
 
-def test_pairs_of_texts_or_of_ids_are_a_task(tmp_path):
+def test_pair_task_accepts_texts_or_ids(tmp_path):
     tokenizer = Tokenizer.train_word([side for pair in PAIRS for side in pair])
     config = TransformerConfig(tokenizer.vocab_size, 16, 2, 32, 1, 1)
     assert fit(tmp_path / "texts", PairTask(PAIRS, tokenizer, 256), Transformer(config), steps=2)["loss"] > 0
@@ -430,12 +430,12 @@ def test_pairs_of_texts_or_of_ids_are_a_task(tmp_path):
     ],
 )
 @pytest.mark.usefixtures("unchecked")
-def test_arrays_that_do_not_belong_together_are_refused(make, problem):
+def test_mismatched_arrays_are_rejected(make, problem):
     with pytest.raises(UserError, match=problem):
         make()
 
 
-def test_pairs_need_an_encoder_decoder(tmp_path):
+def test_pair_task_requires_an_encoder_decoder(tmp_path):
     pairs = [([4 + i, 5], [5, 4 + i]) for i in range(4)]
     gpt = GPT(GPTConfig(9, 8, 8, 1, 2))
     with pytest.raises(UserError, match="PairTask needs an encoder-decoder, got a GPT"):
@@ -454,7 +454,7 @@ def test_pairs_need_an_encoder_decoder(tmp_path):
     assert fit(tmp_path / "own", PairTask(pairs), Own(), steps=1)["loss"] > 0
 
 
-def test_an_output_of_another_shape_than_the_targets_is_refused():
+def test_outputs_and_targets_of_different_shapes_are_rejected():
     task = ArrayTask((X, Y))
     with pytest.raises(UserError, match=r"the model's output has shape \(32, 1\), but the targets \(32,\)"):
         task.loss(nn.Linear(3, 1), task.batch(0), 0.0)
@@ -464,7 +464,7 @@ def test_an_output_of_another_shape_than_the_targets_is_refused():
 
 
 @pytest.mark.slow
-def test_init_from_takes_weights_and_tokenizer(here, capsys):
+def test_init_from_loads_weights_and_tokenizer(here, capsys):
     flags = ["phrasebook", "--data", "pairs.tsv", *TINY, "--num-decoder-layers", 2, "--init-from", "mine"]
     assert train(*flags, "--run-dir", "new") == 0
     err = capsys.readouterr().err
@@ -484,7 +484,7 @@ def test_init_from_takes_weights_and_tokenizer(here, capsys):
     assert train("phrasebook", "--run-dir", "new", "--resume", "--steps", 6) == 0
 
 
-def test_a_run_of_which_nothing_fits_is_refused(here, capsys):
+def test_init_from_rejects_runs_without_matching_weights(here, capsys):
     flags = ["shakespeare-char-cpu", "--data", "text.txt", "--block-size", "16", "--run-dir", "new"]
     assert train(*flags, "--init-from", "nowhere") == 2
     assert "there is no run folder nowhere" in capsys.readouterr().err
@@ -495,7 +495,7 @@ def test_a_run_of_which_nothing_fits_is_refused(here, capsys):
 
 
 @pytest.mark.slow
-def test_init_from_needs_the_same_type_of_model(here, capsys):
+def test_init_from_requires_the_same_model_type(here, capsys):
     flags = ["bert-classify", "--run-dir", "new", "--hidden-size", "16", "--num-attention-heads", "2"]
     assert train(*flags, "--init-from", "mine") == 2
     assert "of type transformer, expected bert.\nChoose a run of the same type" in capsys.readouterr().err

@@ -17,7 +17,7 @@ VERBS = {
 
 
 @pytest.mark.parametrize("name", PACKAGE)
-def test_a_task_of_the_package_has_words_and_a_verb(name):
+def test_every_builtin_task_has_a_wording_and_a_verb(name):
     task = task_class(name)
     assert name in WORDINGS
     assert verb_of(task) == VERBS.get(name, "predict")

@@ -62,7 +62,7 @@ def explained(run, text):
     return source_ids(run, run.task.as_read(run, text), inputs, None)
 
 
-def test_the_tokenizers_are_of_all_layouts():
+def test_fixture_tokenizers_cover_all_layouts():
     assert {name: tokenizer.layout for name, tokenizer in TOKENIZERS.items()} == {
         name: name for name in TOKENIZERS
     }
@@ -81,7 +81,7 @@ EXAMPLES = [
 
 @tokenizers
 @pytest.mark.parametrize(("task", "examples", "texts_of"), EXAMPLES)
-def test_a_row_of_training_is_that_of_the_users_text(kind, task, examples, texts_of):
+def test_user_texts_are_encoded_like_training_rows(kind, task, examples, texts_of):
     run = a_run(task, TOKENIZERS[kind])
     run.reading = task.reading({"train": examples})
     training = task.of_run(run, examples)
@@ -95,7 +95,7 @@ def test_a_row_of_training_is_that_of_the_users_text(kind, task, examples, texts
 
 
 @tokenizers
-def test_brackets_are_read_with_spaces_between_them(kind):
+def test_brackets_are_separated_by_spaces(kind):
     texts = ["([]())", "([)]"]
     examples = [LabelledText(insert_spaces(text), "a") for text in texts]
     layout = {"word": Tokenizer.train_word, "char": Tokenizer.train_char}.get(kind)
@@ -109,7 +109,7 @@ def test_brackets_are_read_with_spaces_between_them(kind):
 
 
 @tokenizers
-def test_vectors_are_of_the_rows_of_training(kind):
+def test_vectors_encode_texts_like_training_rows(kind):
     run = a_run(Similarity, TOKENIZERS[kind])
     read = []
 
@@ -125,7 +125,7 @@ def test_vectors_are_of_the_rows_of_training(kind):
 
 @tokenizers
 @pytest.mark.parametrize("task", [Translation, TextToText])
-def test_sources_are_read_as_those_of_training_pairs(kind, task):
+def test_sources_are_encoded_like_training_sources(kind, task):
     tokenizer = TOKENIZERS[kind]
     dialogue = history([("Hello.", "Hi, I'm Tom."), ("Who's there?", "")])
     for text in (*TEXTS, "translate English to French: He's here.", dialogue):
@@ -138,7 +138,7 @@ def test_sources_are_read_as_those_of_training_pairs(kind, task):
 
 
 @tokenizers
-def test_a_prompt_is_read_as_the_beginning_of_a_text(kind):
+def test_prompts_are_encoded_as_the_start_of_a_text(kind):
     tokenizer = TOKENIZERS[kind]
     for text in TEXTS:
         tokens = tokenizer.encode_with_offsets(text)
@@ -151,7 +151,7 @@ def test_a_prompt_is_read_as_the_beginning_of_a_text(kind):
 
 @tokenizers
 @pytest.mark.parametrize("mark", ["[MASK]", "<MASK>", "<extra_id_3>"])
-def test_a_text_with_a_gap_is_read_as_in_training(kind, mark):
+def test_texts_with_gaps_are_encoded_as_in_training(kind, mark):
     tokenizer = TOKENIZERS[kind]
     count = 0
     for text in (*TEXTS, *SPACED):
@@ -171,7 +171,7 @@ def test_a_text_with_a_gap_is_read_as_in_training(kind, mark):
 
 
 @tokenizers
-def test_a_gap_is_read_the_same_by_predict_translate_and_explain(kind):
+def test_all_verbs_encode_gaps_the_same_way(kind):
     tokenizer = TOKENIZERS[kind]
     text = " The [MASK]'s [MASK]-old cat?\n"
     run = a_run(MaskedLanguageModelling, tokenizer)
@@ -184,13 +184,13 @@ def test_a_gap_is_read_the_same_by_predict_translate_and_explain(kind):
     assert [*ids, tokenizer.end_id] == explained(run, text)
 
 
-def test_a_mark_after_a_gap_is_not_named_as_unknown(capsys):
+def test_suffixes_of_gaps_are_not_reported_as_unknown(capsys):
     run = a_run(MaskedLanguageModelling, TOKENIZERS["spaced word"])
     warn_of_unknown(run, ["The [MASK]'s zebra, [MASK]."])
     assert capsys.readouterr().err == "warning: not in the vocabulary, read as <UNK>: zebra\n"
 
 
-def test_a_character_that_is_refused_is_not_said_to_be_read(capsys):
+def test_rejected_characters_do_not_trigger_a_warning(capsys):
     run = SimpleNamespace(task=LanguageModelling, tokenizer=Tokenizer.train_char(["abc"]))
     warn_of_unknown(run, ["z"])
     assert not capsys.readouterr().err

@@ -49,12 +49,12 @@ def words():
 
 
 @pytest.mark.parametrize("layout", TRAINERS)
-def test_the_layout_follows_from_the_texts(layout):
+def test_the_tokenizer_layout_is_chosen_from_the_texts(layout):
     assert TRAINERS[layout](SENTENCES).layout == layout
 
 
 @pytest.mark.parametrize("text", SENTENCES)
-def test_a_sentence_comes_back_exactly(tokenizer, text):
+def test_sentences_round_trip_exactly(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
@@ -89,7 +89,7 @@ LANGUAGES = {
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_words_of_ones_own_come_back(language, tmp_path):
+def test_word_tokenizers_round_trip_other_languages(language, tmp_path):
     text = LANGUAGES[language]
     tokenizer = Tokenizer.train_word([text])
     tokenizer.save(tmp_path / "tokenizer.json")
@@ -99,7 +99,7 @@ def test_words_of_ones_own_come_back(language, tmp_path):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_byte_pairs_bring_back_texts_they_were_not_trained_on(language, tmp_path):
+def test_byte_bpe_round_trips_unseen_texts(language, tmp_path):
     tokenizer = TRAINERS["byte bpe"](SENTENCES)
     tokenizer.save(tmp_path / "tokenizer.json")
     for one in (tokenizer, Tokenizer.load(tmp_path / "tokenizer.json")):
@@ -107,7 +107,7 @@ def test_byte_pairs_bring_back_texts_they_were_not_trained_on(language, tmp_path
 
 
 @given(st.text())
-def test_byte_pairs_bring_back_any_text(text):
+def test_byte_bpe_round_trips_any_text(text):
     assert BYTE_PAIRS.lossy_texts([text]) == []
 
 
@@ -115,7 +115,7 @@ BYTE_PAIRS = TRAINERS["byte bpe"](SENTENCES)
 
 
 @given(st.lists(st.text(), min_size=1))
-def test_words_bring_back_the_texts_they_were_trained_on(texts):
+def test_word_tokenizers_round_trip_training_texts(texts):
     assert Tokenizer.train_word(texts).lossy_texts(texts) == []
 
 
@@ -129,15 +129,15 @@ def test_words_bring_back_the_texts_they_were_trained_on(texts):
         ("a\tb", [" a", "\t", "b"]),
     ],
 )
-def test_words_hold_the_space_before_them(text, tokens):
+def test_word_tokens_include_the_preceding_space(text, tokens):
     assert Tokenizer.train_word([text, ODD]).tokens(text) == tokens
 
 
-def test_a_sentence_without_spaces_is_not_one_word():
+def test_sentences_without_spaces_are_split():
     assert len(Tokenizer.train_word(["我爱你"]).tokens("我爱你")) == 3
 
 
-def test_byte_pairs_are_merged_across_accents():
+def test_byte_bpe_merges_across_combining_marks():
     text = "\u0939\u093f\u0928\u094d\u0926\u0940"  # Hindi: its vowels are marks that join to letters
     assert len(Tokenizer.train_bpe([f"{text} " * 50], 400, held_out=[ODD]).tokens(text)) == 1
 
@@ -149,7 +149,7 @@ def test_byte_pairs_are_merged_across_accents():
         ("bpe", ["▁Je", "[MASK]", "'", "aime", ",", "[MASK]", "▁", "?"]),
     ],
 )
-def test_an_apostrophe_ends_words_not_byte_pairs(kind, tokens):
+def test_apostrophes_end_words_but_not_byte_pairs(kind, tokens):
     train = Tokenizer.train_word if kind == "word" else Tokenizer.train_bpe
     tokenizer = train(["Je t'aime, l'ami ?"], vocab_size=300, added=["[MASK]"])
     ids = tokenizer.encode_marked(["Je ", "[MASK]", "'aime, ", "[MASK]", " ?"])
@@ -157,7 +157,7 @@ def test_an_apostrophe_ends_words_not_byte_pairs(kind, tokens):
 
 
 @pytest.mark.parametrize("train", ["word", "bpe"])
-def test_held_out_texts_decide_too(train):
+def test_held_out_texts_affect_the_layout(train):
     def layout(**options):
         if train == "word":
             return Tokenizer.train_word(["a b c"], **options).layout
@@ -167,13 +167,13 @@ def test_held_out_texts_decide_too(train):
     assert layout(held_out=["c  b", "é"]) != train
 
 
-def test_texts_that_do_not_come_back_are_named():
+def test_lossy_texts_are_listed():
     tokenizer = Tokenizer.train_word(["a b", "c d"])
     assert tokenizer.lossy_texts(["b a", "a  b", "unknown", "d"]) == ["a  b", "unknown"]
 
 
 @pytest.mark.parametrize("layout", ["spaced word", "byte bpe"])
-def test_unknown_words_of_lossless_layouts(layout):
+def test_unknown_words_are_found_in_lossless_layouts(layout):
     unknown = {"spaced word": ["zébra", "¿"], "byte bpe": []}
     assert TRAINERS[layout](SENTENCES).unknown_words("I love zébra ¿zébra") == unknown[layout]
 
@@ -183,7 +183,7 @@ def test_an_unknown_tab_is_named():
 
 
 @pytest.mark.parametrize("size", [10**9, 10**20])
-def test_a_vocabulary_is_as_large_as_its_texts_allow(size):
+def test_vocab_size_is_capped_by_the_texts(size):
     assert Tokenizer.train_word(["a b"], vocab_size=size).vocab_size == 6
     assert Tokenizer.train_bpe(["a b"], size).token_to_id.keys() >= {"▁a", "▁b"}
 
@@ -191,20 +191,20 @@ def test_a_vocabulary_is_as_large_as_its_texts_allow(size):
 @pytest.mark.parametrize(
     "train", [lambda: Tokenizer.train_word(["a"], vocab_size=3), lambda: Tokenizer.train_bpe(["a"], 0)]
 )
-def test_a_vocabulary_has_a_size(train):
+def test_a_vocab_size_that_is_too_small_is_rejected(train):
     with pytest.raises(UserError, match=r"vocab_size = [03] is out of range"):
         train()
 
 
 @pytest.mark.parametrize("text", ["lovecatsat" * 20_000, "one\nword\n" * 20_000, "\t\n  \t\r\n" * 30_000])
 @pytest.mark.slow
-def test_a_word_of_any_length_is_trained_on_in_seconds(text):
+def test_long_words_are_trained_on_in_seconds(text):
     start = time.perf_counter()
     assert Tokenizer.train_bpe([text], 300).lossy_texts([text]) == []
     assert time.perf_counter() - start < 10
 
 
-def test_too_few_tokens_for_the_bytes_are_named():
+def test_vocab_size_below_the_number_of_bytes_is_rejected():
     with pytest.raises(TokenizerError, match="vocab_size = 259 is too small"):
         Tokenizer.train_bpe([ODD], 259)
     assert Tokenizer.train_bpe([ODD], 260).vocab_size == 260
@@ -222,7 +222,7 @@ def test_too_few_tokens_for_the_bytes_are_named():
         ("Do you love me?", ["Do", "you", "love", "me", "?"]),
     ],
 )
-def test_words_are_split_as_a_reader_would(words, text, tokens):
+def test_words_and_punctuation_are_split(words, text, tokens):
     assert words.tokens(text) == tokens
 
 
@@ -234,11 +234,11 @@ def test_the_french_question_mark_is_a_token_of_its_own(words):
     assert words.encode("m'aimes ?")[-1] != words.encode("me?")[-1]
 
 
-def test_both_apostrophes_are_one(words):
+def test_both_apostrophes_are_the_same_token(words):
     assert words.encode("Je t\u2019aime.") == words.encode("Je t'aime.")
 
 
-def test_composed_and_decomposed_accents_are_one(words):
+def test_composed_and_decomposed_accents_are_equivalent(words):
     text = "Quelle journée !"
     assert words.encode(unicodedata.normalize("NFD", text)) == words.encode(text)
 
@@ -254,11 +254,11 @@ def test_rare_words_are_left_out():
     assert "dog" not in tokenizer.token_to_id
 
 
-def test_unknown_words_are_named_in_order_and_once(words):
+def test_unknown_words_are_listed_in_order_without_duplicates(words):
     assert words.unknown_words("I love zebras, zebras and quaggas.") == ["zebras", "and", "quaggas"]
 
 
-def test_an_unknown_word_is_named_whole(words):
+def test_unknown_words_are_named_in_composed_form(words):
     assert words.unknown_words(unicodedata.normalize("NFD", "Je t'aime, Ève rêvée")) == ["Ève", "rêvée"]
 
 
@@ -267,7 +267,7 @@ def test_a_word_vocabulary_can_be_limited_to_the_most_frequent():
     assert set(tokenizer.token_to_id) == {*SPECIAL_TOKENS, "a", "b"}
 
 
-def test_an_unknown_word_is_unk(words):
+def test_unknown_words_are_encoded_as_unk(words):
     assert words.encode("zebras") == [words.unk_id]
 
 
@@ -279,14 +279,14 @@ def test_pieces_do_not_cross_punctuation():
     assert tokenizer.tokens("l'homme.") == ["▁l", "'", "homme", "."]
 
 
-def test_pieces_fill_the_vocabulary_and_are_always_the_same_ones():
+def test_bpe_training_fills_the_vocabulary_deterministically():
     first, second = (Tokenizer.train_bpe(SENTENCES, 110) for _ in range(2))
     assert first.vocab_size == 110
     assert first.token_to_id == second.token_to_id
 
 
 @given(st.lists(st.text(st.sampled_from("abcdelo'.,?!é-"), min_size=1), min_size=1).map(" ".join))
-def test_pieces_bring_back_any_single_spaced_text(text):
+def test_bpe_round_trips_any_single_spaced_text(text):
     tokenizer = Tokenizer.train_bpe(["abcdelo'.,?!é- a b c d e l o"], 60)
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
@@ -312,7 +312,7 @@ def test_characters_can_have_special_tokens():
 
 
 @given(st.text(st.sampled_from("ab \n\t'é€")))
-def test_characters_bring_back_any_text(text):
+def test_character_tokenizers_round_trip_any_text(text):
     tokenizer = Tokenizer.train_char(["ab \n\t'é€"])
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
@@ -337,7 +337,7 @@ def test_the_special_tokens_come_first(kind):
 
 
 @pytest.mark.parametrize("kind", ["word", "spaced word", "bpe", "byte bpe"])
-def test_special_tokens_are_neither_added_nor_shown(kind):
+def test_encode_adds_no_special_tokens_and_decode_hides_them(kind):
     tokenizer = TRAINERS[kind](SENTENCES)
     ids = tokenizer.encode("I love you.")
     assert not {0, 2, 3} & set(ids)
@@ -345,7 +345,7 @@ def test_special_tokens_are_neither_added_nor_shown(kind):
 
 
 @pytest.mark.parametrize("kind", ["word", "spaced word", "bpe", "byte bpe"])
-def test_a_user_who_writes_a_special_token_does_not_get_it(kind):
+def test_special_tokens_in_user_text_are_not_recognized(kind):
     tokenizer = TRAINERS[kind](SENTENCES)
     assert tokenizer.end_id not in tokenizer.encode("I love <END> you")
 
@@ -353,14 +353,14 @@ def test_a_user_who_writes_a_special_token_does_not_get_it(kind):
 # --- Arrays and files ---
 
 
-def test_an_array_holds_the_same_ids(tokenizer):
+def test_encode_array_matches_encode(tokenizer):
     ids = tokenizer.encode_array("I love you.")
     assert ids.dtype == np.int64
     assert ids.tolist() == tokenizer.encode("I love you.")
     assert tokenizer.decode(ids.tolist()) == "I love you."
 
 
-def test_a_saved_tokenizer_is_the_same_tokenizer(tokenizer, tmp_path):
+def test_tokenizers_round_trip_through_a_file(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "tokenizer.json")
     loaded = Tokenizer.load(tmp_path / "tokenizer.json")
     assert (loaded.kind, loaded.token_to_id) == (tokenizer.kind, tokenizer.token_to_id)
@@ -369,7 +369,7 @@ def test_a_saved_tokenizer_is_the_same_tokenizer(tokenizer, tmp_path):
         assert loaded.decode(loaded.encode(text)) == text
 
 
-def test_a_save_that_fails_leaves_the_old_file(words, tmp_path, monkeypatch):
+def test_a_failed_save_keeps_the_old_file(words, tmp_path, monkeypatch):
     path = tmp_path / "tokenizer.json"
     words.save(path)
     before = path.read_bytes()
@@ -384,7 +384,7 @@ def test_a_save_that_fails_leaves_the_old_file(words, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_tokenizer_that_could_not_be_loaded_is_not_saved(words, tmp_path, monkeypatch):
+def test_tokenizers_too_large_to_load_are_not_saved(words, tmp_path, monkeypatch):
     monkeypatch.setattr("minitransformer.text.tokenizer.JSON_LIMIT", 1000)
     with pytest.raises(TokenizerError, match=r"tokens has .* bytes, the limit is 1,000.\nLower --vocab-size"):
         words.save(tmp_path / "tokenizer.json")
@@ -392,19 +392,19 @@ def test_a_tokenizer_that_could_not_be_loaded_is_not_saved(words, tmp_path, monk
 
 
 @pytest.mark.parametrize("kind", TRAINERS)
-def test_what_is_no_text_is_refused(kind):
+def test_lone_surrogates_are_rejected(kind):
     with pytest.raises(TokenizerError):
         TRAINERS[kind](SENTENCES).encode("caf\udce9")
 
 
-def test_a_tokenizer_of_another_program_is_refused(tmp_path):
+def test_tokenizers_of_other_programs_are_rejected(tmp_path):
     foreign = hf.Tokenizer(hf.models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
     foreign.save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(TokenizerError, match=r"tokenizer\.json .*written by another program"):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
-def test_a_missing_file_is_a_users_mistake(tmp_path):
+def test_a_missing_tokenizer_file_is_a_user_error(tmp_path):
     with pytest.raises(UserError, match=r"tokenizer\.json"):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
@@ -427,7 +427,7 @@ def test_a_missing_file_is_a_users_mistake(tmp_path):
     ],
     ids=lambda text: text[:20],
 )
-def test_json_that_is_no_tokenizer_is_named(tmp_path, content):
+def test_invalid_tokenizer_json_is_named(tmp_path, content):
     path = tmp_path / "tokenizer.json"
     path.write_text(content)
     with pytest.raises(TokenizerError, match=r"tokenizer\.json"):
@@ -475,7 +475,7 @@ def test_a_damaged_vocabulary_is_refused(tmp_path, layout, change):
         Tokenizer.load(path)
 
 
-def test_a_file_cannot_make_encoding_pad_or_truncate(tmp_path):
+def test_stored_padding_and_truncation_are_ignored(tmp_path):
     content = saved("word") | {
         "padding": {"strategy": {"Fixed": 10**12}, "direction": "Right", "pad_to_multiple_of": None,
                     "pad_id": 0, "pad_type_id": 0, "pad_token": "<PAD>"},

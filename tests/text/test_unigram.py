@@ -17,7 +17,7 @@ def unigram():
     return Tokenizer.train_unigram(TEXTS, 320, added=["[CLS]", "[SEP]", "[MASK]"])
 
 
-def test_texts_with_unseen_characters_come_back(unigram):
+def test_texts_with_unseen_characters_round_trip(unigram):
     for text in [*TEXTS, "北京 🙂 ñ", "the cat [MASK]", "</s> <PAD>"]:
         assert unigram.decode(unigram.encode(text)) == text
     assert unigram.unk_id not in unigram.encode("北京 🙂")
@@ -26,7 +26,7 @@ def test_texts_with_unseen_characters_come_back(unigram):
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Z", "Cc", "M"]), min_size=1, max_size=20))
-def test_words_of_any_letters_come_back(unigram, text):
+def test_words_of_any_letters_round_trip(unigram, text):
     import unicodedata
 
     text = unicodedata.normalize("NFC", text).replace("▁", "_")
@@ -34,7 +34,7 @@ def test_words_of_any_letters_come_back(unigram, text):
 
 
 @pytest.mark.parametrize("word", ["<UNK>", "<PAD>", "</s>", "[MASK]", "<unk>"])
-def test_names_of_special_tokens_in_a_text_come_back(word):
+def test_names_of_special_tokens_in_a_text_round_trip(word):
     texts = [f"the {word} sat on{word} mat {i}" for i in range(20)]
     trained = Tokenizer.train_unigram(texts, 320, added=["[MASK]"])
     for text in texts:
@@ -42,7 +42,7 @@ def test_names_of_special_tokens_in_a_text_come_back(word):
         assert trained.unknown_words(text) == []
 
 
-def test_words_of_the_data_are_few_pieces(unigram):
+def test_training_words_are_split_into_few_pieces(unigram):
     assert len(unigram.encode("the cat sat")) <= 6
     assert unigram.tokens("the")[0].startswith("▁")
 
@@ -53,7 +53,7 @@ def test_special_tokens_inside_a_text_are_marked(unigram):
     assert unigram.decode(ids).split() == ["the", "sat"]
 
 
-def test_a_saved_tokenizer_is_the_same(unigram, tmp_path):
+def test_unigram_tokenizers_round_trip_through_a_file(unigram, tmp_path):
     unigram.save(tmp_path / "tokenizer.json")
     again = Tokenizer.load(tmp_path / "tokenizer.json")
     for text in [*TEXTS, "北京"]:
@@ -76,7 +76,7 @@ def test_a_damaged_vocabulary_is_named(unigram, tmp_path, change, problem):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
-def test_a_vocabulary_by_hand_has_the_ids_that_it_says(tmp_path):
+def test_from_vocab_keeps_the_given_ids(tmp_path):
     tokenizer = Tokenizer.from_vocab({"you": 0, "I": 2, "love": 1})
     assert tokenizer.encode("I love you") == [2, 1, 0]
     assert tokenizer.decode([2, 1, 0]) == "I love you"
@@ -90,6 +90,6 @@ def test_a_vocabulary_by_hand_has_the_ids_that_it_says(tmp_path):
 
 
 @pytest.mark.parametrize("vocab", [{}, {"a": 1}, {"a": 0, "b": 0}, ["a", "a"], {"a": "x"}])
-def test_ids_that_are_not_each_once_are_refused(vocab):
+def test_from_vocab_rejects_invalid_ids(vocab):
     with pytest.raises((TokenizerError, TypeError)):
         Tokenizer.from_vocab(vocab)

@@ -23,14 +23,14 @@ from tests.tiny import PAIRS, TINY
 # ---------------------------------------------------------------- scores
 
 
-def test_a_score_is_a_plain_number_to_everything_else():
+def test_scores_are_serialized_as_plain_floats():
     score = accuracy(["a", "b"], ["a", "c"])
     for same in (copy.deepcopy(score), pickle.loads(pickle.dumps(score)), json.loads(to_json(score))):
         assert type(same) is float
         assert same == score == 0.5
 
 
-def test_scores_of_some_examples_are_those_of_a_test_set_of_them():
+def test_resampled_scores_match_scores_of_those_examples():
     predicted, expected = list("aabbcab"), list("abbbcca")
     tags = [["B-x", "O"], ["O", "O"], ["B-x", "I-x"], ["B-y", "O"], ["O"], ["B-x"], ["B-y", "B-y"]]
     rows = np.array([5, 0, 3, 3])
@@ -45,12 +45,12 @@ def test_scores_of_some_examples_are_those_of_a_test_set_of_them():
         assert measure(p, e).of(rows) == pytest.approx(measure(pick(p), pick(e)), abs=1e-12)
 
 
-def test_interval_of_a_share_is_the_normal_one():
+def test_proportion_intervals_match_the_normal_approximation():
     low, high = intervals({"share": Score([(i % 4 == 0, 1) for i in range(2000)])})["share"]
     assert (low, high) == pytest.approx((0.25 - 0.019, 0.25 + 0.019), abs=0.002)  # 1.96 sqrt(p (1 - p) / n)
 
 
-def test_resamples_do_not_depend_on_how_many_are_drawn_at_a_time(monkeypatch):
+def test_resamples_do_not_depend_on_chunk_size(monkeypatch):
     statistics = np.random.default_rng(0).random((9, 2))
     whole = bootstrap.resampled_sums(statistics)
     monkeypatch.setattr(bootstrap, "PART", 9 * 301)
@@ -59,7 +59,7 @@ def test_resamples_do_not_depend_on_how_many_are_drawn_at_a_time(monkeypatch):
     np.testing.assert_allclose(whole, statistics[drawn].sum(1))
 
 
-def test_equal_runs_differ_by_chance_and_better_ones_do_not():
+def test_only_better_runs_differ_significantly():
     right = np.random.default_rng(0).random(400) < 0.5
     one, same, better = (
         Score([(hit, 1) for hit in hits]) for hits in (right, right[::-1], right | (right[::-1]))
@@ -106,7 +106,7 @@ def sacrebleu(folder, *options):
         ("char", "ฉันรักแมว", "ฉันรักหมา"),
     ],
 )
-def test_words_of_scores_are_those_of_the_script(tokenizer, reference, one_word_wrong):
+def test_scores_tokenize_by_script(tokenizer, reference, one_word_wrong):
     scores = translation_scores([one_word_wrong], [reference])
     assert f"|tok:{tokenizer}|" in scores["bleu_signature"]
     assert f"|tok:{tokenizer}|" in scores["bleu_lc_tok_signature"]
@@ -117,7 +117,7 @@ def test_words_of_scores_are_those_of_the_script(tokenizer, reference, one_word_
 # ---------------------------------------------------------------- runs
 
 
-def test_lengths_are_in_four_groups_that_hold_all_examples():
+def test_length_groups_contain_all_examples():
     lengths = [1, 1, 1, 2, 3, 4, 5, 5, 9, 12]
     groups = by_length({"share": Score([(n > 4, 1) for n in lengths])}, lengths)
     assert [group["words"] for group in groups] == [[1, 1], [2, 3], [4, 5], [9, 12]]
@@ -125,7 +125,7 @@ def test_lengths_are_in_four_groups_that_hold_all_examples():
     assert [group["share"] for group in groups] == [0, 0, pytest.approx(2 / 3), 1]
 
 
-def test_an_evaluation_removes_what_a_killed_one_left(cli, here):
+def test_evaluate_removes_leftovers_of_a_killed_evaluation(cli, here):
     left = [here / "mine" / f".{name}.0123abcd.minigrad" for name in ("metrics.json", "README.md")]
     own = here / "mine" / ".notes.txt.0123abcd.minigrad"
     for path in (*left, own):

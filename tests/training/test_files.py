@@ -25,12 +25,12 @@ def test_only_regular_files_are_read(tmp_path, read):
 
 
 @pytest.mark.parametrize("path", ["/there/is/none", "a\0b", "a" * 5000, "half a \udc80\ud800 pair"])
-def test_a_path_that_cannot_be_opened_is_a_users_mistake(path):
+def test_unreadable_paths_are_user_errors(path):
     with pytest.raises(UserError, match="cannot read"):
         read_bytes(path)
 
 
-def test_a_file_over_the_limit_is_not_read(path):
+def test_files_over_the_size_limit_are_rejected(path):
     path.touch()
     os.truncate(path, 10**12)  # sparse: it takes no room on the disk
     with pytest.raises(UserError, match=r"has 1,000,000,000,000 bytes; the limit is"):
@@ -43,7 +43,7 @@ def test_a_file_over_the_limit_is_not_read(path):
     "content",
     [b"", b"{", b"\xff", b"[" * 10**6, b'{"a":' * 10**6, b"9" * 5000, b"NaN", b"[-Infinity]", b"1e999"],
 )
-def test_what_is_not_json_is_named(path, content):
+def test_invalid_json_files_are_named(path, content):
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"state\.json is not (valid JSON|UTF-8)[\s\S]*\n"):
         read_json(path)
@@ -59,7 +59,7 @@ def test_what_is_not_json_is_named(path, content):
         ({"step": 1, "loss": [[[[[[[[]]]]]]]]}, r"`loss` must be a number or null, got \["),
     ],
 )
-def test_a_value_of_the_wrong_type_is_named(path, content, problem):
+def test_json_values_of_the_wrong_type_are_named(path, content, problem):
     write_json(path, content)
     with pytest.raises(UserError, match=rf"state\.json is damaged: {problem}"):
         read_json(path, {"step": int, "loss": (float, type(None))})
@@ -68,7 +68,7 @@ def test_a_value_of_the_wrong_type_is_named(path, content, problem):
         assert read_json(path, {"step": int, "loss": (float, type(None))})["loss"] == loss
 
 
-def test_line_ends_and_a_byte_order_mark_are_read_away(path):
+def test_read_text_normalizes_line_ends_and_strips_the_bom(path):
     path.write_bytes("\ufeffa\r\nb\rc\n".encode())
     assert read_text(path) == "a\nb\nc\n"
 
@@ -83,11 +83,11 @@ def test_line_ends_and_a_byte_order_mark_are_read_away(path):
         ("déjà\tvu\n 👩\u200d🚀 שלום\u200f \\n", "déjà\tvu\n 👩\u200d🚀 שלום\u200f \\n"),
     ],
 )
-def test_control_characters_are_shown_and_not_sent(text, shown):
+def test_control_characters_are_escaped(text, shown):
     assert printable(text) == shown
 
 
-def test_a_damaged_files_value_is_printable(path):
+def test_values_in_error_messages_are_escaped(path):
     path.write_text(json.dumps({"step": "\x1b[2J"}))
     with pytest.raises(UserError, match=r"got '\\x1b\[2J'"):
         read_json(path, {"step": int})

@@ -76,7 +76,7 @@ def test_frozen_parameters_have_no_gradient_and_no_moments():
         ("*", "freezes all parameters"),
     ],
 )
-def test_a_pattern_that_freezes_nothing_or_all_is_an_error(pattern, message):
+def test_freeze_patterns_matching_nothing_or_all_are_errors(pattern, message):
     with pytest.raises(ValueError, match=message):
         freeze(model(), pattern)
 
@@ -95,7 +95,7 @@ def test_training_with_frozen_layers_resumes_bit_for_bit(base):
 
 
 @pytest.mark.slow
-def test_adapters_load_merged_and_resume_bit_for_bit(base):
+def test_adapters_resume_bit_for_bit_and_load_merged(base):
     flags = ["--init-from", "base", "--lora-rank", "2", "--lora-targets", "in_proj,linear1"]
     assert train("whole", *flags, "--steps", "4") == 0
     assert train("parts", *flags, "--steps", "2") == 0
@@ -117,7 +117,7 @@ def test_adapters_load_merged_and_resume_bit_for_bit(base):
 
 
 @pytest.mark.slow
-def test_adapters_are_exported_apart(base, capsys):
+def test_adapters_can_be_exported_separately(base, capsys):
     lora = ["--lora-rank", "2", "--lora-targets", "in_proj"]
     assert train("tuned", "--init-from", "base", *lora, "--steps", "2") == 0
     assert main(["export", "base", "model"]) == 0
@@ -134,7 +134,7 @@ PARTS = {"frozen": {"freeze": "embedding.*"}, "adapters": {"lora_rank": 2, "lora
 
 
 @pytest.mark.parametrize("settings", PARTS.values(), ids=PARTS)
-def test_micro_batches_and_steps_of_a_runner_train_the_same(settings, tmp_path):
+def test_micro_batches_and_step_runners_do_not_change_training(settings, tmp_path):
     trained = []
     ways = ({}, {"micro_batches": 2}, {"step_runner": lambda step: step})
     for i, options in enumerate(ways):
@@ -163,7 +163,7 @@ def tiny(folder, step_runner=None, **settings):
 
 
 @pytest.mark.slow
-def test_what_is_trained_cannot_change_when_a_run_resumes(base, capsys):
+def test_resume_rejects_changed_freeze_and_lora_settings(base, capsys):
     assert train("tuned", "--init-from", "base", "--lora-rank", "2", "--steps", "2") == 0
     for flags in ("--freeze embedding.*", "--lora-rank 3", "--lora-alpha 64", "--lora-targets k"):
         flag, value = flags.split()
@@ -172,7 +172,7 @@ def test_what_is_trained_cannot_change_when_a_run_resumes(base, capsys):
         assert f"started with different settings: {name} is" in capsys.readouterr().err
 
 
-def test_settings_of_adapters_need_adapters(base, capsys):
+def test_lora_settings_require_lora_rank(base, capsys):
     assert train("tuned", "--init-from", "base", "--lora-alpha", "64") == 2
     assert "--lora-alpha 64.0 has no effect without adapters.\nAdd --lora-rank 8" in capsys.readouterr().err
 
@@ -194,7 +194,7 @@ def test_init_from_merges_adapters_and_lists_their_settings(base, capsys):
 
 
 @pytest.mark.slow
-def test_adapters_without_their_trained_head_warn(tmp_path, monkeypatch, capsys):
+def test_exporting_adapters_without_the_trained_head_warns(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["train", "bert-classify", "--run-dir", "tuned", "--lora-rank", "2", *TINY_BERT]) == 0
     assert main(["export", "tuned", "adapter", "--adapter"]) == 0

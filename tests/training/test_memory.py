@@ -39,7 +39,7 @@ HUGE = 10**400
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("n", [MANY, HUGE], ids=["many", "huge"])
-def test_out_of_memory_error_says_the_tensors_size(create, n):
+def test_out_of_memory_error_states_the_tensor_size(create, n):
     with pytest.raises(mg.OutOfMemoryError, match=r"needs .*B, .*B are available") as caught:
         create(n)
     assert isinstance(caught.value, MemoryError)
@@ -47,12 +47,12 @@ def test_out_of_memory_error_says_the_tensors_size(create, n):
 
 
 @pytest.mark.parametrize("create", [mg.zeros_like, mg.ones_like, mg.empty_like, mg.rand_like, mg.randn_like])
-def test_a_tensor_like_an_expanded_one_may_not_fit(create):
+def test_like_functions_check_memory_for_expanded_tensors(create):
     with pytest.raises(mg.OutOfMemoryError, match="4 TB"):
         create(mg.zeros(1).expand(MANY))
 
 
-def test_a_range_that_does_not_fit_into_memory():
+def test_a_range_too_large_for_memory_is_an_error():
     for arguments in ((MANY,), (0, 1, 1e-15)):
         with pytest.raises(mg.OutOfMemoryError, match=r"needs 8 [TP]B"):
             mg.arange(*arguments)
@@ -74,18 +74,18 @@ def test_integers_beyond_64_bits_are_errors(create):
 
 
 @pytest.mark.parametrize("step", [1e-320, float("nan"), float("inf")])
-def test_a_step_that_gives_no_number_of_elements_is_an_error(step):
+def test_arange_with_an_invalid_step_is_an_error(step):
     with pytest.raises(mg.OptionError, match="no finite length"):
         mg.arange(0.0, 1.0, step)
 
 
-def test_number_of_elements_of_a_large_range_is_exact():
+def test_arange_length_is_exact_for_large_integers():
     start = 2**62
     assert mg.arange(start, start + 5).tolist() == [start + i for i in range(5)]
     assert len(mg.arange(0, 2**60 + 1, 2**59)) == 3
 
 
-def test_what_numpy_cannot_allocate_is_the_same_error(monkeypatch):
+def test_numpy_memory_errors_become_out_of_memory_errors(monkeypatch):
     def fail(*arguments):
         raise MemoryError
 
@@ -94,7 +94,7 @@ def test_what_numpy_cannot_allocate_is_the_same_error(monkeypatch):
         mg.zeros(2, 3)
 
 
-def test_what_a_gpu_cannot_allocate_is_the_same_error(gpu, monkeypatch):
+def test_gpu_memory_errors_become_out_of_memory_errors(gpu, monkeypatch):
     def fail(*arguments):
         raise MemoryError
 
@@ -103,7 +103,7 @@ def test_what_a_gpu_cannot_allocate_is_the_same_error(gpu, monkeypatch):
         mg.ones(2, 3, device="cuda")
 
 
-def test_too_large_a_tensor_is_refused_before_allocation(monkeypatch):
+def test_tensors_too_large_are_rejected_before_allocation(monkeypatch):
     monkeypatch.setattr(allocation, "SMALL", 1000)
     monkeypatch.setattr(allocation, "available_memory", lambda: 4000)
     assert mg.zeros(1000).shape == (1000,)
@@ -121,7 +121,7 @@ def test_too_large_a_tensor_is_refused_before_allocation(monkeypatch):
          "total_inactive_file"),
     ],
 )  # fmt: skip
-def test_limits_of_all_parent_control_groups_count(tmp_path, controllers, top, limit, usage, cache):
+def test_memory_limits_of_all_parent_cgroups_apply(tmp_path, controllers, top, limit, usage, cache):
     job = tmp_path / top / "slurm" / "job"
     job.mkdir(parents=True)
     (tmp_path / "proc/self").mkdir(parents=True)
@@ -134,7 +134,7 @@ def test_limits_of_all_parent_control_groups_count(tmp_path, controllers, top, l
     assert list(allocation.cgroup_memory(tmp_path / "elsewhere")) == []
 
 
-def test_sizes_are_said_in_powers_of_1000():
+def test_sizes_are_formatted_in_powers_of_1000():
     said = {0: "0 B", 999: "999 B", 1500: "1.5 kB", 999_600: "1 MB", 4_400_000_000_000: "4.4 TB"}
     said |= {10**20: "100 EB", HUGE: "more than 1,000 EB"}
     assert {n: allocation.format_bytes(n) for n in said} == said
@@ -153,11 +153,11 @@ SMALL_MODELS = [
 
 
 @pytest.mark.parametrize("build", SMALL_MODELS)
-def test_parameters_are_counted_as_the_model_has_them(build):
+def test_parameter_shapes_match_the_built_model(build):
     assert parameter_shapes(build) == [tuple(p.shape) for p in build().parameters()]
 
 
-def test_t5_writes_to_its_parameters_by_functions_of_init_alone(monkeypatch):
+def test_t5_initializes_parameters_only_with_init_functions(monkeypatch):
     """What writes past them takes memory where only the shapes are asked for."""
 
     def read_only(array, shape):
@@ -201,7 +201,7 @@ def test_memory_check_names_the_flag_and_the_size(recipe, settings, vocab_size, 
     assert str(caught.value).splitlines()[1].startswith(f"Lower {flag.split()[0]}")
 
 
-def test_a_model_to_evaluate_needs_its_weights_only(monkeypatch):
+def test_evaluation_needs_memory_only_for_the_weights(monkeypatch):
     recipe = load_recipe("phrasebook")
     weights = 4 * Transformer(replace(recipe.model, vocab_size=995)).num_parameters()
     monkeypatch.setattr("minitransformer.runs.memory_needed.available_memory", lambda: weights)
@@ -221,7 +221,7 @@ def test_the_recipes_fit_into_two_gigabytes(name, monkeypatch):
 
 @pytest.mark.parametrize("micro_batches", [1, 4])
 @pytest.mark.slow
-def test_the_memory_of_a_training_is_at_least_what_is_said(micro_batches, monkeypatch):
+def test_training_memory_is_at_least_the_estimate(micro_batches, monkeypatch):
     recipe = with_settings(load_recipe("shakespeare-char-cpu"), batch_size=32, micro_batches=micro_batches)
     text = "".join(map(chr, range(97, 123))) * 20
     tokenizer = Tokenizer.train_char([text])

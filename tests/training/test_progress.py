@@ -80,7 +80,7 @@ def test_a_notebook_shows_the_progress_in_one_line(tmp_path, notebook, monkeypat
     assert [text.split()[:2] for text in others] == [["step", "3"], ["step", "5"]]
 
 
-def test_notebook_updates_a_few_times_a_second_and_at_the_end(notebook, monkeypatch):
+def test_notebook_progress_updates_are_rate_limited(notebook, monkeypatch):
     seconds = iter([0.0, 0.0, 0.1, 0.3, 0.3, 0.35, 0.35])
     monkeypatch.setattr("time.monotonic", lambda: next(seconds))
     line = NotebookLine()
@@ -96,7 +96,7 @@ def test_a_quiet_console_shows_nothing_in_a_notebook(tmp_path, notebook):
     assert notebook.outputs == []
 
 
-def test_a_file_gets_the_validations_and_now_and_then_a_step(tmp_path, monkeypatch):
+def test_file_output_has_validations_and_occasional_steps(tmp_path, monkeypatch):
     stream = io.StringIO()
     train(tmp_path / "run", Console(file=stream))
     assert [line.split()[:2] for line in stream.getvalue().splitlines()] == [["step", "3"], ["step", "5"]]

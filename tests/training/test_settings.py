@@ -71,7 +71,7 @@ def test_epochs_are_passes_over_the_data(tmp_path):
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
-def test_sgd_is_sgd(momentum, tmp_path):
+def test_the_sgd_optimizer_matches_its_definition(momentum, tmp_path):
     trainer = arrays(tmp_path, optimizer="sgd", momentum=momentum, clip_norm=0.0, schedule="constant")
     weight = trainer.model.weight.numpy().copy()
     velocity = 0.0
@@ -82,7 +82,7 @@ def test_sgd_is_sgd(momentum, tmp_path):
     np.testing.assert_allclose(trainer.model.weight.numpy(), weight, rtol=1e-6)
 
 
-def test_muon_takes_the_hidden_matrices_and_adamw_the_rest(tmp_path):
+def test_muon_updates_hidden_matrices_and_adamw_the_rest(tmp_path):
     settings = {"optimizer": "muon", "momentum": 0.8, "weight_decay": 0.1, "lr": 0.01}
     trainer = language(tmp_path, schedule="constant", warmup_steps=0, clip_norm=0.0, **settings)
     twin = copy.deepcopy(trainer.model)
@@ -114,7 +114,7 @@ def test_muon_takes_the_hidden_matrices_and_adamw_the_rest(tmp_path):
         np.testing.assert_array_equal(p.numpy(), q.numpy(), err_msg=name)
 
 
-def test_the_papers_schedule_takes_its_peak_from_the_width(tmp_path):
+def test_the_paper_schedule_derives_its_peak_from_d_model(tmp_path):
     trainer = translation(tmp_path, schedule="paper", warmup_steps=4)
     for step in (1, 4, 5):
         expected = optim.paper_schedule(step, trainer.model.config.d_model, 4)
@@ -124,7 +124,7 @@ def test_the_papers_schedule_takes_its_peak_from_the_width(tmp_path):
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(40, 50), (600, 300), (9000, 1000)])
-def test_without_an_interval_validations_are_an_epoch_apart(tmp_path, rows, expected):
+def test_the_default_validation_interval_is_about_an_epoch(tmp_path, rows, expected):
     trainer = arrays(tmp_path, rows=rows, batch_size=2, steps=2000, validate_every=0)
     assert trainer.config.validate_every == expected  # 20, 300 and 4,500 batches an epoch
     trainer.step = expected
@@ -132,7 +132,7 @@ def test_without_an_interval_validations_are_an_epoch_apart(tmp_path, rows, expe
 
 
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "linear", "wsd", "constant", "paper"])
-def test_a_warm_up_that_is_longer_than_the_training_is_said(tmp_path, schedule):
+def test_a_warmup_longer_than_the_training_is_reported(tmp_path, schedule):
     for steps in (3, 4):
         trainer = translation(tmp_path / str(steps), steps=steps, schedule=schedule, warmup_steps=4)
         trainer.console = Console(file=(output := io.StringIO()), width=200)
@@ -141,7 +141,7 @@ def test_a_warm_up_that_is_longer_than_the_training_is_said(tmp_path, schedule):
         assert said == (steps == 3)
 
 
-def test_linear_and_wsd_by_hand():
+def test_linear_and_wsd_schedules_match_hand_computed_rates():
     linear = TrainConfig(steps=12, lr=1.0, schedule="linear", warmup_steps=2, min_lr=0.5)
     assert [linear.learning_rate(s) for s in (1, 2, 3, 8, 13)] == pytest.approx([1 / 3, 2 / 3, 1, 0.75, 0.5])
     wsd = TrainConfig(steps=12, lr=1.0, schedule="wsd", warmup_steps=2, decay_steps=4)
@@ -154,7 +154,7 @@ def test_linear_and_wsd_by_hand():
 
 
 @pytest.mark.slow
-def test_samples_and_generated_texts_change_no_draw(tmp_path, monkeypatch):
+def test_validation_samples_do_not_use_the_training_generator(tmp_path, monkeypatch):
     drawn = lambda run, splits: [f"{mg.manual_seed(0)} {mg.rand(1).item()}"]  # like a long text's samples
     monkeypatch.setattr(LanguageModelling, "samples", drawn)
     for begin, texts in ((translation, 1), (language, 0)):
@@ -181,7 +181,7 @@ def alive(trainer, texts=0, samples=0):
 # --- Averages ---
 
 
-def test_the_moving_average_is_the_recurrence(tmp_path):
+def test_the_moving_average_matches_its_recurrence(tmp_path):
     trainer = arrays(tmp_path, ema_decay=0.5)
     expected = trainer.model.weight.numpy().astype(np.float64)
     for step in range(1, 7):
@@ -192,7 +192,7 @@ def test_the_moving_average_is_the_recurrence(tmp_path):
     assert not np.allclose(trainer.model.weight.numpy(), expected, rtol=1e-4)
 
 
-def test_validation_scores_the_average_and_leaves_the_weights(tmp_path, monkeypatch):
+def test_validation_uses_the_average_and_restores_weights(tmp_path, monkeypatch):
     trainer = arrays(tmp_path, ema_decay=0.9, validate_every=6)
     seen = []
     validate = trainer.task.validate
@@ -208,7 +208,7 @@ def test_validation_scores_the_average_and_leaves_the_weights(tmp_path, monkeypa
     assert not np.array_equal(averaged, trainer.model.weight.numpy())
 
 
-def test_checkpoints_are_named_ema_and_average(tmp_path):
+def test_ema_and_averaged_checkpoints_can_be_loaded(tmp_path):
     trainer = arrays(tmp_path, ema_decay=0.9, checkpoint_every=1, validate_every=6, keep=4)
     saved = []
     trainer.callbacks.methods["on_checkpoint"] = [
@@ -230,7 +230,7 @@ def test_checkpoints_are_named_ema_and_average(tmp_path):
     np.testing.assert_allclose(model.weight.numpy(), np.mean(saved[-2:], axis=0), rtol=1e-6)
 
 
-def test_a_damaged_average_is_found(tmp_path):
+def test_damaged_ema_weights_are_detected(tmp_path):
     arrays(tmp_path, ema_decay=0.9).train()
     path = tmp_path / "checkpoints" / "step-00000006" / "ema.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -238,7 +238,7 @@ def test_a_damaged_average_is_found(tmp_path):
         Checkpoints(tmp_path / "checkpoints").read_weights("ema")
 
 
-def test_a_mean_of_states_keeps_dtypes_and_integers():
+def test_averaged_states_keep_dtypes_and_integers():
     states = [{"w": mg.tensor([float(i), 2.0 * i]), "n": mg.tensor([4 * i - 3])} for i in (1, 2)]
     mean = mean_of(states)
     assert mean["w"].numpy().tolist() == [1.5, 3.0]
@@ -265,7 +265,7 @@ def test_a_shared_parameter_is_averaged_under_each_of_its_names():
 
 
 @pytest.mark.parametrize("broken_at", [3, 5, 6, 8])
-def test_resume_with_average_and_patience_equals_one_run(broken_at, tmp_path, monkeypatch):
+def test_resume_with_ema_and_patience_matches_an_unbroken_run(broken_at, tmp_path, monkeypatch):
     settings = {
         "steps": 20, "checkpoint_every": 2, "validate_every": 1, "ema_decay": 0.9, "patience": 4,
         "optimizer": "sgd", "lr": 0.01, "schedule": "wsd",
@@ -333,7 +333,7 @@ def test_patience_counts_validations_without_a_better_score(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("score", "best"), [("accuracy", 0.75), ("next_sentence_loss", 0.25), ("loss", 0.25)]
 )
-def test_of_losses_the_lowest_is_the_best(score, best):
+def test_the_best_score_is_the_lowest_loss_or_highest_metric(score, best):
     monitored = BestScore(score, 0, MaskedLanguageModelling.metric(score))
     for value in (0.5, 0.25, 0.75):
         monitored.update({score: value})
@@ -356,7 +356,7 @@ class Errors(ArrayTask):
         ("spread", r"'spread' cannot be monitored: .*\nAdd \"spread\": Metric"),
     ],
 )
-def test_a_score_that_cannot_rank_fails_before_training(monitor, problem, tmp_path):
+def test_an_invalid_monitor_fails_before_training(monitor, problem, tmp_path):
     task = Errors((np.ones((9, 1), "float32"), np.ones((9, 1), "float32")))
     config = TrainConfig(steps=1, monitor=monitor)
     trainer = Trainer(mg.nn.Linear(1, 1), task, config, tmp_path)
@@ -365,7 +365,7 @@ def test_a_score_that_cannot_rank_fails_before_training(monitor, problem, tmp_pa
     assert trainer.step == 0
 
 
-def test_of_a_score_of_ones_own_the_task_says_which_is_better(tmp_path, monkeypatch):
+def test_tasks_define_the_direction_of_their_own_scores(tmp_path, monkeypatch):
     task = Errors((np.ones((9, 1), "float32"), np.ones((9, 1), "float32")))
     config = TrainConfig(steps=3, validate_every=1, checkpoint_every=1, keep=3, monitor="rmse")
     trainer = Trainer(mg.nn.Linear(1, 1), task, config, tmp_path)
@@ -378,7 +378,7 @@ def test_of_a_score_of_ones_own_the_task_says_which_is_better(tmp_path, monkeypa
     assert again.best.value == 0.2
 
 
-def test_a_score_of_another_name_starts_anew():
+def test_changing_the_monitored_score_resets_the_best():
     first, second = (BestScore(name, 2, METRICS[name]) for name in ("loss", "bleu"))
     first.update({"loss": 1.0})
     second.load_state_dict(first.state_dict())
@@ -386,7 +386,7 @@ def test_a_score_of_another_name_starts_anew():
     assert second.update({"loss": 2.0, "bleu": 0.0})
 
 
-def test_a_nan_is_never_the_best():
+def test_nan_is_never_the_best_score():
     best = BestScore("bleu", 1, METRICS["bleu"])
     assert not best.update({"bleu": math.nan})
     assert best.is_out_of_patience
@@ -414,7 +414,7 @@ def test_validations_score_and_show_generated_texts(tmp_path, capsys, monkeypatc
     assert len(validations) > 1
 
 
-def test_a_long_text_has_no_texts_to_score(tmp_path):
+def test_language_modelling_rejects_validation_texts(tmp_path):
     with pytest.raises(UserError, match="validation_texts = 5 has no effect"):
         alive(language(tmp_path), texts=5)
 
@@ -437,7 +437,7 @@ class Witness:
         return EVENTS
 
 
-def test_callbacks_hear_of_each_event_in_order(tmp_path):
+def test_callbacks_receive_all_events_in_order(tmp_path):
     witness = Witness()
     arrays(tmp_path, steps=2, validate_every=2, checkpoint_every=1, callbacks=[witness]).train()
     assert [event[:2] for event in witness.events] == [
@@ -448,7 +448,7 @@ def test_callbacks_hear_of_each_event_in_order(tmp_path):
     assert witness.events[4][2].keys() == {"loss"}
 
 
-def test_a_callback_sees_gradients_and_adds_to_the_log(tmp_path):
+def test_callbacks_can_read_gradients_and_extend_the_log(tmp_path):
     class Norms(Callback):
         def on_step_end(self, trainer, record):
             if trainer.due("log_every"):
@@ -463,7 +463,7 @@ def test_a_callback_sees_gradients_and_adds_to_the_log(tmp_path):
 @pytest.mark.parametrize(
     "wrong", [object(), Callback, type("Typo", (), {"on_step_ended": None})()], ids=["none", "class", "typo"]
 )
-def test_what_is_no_callback_is_refused(wrong, tmp_path):
+def test_invalid_callbacks_are_rejected(wrong, tmp_path):
     with pytest.raises(UserError, match=r"on_train_begin, on_step_end"):
         arrays(tmp_path, callbacks=[wrong])
 
@@ -496,7 +496,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_costs_no_checkpoint_and_no_line_of_the_log(small_disk):
+def test_a_temporarily_full_disk_keeps_checkpoints_and_log(small_disk):
     class Disk(Callback):
         def on_step_end(self, trainer, record):
             record |= dict.fromkeys(map(str, range(1000)), 0.5)  # more than the rest of a block
@@ -532,7 +532,7 @@ def test_a_full_disk_costs_no_checkpoint_and_no_line_of_the_log(small_disk):
     assert {n: t.numpy().tobytes() for n, t in loaded.state_dict().items()} == weights(plain)
 
 
-def test_a_full_disk_ends_in_an_error_and_can_be_resumed(small_disk):
+def test_a_full_disk_is_an_error_and_the_run_can_be_resumed(small_disk):
     class Full(Callback):
         def on_step_end(self, trainer, record):
             if trainer.step == 3:
@@ -568,7 +568,7 @@ def test_best_checkpoint_skips_failed_saves(tmp_path, monkeypatch):
     assert trainer.best.value == 2.0
 
 
-def test_starting_over_deletes_only_the_runs_event_files(tmp_path):
+def test_starting_over_deletes_only_tensorboard_event_files(tmp_path):
     from minitransformer.runs.folder import begin, new_record
 
     recipe = Recipe("language-modelling")
@@ -582,7 +582,7 @@ def test_starting_over_deletes_only_the_runs_event_files(tmp_path):
     assert [path.name for path in events.parent.iterdir()] == ["mine.txt"]
 
 
-def test_other_errors_of_a_disk_end_the_training(tmp_path, monkeypatch):
+def test_other_disk_errors_stop_the_training(tmp_path, monkeypatch):
     trainer = arrays(tmp_path)
 
     def broken(*_):
@@ -610,7 +610,7 @@ def test_slow_steps_on_several_threads_are_reported_once(monkeypatch):
     assert not any(map(alone.warning, usual + [10.0] * 30))
 
 
-def test_advice_on_slow_steps_changes_once_followed(monkeypatch):
+def test_advice_on_slow_steps_omits_what_was_followed(monkeypatch):
     monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "4")
     slow = SlowSteps(threads=lambda: 2)
     said = "".join([slow.warning(1000.0 if step < 60 else 100.0) for step in range(90)])
@@ -629,7 +629,7 @@ def test_the_trainer_warns_of_slow_steps(tmp_path, monkeypatch):
     assert output.getvalue().count("warning: steps take 100.0 times as long") == 1
 
 
-def test_tensorboard_files_have_the_numbers_of_the_log(tmp_path):
+def test_tensorboard_files_match_the_log(tmp_path):
     pytest.importorskip("tensorboardX")
     from minitransformer.training.tensorboard import TensorBoard
 
@@ -660,7 +660,7 @@ def events(folder):
             yield from ((event.step, value.tag, value.simple_value) for value in event.summary.value)
 
 
-def test_memory_counts_what_an_optimizer_and_an_average_keep():
+def test_memory_estimates_include_optimizer_and_ema_state():
     assert per_parameter(TrainConfig()) == 4  # weight, gradient, two moments
     assert per_parameter(TrainConfig(optimizer="sgd", momentum=0.0)) == 2
     assert per_parameter(TrainConfig(optimizer="sgd", ema_decay=0.9)) == 4

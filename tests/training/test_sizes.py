@@ -12,7 +12,7 @@ from minitransformer.errors import UserError
 from minitransformer.runs import evaluations
 
 
-def test_weights_longer_than_their_header_says_are_refused(tmp_path):
+def test_weight_files_longer_than_their_header_are_rejected(tmp_path):
     path = tmp_path / "x.safetensors"
     mg.save_file({"a": mg.ones(2)}, path)
     os.truncate(path, 2**40)
@@ -21,21 +21,21 @@ def test_weights_longer_than_their_header_says_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("length", [2**62, 90_000_000, 3])
-def test_a_header_of_another_length_than_it_says_is_not_read(tmp_path, length):
+def test_headers_with_a_wrong_length_are_rejected(tmp_path, length):
     path = tmp_path / "x.safetensors"
     path.write_bytes(struct.pack("<Q", length) + b"{}")
     with pytest.raises(mg.FileError, match="a header of"):
         mg.load_file(path)
 
 
-def test_a_deep_header_is_an_error(tmp_path):
+def test_deeply_nested_headers_are_rejected(tmp_path):
     path = tmp_path / "x.safetensors"
     path.write_bytes(struct.pack("<Q", 10**5) + b"[" * 10**5)
     with pytest.raises(mg.FileError, match="its header cannot be read"):
         mg.load_file(path)
 
 
-def test_the_size_of_a_picture_is_checked_before_it_is_decoded(tmp_path):
+def test_image_size_is_checked_before_decoding(tmp_path):
     def chunk(kind, content):
         return (
             struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
@@ -50,7 +50,7 @@ def test_the_size_of_a_picture_is_checked_before_it_is_decoded(tmp_path):
         read_image(tmp_path / "x.png", 1)
 
 
-def test_statistics_of_many_tensors_are_not_loaded(tmp_path, monkeypatch):
+def test_statistics_with_too_many_tensors_are_not_loaded(tmp_path, monkeypatch):
     names = ",".join(f'"{i}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}' for i in range(20_000))
     header = f"{{{names}}}".encode()
     path = tmp_path / evaluations.STATISTICS

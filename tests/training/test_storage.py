@@ -56,7 +56,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc names the file
 
 
 @linux
-def test_a_file_is_on_the_disk_before_and_after_it_is_renamed(tmp_path, operations):
+def test_atomic_writes_sync_before_and_after_renaming(tmp_path, operations):
     io.write_atomically(tmp_path / "a", b"new")
     assert operations == [("fsync", "a~"), ("replace", "a"), ("fsync", tmp_path.name)]
 
@@ -88,7 +88,7 @@ def test_a_group_of_files_is_marked_once_all_are_synced(tmp_path, operations):
     assert order == [("unlink", "last"), sync, ("replace", "a"), sync, ("replace", "last"), sync]
 
 
-def test_files_that_cannot_all_be_written_leave_the_old_ones(tmp_path):
+def test_a_failed_group_write_keeps_the_old_files(tmp_path):
     (tmp_path / "a").write_bytes(b"old")
     with pytest.raises(TypeError):
         write_all(tmp_path, {"a": b"new", "b": "no bytes"}, marks=("a",))
@@ -124,7 +124,7 @@ def test_a_second_trainer_in_another_thread_is_refused(tmp_path):
     assert second.step == 0
 
 
-def test_a_lock_ends_with_the_process_that_was_killed(tmp_path):
+def test_locks_of_killed_processes_are_released(tmp_path):
     program = (
         "import os, pathlib; from minitransformer.training.storage import lock\n"
         f"with lock(pathlib.Path({str(tmp_path)!r})): os._exit(9)"
@@ -139,7 +139,7 @@ def test_a_lock_ends_with_the_process_that_was_killed(tmp_path):
 
 @posix
 @pytest.mark.parametrize("then", ["nothing", "another training"])
-def test_training_stops_writing_if_its_folder_is_deleted(tmp_path, then):
+def test_training_stops_if_its_folder_is_deleted(tmp_path, then):
     run = tmp_path / "run"
     other = (
         "import time, pathlib; from minitransformer.training.storage import lock\n"
@@ -172,7 +172,7 @@ def test_training_stops_writing_if_its_folder_is_deleted(tmp_path, then):
             process.communicate()
 
 
-def test_only_a_process_that_has_locked_a_folder_can_lose_it(tmp_path):
+def test_only_the_lock_owner_can_lose_its_folder(tmp_path):
     check_owner(tmp_path)
     with lock(tmp_path):
         check_owner(tmp_path)
@@ -181,7 +181,7 @@ def test_only_a_process_that_has_locked_a_folder_can_lose_it(tmp_path):
             check_owner(tmp_path)
 
 
-def test_evaluations_write_one_after_the_other(tmp_path, monkeypatch):
+def test_concurrent_evaluations_are_serialized(tmp_path, monkeypatch):
     entered = []
 
     def evaluate():
@@ -198,7 +198,7 @@ def test_evaluations_write_one_after_the_other(tmp_path, monkeypatch):
 
 
 @posix
-def test_a_run_folder_may_be_reached_by_links(tmp_path):
+def test_run_folders_can_be_symlinks(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "runs").symlink_to("data")
     translation(tmp_path / "runs" / "mine", steps=1).train()
@@ -225,14 +225,14 @@ def test_a_log_is_truncated_to_whole_lines(tmp_path, step, torn):
     assert path.read_bytes() == b"".join(lines[: (0, 1, 3, 3)[step]])
 
 
-def test_a_last_line_without_a_line_feed_is_completed(tmp_path):
+def test_a_log_line_without_a_line_feed_is_completed(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_bytes(b'{"step": 1}\n{"step": 2}')
     truncate_log(path, 2)
     assert path.read_bytes() == b'{"step": 1}\n{"step": 2}\n'
 
 
-def test_integers_beyond_64_bits_are_not_numbers_of_a_log(tmp_path):
+def test_integers_beyond_64_bits_are_dropped_from_logs(tmp_path):
     (tmp_path / "log.jsonl").write_text(f'{{"step": 1, "a": {10**30}, "loss": 1.0}}\n')
     assert read_log(tmp_path / "log.jsonl") == [{"step": 1, "loss": 1.0}]
 
@@ -240,7 +240,7 @@ def test_integers_beyond_64_bits_are_not_numbers_of_a_log(tmp_path):
 # --- Names of checkpoints ---
 
 
-def test_only_the_one_name_of_a_step_is_a_checkpoint(tmp_path):
+def test_only_canonical_names_are_checkpoints(tmp_path):
     for name in ("00000001", "000000002", "2", "0000000\u0663", "00000003.bak", "-1"):
         (tmp_path / f"step-{name}").mkdir()
     assert Checkpoints(tmp_path).names() == ["step-00000001"]
@@ -267,7 +267,7 @@ def resumed(folder, **config):
     return trainer, said
 
 
-def test_a_best_checkpoint_that_is_missing_is_replaced_by_resume(tmp_path, four_steps):
+def test_resume_replaces_a_missing_best_checkpoint(tmp_path, four_steps):
     shutil.rmtree(four_steps.path("best"))
     for read in (lambda: four_steps.index, lambda: four_steps.read_weights("best")):
         with pytest.raises(CheckpointError, match=r"2, is missing\.\n.*--checkpoint step-00000004"):
@@ -283,7 +283,7 @@ def test_a_best_checkpoint_that_is_missing_is_replaced_by_resume(tmp_path, four_
 
 
 @pytest.mark.parametrize("crash_at", range(9))
-def test_a_crash_while_last_becomes_best_loses_nothing(tmp_path, four_steps, monkeypatch, crash_at):
+def test_a_crash_while_replacing_the_best_loses_nothing(tmp_path, four_steps, monkeypatch, crash_at):
     shutil.rmtree(four_steps.path("best"))
     calls = []
 
@@ -311,7 +311,7 @@ def test_a_crash_while_last_becomes_best_loses_nothing(tmp_path, four_steps, mon
 
 
 @pytest.mark.slow
-def test_an_unfinished_run_that_was_evaluated_is_not_finished(cli, here):
+def test_an_evaluated_run_may_still_be_unfinished(cli, here):
     assert is_finished(here / "mine")
     last = Checkpoints(here / "mine" / "checkpoints").path("last")
     assert cli("train", "phrasebook", "--run-dir", "mine", "--resume", "--steps", 6)[0] == 0
@@ -325,7 +325,7 @@ def test_an_unfinished_run_that_was_evaluated_is_not_finished(cli, here):
 
 
 @pytest.mark.slow
-def test_scores_of_an_earlier_checkpoint_do_not_finish_a_run(cli, here):
+def test_scores_of_an_earlier_checkpoint_leave_a_run_unfinished(cli, here):
     saved = [(here / "mine" / name, here / name) for name in evaluations.FILES]
     saved = [(path, copy) for path, copy in saved if path.exists()]
     for path, copy in saved:
@@ -340,7 +340,7 @@ def test_scores_of_an_earlier_checkpoint_do_not_finish_a_run(cli, here):
 
 
 @pytest.mark.slow
-def test_evaluation_is_not_written_to_another_run(cli, here):
+def test_evaluations_are_not_written_to_a_replaced_run(cli, here):
     assert cli(*TRAIN, "--run-dir", "other", "--seed", 5)[0] == 0
     from minitransformer.cli import evaluate
     from minitransformer.runs.run import Run

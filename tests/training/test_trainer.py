@@ -84,7 +84,7 @@ def test_weights_depend_on_the_seed(begin, tmp_path):
 
 @both_tasks
 @pytest.mark.parametrize("broken_at", [2, 4, 6])
-def test_a_resumed_run_is_the_unbroken_run(begin, broken_at, tmp_path, monkeypatch):
+def test_a_resumed_run_matches_an_uninterrupted_run(begin, broken_at, tmp_path, monkeypatch):
     unbroken = begin(tmp_path / "unbroken")
     unbroken.train()
 
@@ -113,7 +113,7 @@ def test_a_resumed_run_is_the_unbroken_run(begin, broken_at, tmp_path, monkeypat
 
 
 @both_tasks
-def test_evaluating_more_often_does_not_change_the_run(begin, tmp_path):
+def test_validating_more_often_does_not_change_training(begin, tmp_path):
     often = begin(tmp_path / "a", validate_every=1)
     seldom = begin(tmp_path / "b", validate_every=100)
     often.train()
@@ -121,14 +121,14 @@ def test_evaluating_more_often_does_not_change_the_run(begin, tmp_path):
     assert weights(often) == weights(seldom)
 
 
-def test_a_validation_is_without_dropout(tmp_path):
+def test_validation_disables_dropout(tmp_path):
     trainer = translation(tmp_path, dropout=0.5)
     trainer.train()
     (record,) = [record for record in read_log(tmp_path / "log.jsonl") if "val_loss" in record]
     assert record["val_loss"] == trainer.task.validate(trainer.model.eval())["loss"]
 
 
-def test_every_step_drops_other_units(tmp_path, monkeypatch):
+def test_every_step_draws_a_new_dropout_mask(tmp_path, monkeypatch):
     trainer = translation(tmp_path, dropout=0.5, lr=0.0)
     batch = trainer.task.batch(0)
     monkeypatch.setattr(trainer.task, "batch", lambda step: batch)
@@ -138,7 +138,7 @@ def test_every_step_drops_other_units(tmp_path, monkeypatch):
 
 @both_tasks
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_micro_batches_give_the_gradients_of_the_whole_batch(begin, dropout, tmp_path):
+def test_micro_batch_gradients_match_the_whole_batch(begin, dropout, tmp_path):
     options = {"max_tokens": 1000} if begin is translation else {}  # all pairs, of unlike lengths, at once
     gradients = []
     for parts in (1, 3):
@@ -154,7 +154,7 @@ def test_micro_batches_give_the_gradients_of_the_whole_batch(begin, dropout, tmp
 # --- Interrupted from outside ---
 
 
-def test_a_run_that_was_stopped_before_its_first_step_can_go_on(tmp_path):
+def test_a_run_stopped_before_its_first_step_can_restart(tmp_path):
     class Stopped(Ranks):
         def any(self, flag):
             return True
@@ -168,7 +168,7 @@ def test_a_run_that_was_stopped_before_its_first_step_can_go_on(tmp_path):
 # --- Numbers that are none ---
 
 
-def test_nan_loss_stops_the_run_and_names_step_and_module(tmp_path, monkeypatch):
+def test_nan_loss_stops_training_and_names_step_and_module(tmp_path, monkeypatch):
     trainer = translation(tmp_path)
     batch = trainer.task.batch
 
@@ -194,7 +194,7 @@ def test_nan_loss_stops_the_run_and_names_step_and_module(tmp_path, monkeypatch)
     assert again.step == 7
 
 
-def test_a_validation_loss_that_is_no_number_stops_the_run_too(tmp_path, monkeypatch):
+def test_nan_validation_loss_stops_training(tmp_path, monkeypatch):
     trainer = translation(tmp_path, validate_every=2)
     monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": math.nan})
     with pytest.raises(NonFiniteError, match=r"step 2: the validation loss is nan.*no checkpoint was due"):
@@ -209,7 +209,7 @@ def test_nan_loss_outside_all_modules_is_located(tmp_path, monkeypatch):
         trainer.train()
 
 
-def test_float16_gradients_that_are_never_finite_stop_the_run(tmp_path):
+def test_persistent_nan_gradients_in_float16_stop_training(tmp_path):
     """The scaler tries smaller factors first, from 2**16 down to 2**-15."""
     trainer = translation(tmp_path, precision="float16", steps=40)
     next(trainer.model.parameters()).register_hook(lambda g: g * math.nan)
@@ -230,7 +230,7 @@ def test_finding_the_first_nonfinite_module_leaves_no_hook(tmp_path):
 
 
 @pytest.mark.parametrize("crash_at", range(7))  # four files, the folder, its new name, which is then written
-def test_a_crash_while_saving_leaves_the_checkpoint_before_it(crash_at, tmp_path, monkeypatch):
+def test_a_crash_while_saving_keeps_the_previous_checkpoint(crash_at, tmp_path, monkeypatch):
     trainer = translation(tmp_path)
     trainer.train_step()
     trainer.save()
@@ -267,7 +267,7 @@ def test_a_crash_while_saving_leaves_the_checkpoint_before_it(crash_at, tmp_path
     assert names == ["step-00000001", "step-00000002"]
 
 
-def test_the_best_and_the_last_two_checkpoints_stay(tmp_path, monkeypatch):
+def test_the_best_and_last_two_checkpoints_are_kept(tmp_path, monkeypatch):
     losses = iter([5.0, 2.0, 3.0, 4.0, 3.0])
     trainer = translation(tmp_path, steps=5, validate_every=1, checkpoint_every=1)
     monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": next(losses)})
@@ -281,7 +281,7 @@ def test_the_best_and_the_last_two_checkpoints_stay(tmp_path, monkeypatch):
     assert sorted(p.name for p in folder.glob("step-*")) == [kept[0], kept[2]]
 
 
-def test_a_checkpoint_of_this_step_becomes_the_best(tmp_path):
+def test_an_existing_checkpoint_can_become_the_best(tmp_path):
     trainer = translation(tmp_path, steps=3, checkpoint_every=1)
     for _ in range(2):
         trainer.train_step()
@@ -291,7 +291,7 @@ def test_a_checkpoint_of_this_step_becomes_the_best(tmp_path):
     assert translation(tmp_path, steps=3).resume()
 
 
-def test_a_checkpoint_is_named_best_last_or_by_its_step(tmp_path):
+def test_checkpoints_can_be_selected_by_best_last_or_step(tmp_path):
     trainer = translation(tmp_path, steps=3, checkpoint_every=1)
     trainer.train()
     checkpoints = Checkpoints(tmp_path / "checkpoints")
@@ -305,7 +305,7 @@ def test_a_checkpoint_is_named_best_last_or_by_its_step(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors"])
-def test_a_damaged_newest_checkpoint_is_named_and_trained_again(name, tmp_path, capsys):
+def test_resume_retrains_from_before_a_damaged_checkpoint(name, tmp_path, capsys):
     trainer = translation(tmp_path, steps=3, checkpoint_every=1)
     trainer.train()
     path = tmp_path / "checkpoints" / "step-00000003" / name
@@ -324,7 +324,7 @@ def test_a_damaged_newest_checkpoint_is_named_and_trained_again(name, tmp_path, 
     assert (path.parents[1] / "unusable-step-00000003-0" / name).is_file()
 
 
-def test_without_an_intact_checkpoint_nothing_is_changed(tmp_path):
+def test_resume_without_an_intact_checkpoint_changes_nothing(tmp_path):
     translation(tmp_path, steps=3, checkpoint_every=1).train()
     for path in tmp_path.rglob("model.safetensors"):
         path.write_bytes(b"")
@@ -334,7 +334,7 @@ def test_without_an_intact_checkpoint_nothing_is_changed(tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_the_best_checkpoint_that_is_damaged_is_replaced(tmp_path, monkeypatch):
+def test_a_damaged_best_checkpoint_is_replaced(tmp_path, monkeypatch):
     trainer = translation(tmp_path, steps=4, validate_every=1, checkpoint_every=1)
     losses = iter([1.0, 2.0, 2.0, 2.0])
     monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": next(losses)})
@@ -365,7 +365,7 @@ def test_nonfinite_weights_are_named_and_not_saved_or_loaded(tmp_path):
         Checkpoints(path.parent).load_model(trainer.model)
 
 
-def test_a_new_run_does_not_mix_with_another_runs_checkpoints(tmp_path):
+def test_a_new_run_rejects_existing_checkpoints(tmp_path):
     translation(tmp_path).train()
     with pytest.raises(UserError, match="already contains checkpoints"):
         translation(tmp_path).train()
@@ -374,7 +374,7 @@ def test_a_new_run_does_not_mix_with_another_runs_checkpoints(tmp_path):
 # --- What is learned ---
 
 
-def test_a_handful_of_pairs_is_learned_by_heart(tmp_path):
+def test_a_few_pairs_are_memorized(tmp_path):
     trainer = translation(
         tmp_path, 0.0, 1000, steps=150, lr=1e-2, label_smoothing=0.0, schedule="constant", log_every=150
     )
@@ -384,7 +384,7 @@ def test_a_handful_of_pairs_is_learned_by_heart(tmp_path):
     assert trainer.task.validate(trainer.model.eval())["token_accuracy"] == 1.0
 
 
-def test_only_matrices_decay(tmp_path):
+def test_weight_decay_applies_only_to_matrices(tmp_path):
     plain, decayed = (translation(tmp_path / str(decay), weight_decay=decay) for decay in (0.0, 0.9))
     plain.train_step()
     decayed.train_step()
@@ -393,7 +393,7 @@ def test_only_matrices_decay(tmp_path):
         assert np.array_equal(p.numpy(), other[name].numpy()) == (p.ndim < 2), name
 
 
-def test_the_gradients_are_clipped_to_the_norm(tmp_path):
+def test_gradients_are_clipped_to_clip_norm(tmp_path):
     trainer = translation(tmp_path, clip_norm=0.01)
     assert trainer.train_step()["grad_norm"] > 0.01
     norm = math.sqrt(sum((p.grad.numpy() ** 2).sum() for p in trainer.model.parameters()))
@@ -402,9 +402,7 @@ def test_the_gradients_are_clipped_to_the_norm(tmp_path):
 
 @pytest.mark.parametrize(("precision", "expected"), [("tf32", "high"), ("float32", "highest")])
 @pytest.mark.parametrize("before", ["high", "highest"])
-def test_matmuls_have_the_configured_precision_in_training(
-    precision, expected, before, tmp_path, monkeypatch
-):
+def test_training_uses_the_configured_matmul_precision(precision, expected, before, tmp_path, monkeypatch):
     mg.set_float32_matmul_precision(before)
     try:
         trainer = translation(tmp_path, precision=precision, steps=2)
@@ -428,13 +426,13 @@ def test_matmuls_have_the_configured_precision_in_training(
         mg.set_float32_matmul_precision("highest")
 
 
-def test_label_smoothing_is_not_part_of_the_validation(tmp_path):
+def test_validation_loss_excludes_label_smoothing(tmp_path):
     smooth, sharp = (translation(tmp_path, 0.0, label_smoothing=s) for s in (0.5, 0.0))
     assert smooth.task.validate(smooth.model) == sharp.task.validate(sharp.model)
     assert smooth.train_step()["loss"] != sharp.train_step()["loss"]
 
 
-def test_validation_of_a_text_is_its_loss_in_nats_and_bits(tmp_path):
+def test_text_validation_reports_nats_and_bits_per_char(tmp_path):
     trainer = language(tmp_path)
     scores = trainer.task.validate(trainer.model.eval())
     ids = trainer.task.validation
@@ -448,7 +446,7 @@ def test_validation_of_a_text_is_its_loss_in_nats_and_bits(tmp_path):
     assert scores["bits_per_char"] == pytest.approx(scores["loss"] / math.log(2))
 
 
-def test_bits_per_character_are_of_characters_only(tmp_path):
+def test_bits_per_char_requires_character_tokens(tmp_path):
     words = Tokenizer.train_word([TEXT])
     data = LanguageModelling.Data(block_size=4, batch_size=2)
     task = LanguageModelling(data, TEXT, TEXT, words, seed=0)
@@ -460,7 +458,7 @@ def test_bits_per_character_are_of_characters_only(tmp_path):
 
 
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "linear", "wsd", "constant"])
-def test_schedules_rise_to_the_peak_and_do_not_exceed_it(schedule):
+def test_schedules_warm_up_to_the_peak_rate(schedule):
     config = TrainConfig(steps=100, lr=0.5, schedule=schedule, warmup_steps=10, min_lr=0.01)
     rates = [config.learning_rate(step) for step in range(1, 101)]
     assert max(rates) == pytest.approx(0.5)
@@ -473,7 +471,7 @@ def test_schedules_rise_to_the_peak_and_do_not_exceed_it(schedule):
     assert rates[99] == pytest.approx(ends[schedule], abs=1e-3)
 
 
-def test_the_rate_of_the_schedule_is_the_one_that_is_used(tmp_path):
+def test_the_optimizer_uses_the_scheduled_rate(tmp_path):
     trainer = translation(tmp_path, lr=1e-3, warmup_steps=5)
     for step in (1, 2, 3):
         rate = trainer.config.learning_rate(step)
@@ -492,7 +490,7 @@ def test_the_rate_of_the_schedule_is_the_one_that_is_used(tmp_path):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_setting_that_cannot_be_is_named(wrong):
+def test_invalid_training_settings_are_named(wrong):
     with pytest.raises(UserError) as caught:
         TrainConfig(**wrong)
     first, second = str(caught.value).splitlines()
@@ -512,12 +510,12 @@ def test_a_setting_that_cannot_be_is_named(wrong):
     ],
     ids=str,
 )
-def test_a_setting_of_another_type_is_refused(wrong, expected):
+def test_training_settings_of_a_wrong_type_are_rejected(wrong, expected):
     with pytest.raises(UserError, match=f"^{re.escape(expected)}"):
         TrainConfig(**wrong)
 
 
-def test_numbers_of_numpy_and_whole_ones_are_numbers():
+def test_training_settings_accept_numpy_numbers_and_integers():
     config = TrainConfig(np.int64(5), lr=1, momentum=np.float32(0.5), betas=[0, 0.5])
     assert (config.steps, config.lr, config.momentum, config.betas) == (5, 1, 0.5, [0, 0.5])
 
@@ -531,7 +529,7 @@ def test_a_text_shorter_than_a_block_is_refused():
 # --- What a run leaves behind ---
 
 
-def test_the_log_says_what_happened_at_each_step(tmp_path):
+def test_the_log_records_steps_and_validations(tmp_path):
     trainer = translation(tmp_path, steps=6, log_every=2, validate_every=3)
     trainer.train()
     records = read_log(tmp_path / "log.jsonl")
@@ -545,7 +543,7 @@ def test_the_log_says_what_happened_at_each_step(tmp_path):
 
 
 @pytest.mark.parametrize("micro_batches", [1, 2])
-def test_the_training_loss_is_logged_without_label_smoothing_too(tmp_path, micro_batches):
+def test_the_log_also_has_the_unsmoothed_training_loss(tmp_path, micro_batches):
     trainer = translation(tmp_path, dropout=0.0, micro_batches=micro_batches)
     batch = translation(tmp_path, dropout=0.0).task.batch(0)
     smooth, plain = (
@@ -558,7 +556,7 @@ def test_the_training_loss_is_logged_without_label_smoothing_too(tmp_path, micro
     assert "nll_loss" not in translation(tmp_path, label_smoothing=0.0).train_step()
 
 
-def test_log_takes_numpy_numbers_and_names_what_it_refuses(tmp_path):
+def test_log_accepts_numpy_scalars_and_rejects_arrays(tmp_path):
     with Log(tmp_path / "log.jsonl", print) as log:
         log.write({"step": np.int64(1), "loss": np.float32(0.5), "worst": np.float32("nan"), "ok": np.True_})
         with pytest.raises(UserError, match=r"weights \(ndarray\)\.\n.*callback"):
@@ -581,7 +579,7 @@ def test_checkpoint_state_is_standard_json(tmp_path):
     assert again.best.value == math.inf
 
 
-def test_decay_groups_hold_every_parameter_once(tmp_path):
+def test_weight_decay_groups_contain_every_parameter_once(tmp_path):
     trainer = translation(tmp_path, weight_decay=0.1)
     grouped = [id(p) for group in trainer.optimizer.param_groups for p in group["params"]]
     assert sorted(grouped) == sorted(id(p) for p in trainer.model.parameters())

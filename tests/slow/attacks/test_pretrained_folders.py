@@ -299,7 +299,7 @@ DAMAGES = [
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
-def test_300_damaged_folders_are_refused_or_harmless(good, tmp_path):
+def test_300_damaged_folders_are_rejected_or_harmless(good, tmp_path):
     rng = random.Random(0)
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD.format(memory=MEMORY)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -47,7 +47,7 @@ def unfused_dropout(x):
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_what_cannot_be_captured_is_named_with_its_line(name, device):
+def test_uncapturable_operations_are_reported_with_their_line(name, device):
     mistake, words = MISTAKES[name]
     model = nn.Linear(3, 3, bias=False).to(device)
     optimizer = optim.AdamW(model.parameters(), lr=0.1)
@@ -87,7 +87,7 @@ def test_what_cannot_be_captured_is_named_with_its_line(name, device):
     assert again.numpy().shape == (3,)
 
 
-def test_a_mistake_of_the_users_own_is_theirs(device):
+def test_errors_raised_by_the_step_propagate(device):
     def step(x):
         if calls.append(x) or len(calls) > 2:
             raise KeyError("mine")
@@ -103,7 +103,7 @@ def test_a_mistake_of_the_users_own_is_theirs(device):
     assert mg.tensor([1.0], device=device).sum().item() == 1
 
 
-def test_products_of_cupy_cannot_be_captured(gpu):
+def test_capturing_matrix_products_without_nvmath_raises(gpu):
     if gpu != "standin":
         pytest.skip("where nvmath-python is missing")
     captured = mg.capture(lambda x: x @ x, "cuda")
@@ -124,7 +124,7 @@ def test_inputs_that_require_gradients_are_refused(named, device):
 
 
 @pytest.mark.parametrize("kind", ["the usual pool", "a pool", "none"])
-def test_pinned_memory_comes_from_where_it_came_from(kind, gpu):
+def test_recording_restores_the_pinned_memory_allocator(kind, gpu):
     """The user's choice of an allocator for it outlives a recording, also one that failed."""
     library = find_backend("cuda").load()
     usual = library.get_default_pinned_memory_pool()
@@ -151,6 +151,6 @@ async def _waits(x):
 
 
 @pytest.mark.parametrize("given", [3, None, _generates, _waits])
-def test_what_is_no_function_is_refused(given):
+def test_capture_rejects_non_functions(given):
     with pytest.raises(ArgumentError, match="a function that runs a training step"):
         mg.capture(given)

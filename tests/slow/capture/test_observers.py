@@ -15,7 +15,7 @@ from minigrad.core.errors import CaptureError, NonFiniteError
 # ---------------------------------------------------------------- outside the core
 
 
-def test_nothing_but_the_package_itself_imports_capture():
+def test_only_the_capture_package_imports_capture():
     folder = Path(mg.__file__).parent
     for file in folder.rglob("*.py"):
         if file.parent == folder / "capture" or file == folder / "__init__.py":
@@ -29,7 +29,7 @@ def test_nothing_but_the_package_itself_imports_capture():
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_is_intercepted_is_as_it_was_after_a_recording(fails, device):
+def test_intercepted_functions_are_restored_after_recording(fails, device):
     from minigrad.capture.interception import replaced
 
     owners = [owner for owner, _, _ in replaced()]
@@ -56,7 +56,7 @@ def test_what_is_intercepted_is_as_it_was_after_a_recording(fails, device):
     assert mg.random.in_use.generator is generator
 
 
-def test_another_thread_runs_as_ever_while_a_step_is_recorded(device):
+def test_recording_does_not_affect_other_threads(device):
     p = nn.Parameter(mg.ones(3, device="cpu").array)
     optimizer = optim.SGD([p], lr=1.0)
     drawn = []

@@ -61,7 +61,7 @@ def rounded(x, dtype):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", OPERANDS)
-def test_cublas_is_asked_for_the_product(name, dtype, blas):
+def test_matrix_products_use_cublas(name, dtype, blas):
     _, bindings = blas
     a, b = (rounded(x, mg.tensor(0.0, dtype=dtype).dtype) for x in OPERANDS[name]())
     found = ours.product(standin.clad(a), standin.clad(b)).get()
@@ -107,7 +107,7 @@ def test_a_bias_is_added_to_products_of_views(name, blas):
     assert len(bindings.lt.calls) == aligned
 
 
-def test_what_is_not_aligned_goes_without_an_epilogue(blas):
+def test_unaligned_biases_are_added_without_an_epilogue(blas):
     cupy, bindings = blas
     x, w, b = (cupy.array(numbers(*shape).astype(np.float32)) for shape in ((3, 4), (5, 4), (6,)))
     found = ours.affine(x, w, b[1:]).get()
@@ -115,7 +115,7 @@ def test_what_is_not_aligned_goes_without_an_epilogue(blas):
     np.testing.assert_allclose(found, x.get() @ w.get().T + b.get()[1:], rtol=1e-5)
 
 
-def test_what_describes_a_product_is_destroyed_with_its_plan(blas, monkeypatch):
+def test_cublaslt_descriptors_are_freed_with_their_plan(blas, monkeypatch):
     """Where cuBLASLt knows no way, when a plan makes room for another, and when all are forgotten."""
     cupy, bindings = blas
     cublaslt._plan.cache_clear()
@@ -132,7 +132,7 @@ def test_what_describes_a_product_is_destroyed_with_its_plan(blas, monkeypatch):
     assert len(things) == 1
 
 
-def test_streams_work_in_memory_of_their_own(blas):
+def test_streams_have_separate_workspaces(blas):
     """What one stream writes there while it multiplies, no other writes over."""
     cupy, bindings = blas
     x, w, b = (cupy.array(numbers(*shape).astype(np.float32)) for shape in ((3, 4), (5, 4), (5,)))

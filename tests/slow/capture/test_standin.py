@@ -8,7 +8,7 @@ from tests.slow import standin
 # ---------------------------------------------------------------- the stand-in finds what is forgotten
 
 
-def test_the_standin_replays_what_it_noted():
+def test_the_standin_replays_recorded_work():
     with standin.installed() as cupy:
         x = cupy.ones(3)
         y = cupy.zeros(3)

@@ -16,7 +16,7 @@ from tests.slow.capture.runs import Run, as_numpy, assert_captured_is_plain, ass
 # ---------------------------------------------------------------- what a replay comes to
 
 
-def test_draws_go_on_without_steps_that_are_set(device):
+def test_replays_continue_the_random_sequence(device):
     def run(wrap):
         mg.manual_seed(7)
         mg.random.set_step(2)
@@ -34,7 +34,7 @@ def test_draws_go_on_without_steps_that_are_set(device):
     assert_captured_is_plain(device, run)
 
 
-def test_equal_arguments_are_recorded_separately(device):
+def test_different_arguments_that_compare_equal_are_separate(device):
     class Setting:
         def __init__(self, number):
             self.number = number
@@ -57,7 +57,7 @@ def test_equal_arguments_are_recorded_separately(device):
     assert scaled.recordings == times.recordings == 2
 
 
-def test_micro_batches_draw_their_rows(device):
+def test_captured_micro_batches_draw_their_own_rows(device):
     drawn = []
     for captured in (False, True):
         mg.manual_seed(7)
@@ -77,7 +77,7 @@ def test_micro_batches_draw_their_rows(device):
     assert drawn[0] == drawn[1]
 
 
-def test_another_shape_dtype_argument_or_seed_records_anew(device):
+def test_a_new_shape_dtype_argument_or_seed_records_again(device):
     double = mg.capture(lambda x, factor=2: nn.functional.dropout(x * factor, 0.5), device)
 
     def calls(*inputs):
@@ -102,7 +102,7 @@ def test_another_shape_dtype_argument_or_seed_records_anew(device):
     assert calls(x)[1].tolist() == first[1].tolist()
 
 
-def test_steps_of_different_shapes_go_on_from_each_other(device):
+def test_steps_of_different_signatures_share_training_state(device):
     def run(wrap):
         mg.manual_seed(3)
         model = mlp().to(device)
@@ -145,7 +145,7 @@ def test_the_least_recently_used_signatures_are_forgotten(device, monkeypatch):
     assert w.grad.tolist() == [1, 1, 1]
 
 
-def test_gradients_of_another_signature_are_kept(device):
+def test_gradients_accumulate_across_signatures(device):
     def run(wrap):
         mg.manual_seed(3)
         model = mlp().to(device)
@@ -204,7 +204,7 @@ def test_gradients_may_be_cleared_outside_the_step(every, device):
     assert_captured_is_plain(device, run)
 
 
-def test_running_statistics_go_on(device):
+def test_replays_update_running_statistics(device):
     def run(wrap):
         model = nn.BatchNorm1d(4).to(device)
         step = wrap(model)
@@ -215,7 +215,7 @@ def test_running_statistics_go_on(device):
     assert_captured_is_plain(device, run)
 
 
-def test_the_device_is_that_of_what_is_computed(device):
+def test_capture_infers_the_device_from_the_computation(device):
     weight = mg.ones(4, device=device)
     calls = []
     step = mg.capture(lambda x: calls.append(1) or weight * x.abs())
@@ -223,7 +223,7 @@ def test_the_device_is_that_of_what_is_computed(device):
     assert (found, len(calls), step.recordings) == ([0, 1, 2, 3, 4, 5], 3, 1)
 
 
-def test_indices_find_the_device_too(device):
+def test_capture_infers_the_device_from_indexing(device):
     table = nn.Embedding(5, 3).to(device)
     step = mg.capture(table)
     for i in range(5):
@@ -234,7 +234,7 @@ def test_indices_find_the_device_too(device):
         np.testing.assert_array_equal(first.numpy()[:, 0], table.weight.numpy()[[4, 2], 0])
 
 
-def test_only_data_follows_the_device(device):
+def test_capture_does_not_move_parameters_to_the_device(device):
     """Parameters that are on another device are a mistake, from the first call on."""
     weight = mg.ones(4, device=device)
     left = mg.ones(4, requires_grad=True)
@@ -245,7 +245,7 @@ def test_only_data_follows_the_device(device):
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_arrays_come_as_tensors_in_each_call(named, device):
+def test_captured_steps_receive_arrays_as_tensors(named, device):
     where = device if named else None
     weight = mg.ones(3, device=device)
     kinds = []
@@ -256,7 +256,7 @@ def test_arrays_come_as_tensors_in_each_call(named, device):
     assert set(kinds) == {mg.Tensor}
 
 
-def test_inputs_may_be_named(device):
+def test_captured_steps_accept_keyword_inputs(device):
     step = mg.capture(lambda x, *, factor, more: x * factor + more["y"], device)
     found = [step(np.ones(2), factor=2, more={"y": np.full(2, i)}).numpy()[0] for i in range(4)]
     assert (found, step.recordings) == ([2, 3, 4, 5], 1)
@@ -264,7 +264,7 @@ def test_inputs_may_be_named(device):
     assert len(step.steps) == 2
 
 
-def test_results_are_the_same_tensors_each_time(device):
+def test_replays_return_the_same_tensors(device):
     step = mg.capture(lambda x: {"twice": x * 2, "name": "x"}, device)
     for i in range(3):
         first = step(np.full(3, i))
@@ -273,7 +273,7 @@ def test_results_are_the_same_tensors_each_time(device):
     assert (first["twice"].numpy().tolist(), first["name"]) == ([18, 18, 18], "x")
 
 
-def test_constants_stay(device):
+def test_constants_of_a_captured_step_are_kept(device):
     """What comes from the CPU inside a step is copied once, and its memory is nobody else's."""
     table = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -293,7 +293,7 @@ def test_constants_stay(device):
             np.testing.assert_array_equal(captured(x).numpy(), expected)
 
 
-def test_what_a_step_reads_is_kept_for_it(device):
+def test_captured_steps_keep_the_tensors_they_read_alive(device):
     weights = [mg.full((3,), 2.0, device=device)]
     step = mg.capture(lambda x: x * weights[0], device)
     for _ in range(4):
@@ -302,7 +302,7 @@ def test_what_a_step_reads_is_kept_for_it(device):
     assert step(np.full(3, 5.0)).numpy().tolist() == [10, 10, 10]
 
 
-def test_a_momentum_begins_before_the_recording(device):
+def test_creating_momentum_while_recording_raises(device):
     p, q = (nn.Parameter(mg.ones(2, device=device).array) for _ in range(2))
     optimizer = optim.SGD([p, q], lr=0.1, momentum=0.9)
     calls = []
@@ -332,7 +332,7 @@ class Heavy(optim.Optimizer):
         p -= self.hyperparameters_for(p, state, group)[0] * state["sum"]
 
 
-def test_an_optimizer_of_the_users_own_is_captured(device):
+def test_user_optimizers_can_be_captured(device):
     runs = [Run(device, mlp, captured, Heavy).go(6) for captured in (False, True)]
     assert runs[1].step.recordings == 1
     assert_same(*runs)
@@ -379,7 +379,7 @@ def test_anomalies_are_found_in_every_call(named, device):
         assert step.recordings == 1
 
 
-def test_a_gradient_of_norm_of_nan_makes_all_nan(device):
+def test_clipping_by_a_nan_norm_makes_all_gradients_nan(device):
     p, q = (nn.Parameter(np.ones(3, np.float32)).to("cuda") for _ in range(2))
     p.grad = mg.tensor([1.0, math.nan, 2.0], device="cuda")
     q.grad = mg.ones(3, device="cuda")
@@ -388,7 +388,7 @@ def test_a_gradient_of_norm_of_nan_makes_all_nan(device):
     assert np.isnan([p.grad.numpy(), q.grad.numpy()]).all()
 
 
-def test_a_method_is_captured_for_each_object(device):
+def test_captured_methods_record_per_object(device):
     class Training:
         def __init__(self, factor):
             self.factor = factor

@@ -11,7 +11,7 @@ from tests.slow.capture.runs import Run, assert_same, assert_trained_alike, mlp,
 # ---------------------------------------------------------------- the trainer
 
 
-def test_a_captured_training_that_fails_says_so_when_it_looks(device, tmp_path):
+def test_captured_training_reports_a_nan_loss_when_logging(device, tmp_path):
     trainer = training(
         device, tmp_path, True, "text", lr=1e30, clip_norm=0.0, warmup_steps=0, log_every=4, validate_every=9
     )
@@ -20,7 +20,7 @@ def test_a_captured_training_that_fails_says_so_when_it_looks(device, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["saved", "stopped"])
-def test_a_captured_step_is_read_before_it_is_saved(how, device, tmp_path, monkeypatch):
+def test_captured_steps_are_checked_before_saving(how, device, tmp_path, monkeypatch):
     never = {"log_every": 99, "validate_every": 99, "checkpoint_every": 99, "steps": 99}
     trainer = training(device, tmp_path, True, "text", lr=1e30, clip_norm=0.0, warmup_steps=0, **never)
     monkeypatch.setattr(trainer.ranks, "any", lambda flag: trainer.step == 8)
@@ -60,7 +60,7 @@ def test_float16_is_not_captured(device, tmp_path):
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_on_a_cpu_each_call_is_the_step(named):
+def test_capture_on_a_cpu_matches_the_plain_step(named):
     """The same losses, weights and gradients, and as many calls of the function."""
     runs = [Run("cpu", mlp, captured) for captured in (False, True)]
     if not named:
@@ -76,7 +76,7 @@ def test_on_a_cpu_each_call_is_the_step(named):
     assert (runs[1].step.recordings, runs[1].step.plan) == (0, None)
 
 
-def test_on_a_cpu_nothing_of_the_step_is_refused():
+def test_capture_on_a_cpu_allows_any_operation():
     """It may look at numbers, draw, and return what has a graph."""
     w = mg.ones(3, requires_grad=True)
 
@@ -94,7 +94,7 @@ def test_on_a_cpu_nothing_of_the_step_is_refused():
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_on_a_cpu_inputs_that_require_gradients_are_refused_too(named):
+def test_capture_on_a_cpu_rejects_inputs_that_require_grad(named):
     step = mg.capture(lambda x: x * 2, "cpu" if named else None)
     for _ in range(2):
         with pytest.raises(CaptureError, match=r"inputs\[0\] of a captured step requires a gradient"):

@@ -16,7 +16,7 @@ def gpt():
 
 @pytest.mark.parametrize("dtype", [None, "bfloat16"])
 @pytest.mark.parametrize("make", [mlp, gpt])
-def test_replays_are_the_step(make, dtype, device):
+def test_replays_match_the_plain_step(make, dtype, device):
     plain = Run(device, make, False, dtype=dtype).go(7)
     captured = Run(device, make, True, dtype=dtype)
     captured.go(7)
@@ -37,7 +37,7 @@ def test_replays_are_the_step(make, dtype, device):
         (optim.RAdam, {"weight_decay": 0.1}),
     ],
 )
-def test_optimizers_read_their_numbers_anew(adam, options, device):
+def test_replays_use_changed_optimizer_settings(adam, options, device):
     runs = [Run(device, mlp, captured, adam, schedule=False, **options) for captured in (False, True)]
     captured = runs[1].step
     for run in runs:
@@ -50,7 +50,7 @@ def test_optimizers_read_their_numbers_anew(adam, options, device):
     assert_same(*runs)
 
 
-def test_a_loaded_state_records_anew(device):
+def test_loading_an_optimizer_state_records_again(device):
     runs = [Run(device, mlp, captured) for captured in (False, True)]
     for run in runs:
         mg.manual_seed(3)
@@ -71,7 +71,7 @@ def test_a_loaded_state_records_anew(device):
         ("pairs", {"steps": 6}),
     ],
 )
-def test_a_captured_training_is_the_training(kind, settings, device, tmp_path):
+def test_captured_training_matches_plain_training(kind, settings, device, tmp_path):
     plain = training(device, tmp_path / "plain", False, kind, **settings)
     plain.train()
     captured = training(device, tmp_path / "captured", True, kind, **settings)
@@ -87,7 +87,7 @@ def test_a_captured_training_is_the_training(kind, settings, device, tmp_path):
         assert_trained_alike(plain, rest)
 
 
-def test_the_command_takes_capture_on_a_cpu(cli):
+def test_the_command_warns_about_capture_on_a_cpu(cli):
     from tests.tiny import TINY_GPT
 
     for name, flags in (("plain", []), ("asked", ["--capture"])):

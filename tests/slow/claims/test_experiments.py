@@ -14,12 +14,12 @@ from minitransformer.claims.running import TUNING_SEEDS
 FOLDER = Path(experiments.__path__[0])
 
 
-def test_each_claim_is_a_file_of_its_name():
+def test_each_claim_has_a_file_of_the_same_name():
     assert {name.replace("-", "_") for name in CLAIMS} == {p.stem for p in FOLDER.glob("[!_]*.py")}
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=list(CLAIMS))
-def test_a_claim_is_a_question_with_a_source_and_a_rule(claim):
+def test_each_claim_has_a_question_a_source_and_a_rule(claim):
     assert claim.question.endswith("?")
     assert claim.says
     assert claim.rules
@@ -30,13 +30,13 @@ def test_a_claim_is_a_question_with_a_source_and_a_rule(claim):
     assert len(claim.rates) != 1
 
 
-def test_the_seed_that_tunes_is_not_one_that_is_compared():
+def test_tuning_seeds_differ_from_comparison_seeds():
     assert min(TUNING_SEEDS) > 200
     for path in FOLDER.glob("[!_]*.py"):
         assert not re.search(r"default_rng\(\d+\)|manual_seed\(\d+\)", path.read_text(encoding="utf-8")), path
 
 
-def test_a_claims_checksum_is_of_what_it_uses():
+def test_a_claim_checksum_covers_the_modules_it_uses():
     used = lambda claim: {m.__name__.rpartition(".")[2] for m in modules_of(inspect.getmodule(claim.measure))}
     assert used(sqrt_dk) == {"sqrt_dk", "translating"}
     assert used(CLAIMS["residuals"]) == {"residuals", "sublayers", "translating", "two_looks"}
@@ -57,7 +57,7 @@ def it(trial):  # a comment
     ("old", "new"),
     [("about", "for"), ("Is it?", "Was it?"), ("0.3", "0.6"), ('="x"', '="y"'), ("# a", "# b"), ("One", "A")],
 )
-def test_a_claim_in_other_words_keeps_its_measurements(old, new):
+def test_rewording_a_claim_keeps_its_measurements(old, new):
     assert old in SOURCE
     assert without_words(SOURCE.replace(old, new)) == without_words(SOURCE)
 
@@ -65,6 +65,6 @@ def test_a_claim_in_other_words_keeps_its_measurements(old, new):
 @pytest.mark.parametrize(
     ("old", "new"), [("100", "200"), ("by=0.1", "by=0.2"), ('"b"', '"c"'), ("(trial)", "(it)")]
 )
-def test_a_claim_of_other_code_does_not(old, new):
+def test_changing_the_code_of_a_claim_drops_its_measurements(old, new):
     assert old in SOURCE
     assert without_words(SOURCE.replace(old, new)) != without_words(SOURCE)

@@ -24,13 +24,13 @@ SEED = 900
 
 @pytest.mark.parametrize("experiment", [many_heads, three_matrices])
 @pytest.mark.parametrize("case", ["three relations", "translation"])
-def test_both_arms_have_as_many_parameters(experiment, case):
+def test_arms_about_heads_have_equal_parameters(experiment, case):
     claim = getattr(experiment, experiment.__name__.rpartition(".")[2])
     ours, theirs = (size(experiment.build(Trial(arm, case, 0, SEED))) for arm in claim.arms)
     assert abs(ours / theirs - 1) < 0.02
 
 
-def test_one_matrix_makes_queries_keys_and_values():
+def test_one_matrix_attention_shares_queries_keys_and_values():
     attention = OneMatrix(8, 2)
     x, memory = mg.randn(2, 3, 5, 8)
     assert attention.in_proj_weight.shape == (8, 8)
@@ -42,7 +42,7 @@ def test_one_matrix_makes_queries_keys_and_values():
         assert np.array_equal(q, attention.project(x)[0])
 
 
-def test_undivided_scores_grow_by_the_root_of_d_k():
+def test_undivided_scores_are_larger_by_sqrt_d_k():
     data = sentences(SEED)
     for case, heads in sqrt_dk.HEADS.items():
         divided, not_divided = (
@@ -53,7 +53,7 @@ def test_undivided_scores_grow_by_the_root_of_d_k():
             assert theirs.scale / ours.scale == pytest.approx((64 / heads) ** 0.5)
 
 
-def test_a_querys_gradient_is_per_unit_of_its_heads_output():
+def test_query_gradients_are_measured_per_unit_head_output():
     attention = MultiHeadAttention(8, 2)
     x = mg.randn(1, 5, 8)
     with observe(observer := sqrt_dk.QueryGradients(4)):
@@ -67,7 +67,7 @@ def test_a_querys_gradient_is_per_unit_of_its_heads_output():
     assert np.allclose(observer.lengths[0].reshape(5, 2).T, expected, rtol=1e-4)
 
 
-def test_the_three_relations_have_their_tokens_answers():
+def test_three_relations_answers_match_their_definition():
     letters, colours = three_relations.make_batch(4, np.random.default_rng(SEED))
     right = three_relations.answers(letters, colours)
     for n, t in np.ndindex(letters.shape):
@@ -78,14 +78,14 @@ def test_the_three_relations_have_their_tokens_answers():
         assert right[:, n, t].tolist() == expected
 
 
-def test_the_three_relations_hold_out_sentences():
+def test_three_relations_held_out_sentences_are_not_trained_on():
     letters, colours = three_relations.make_batch(1000, np.random.default_rng(SEED))
     others = three_relations.held_out(SEED)
     known = {row.tobytes() for row in np.concatenate([letters, colours], -1)}
     assert not known & {row.tobytes() for row in np.concatenate(others, -1)}
 
 
-def test_heads_are_removed_a_tenth_at_a_time_and_each_once():
+def test_head_pruning_removes_a_tenth_each_time():
     data = sentences(SEED, count=20)
     model = translator(data, d_model=16, num_heads=2, d_ff=16, num_encoder_layers=1, num_decoder_layers=2)
     heads = head_pruning.heads_of(model)
@@ -96,7 +96,7 @@ def test_heads_are_removed_a_tenth_at_a_time_and_each_once():
     assert len(one_left) == 1
 
 
-def test_each_relation_gets_a_head_of_its_own():
+def test_own_heads_assigns_a_distinct_head_per_relation():
     shares = np.array([[0.9, 0.8], [0.1, 0.5], [0.1, 0.0]])  # the first head would be the best for both
     scores = HeadScores([("layer", i) for i in range(3)], ["a", "b"], shares, np.zeros_like(shares))
     assert heads_specialise.own_heads(scores, ["a", "b"]) == {"a": 0, "b": 1}

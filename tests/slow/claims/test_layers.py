@@ -32,7 +32,7 @@ def x():
     return mg.randn(2, 5, D)
 
 
-def test_without_a_residual_the_output_is_the_norm_of_f(x):
+def test_norm_only_sublayers_return_the_norm_of_f(x):
     f = nn.Linear(D, D)
     mean = f(x).mean(-1, keepdim=True)
     spread = f(x).var(-1, correction=0, keepdim=True) + 1e-5
@@ -41,7 +41,7 @@ def test_without_a_residual_the_output_is_the_norm_of_f(x):
     )
 
 
-def test_without_a_norm_the_output_is_the_sum(x):
+def test_add_only_sublayers_return_the_sum(x):
     f = nn.Linear(D, D)
     around = Around(D, "add only")
     assert np.array_equal(around(x, f).numpy(), (x + f(x)).numpy())
@@ -49,20 +49,20 @@ def test_without_a_norm_the_output_is_the_sum(x):
 
 
 @pytest.mark.parametrize("way", ["post-norm", "pre-norm"])
-def test_both_norms_are_those_of_the_library(way, x):
+def test_pre_and_post_norm_sublayers_match_the_library(way, x):
     f = nn.Linear(D, D)
     library = Residual(LayerConfig(D, 2, 4 * D, norm_first=way == "pre-norm"))
     assert np.allclose(Around(D, way)(x, f).numpy(), library(x, f).numpy(), atol=1e-6)
 
 
-def test_every_sub_layer_of_a_translator_is_changed(data):
+def test_put_around_replaces_every_sublayer(data):
     model = translator(data)
     put_around(model, 64, "norm only")
     assert sum(isinstance(module, Around) for module in model.modules()) == 2 * 2 + 2 * 3
     assert not any(isinstance(module, Residual) for module in model.modules())
 
 
-def test_without_anything_around_it_a_stack_loses_the_gradient():
+def test_bare_stacks_lose_the_gradient():
     mg.manual_seed(SEED)
     size_at_input = {way: root_mean_square(states(way, 6)[0].grad) for way in WAYS}
     assert size_at_input["bare"] < 0.1 < size_at_input["post-norm"] < 10 < size_at_input["add only"]
@@ -72,7 +72,7 @@ def is_within_2_percent(counts):
     return max(counts) <= 1.02 * min(counts)
 
 
-def test_arms_have_equal_parameters(data):
+def test_arms_about_layers_have_equal_parameters(data):
     for depth in (1, 4):
         assert is_within_2_percent(
             [size(residuals.make_translator(data, depth, has)) for has in (True, False)]
@@ -85,7 +85,7 @@ def test_arms_have_equal_parameters(data):
     assert is_within_2_percent([size(weight_tying.make_translator(data, arm)) for arm in arms])
 
 
-def test_one_matrix_and_three_begin_with_the_same_loss(data):
+def test_one_and_three_embedding_matrices_start_at_equal_loss(data):
     losses = []
     for arm in ("one matrix", "three matrices"):
         mg.manual_seed(SEED)
@@ -98,7 +98,7 @@ def norms_of(model):
 
 
 @pytest.mark.parametrize("rival", norms.RIVALS)
-def test_no_norm_is_none_at_all(data, rival):
+def test_arms_without_norms_contain_no_norm(data, rival):
     assert not norms_of(norms.make_translator(data, rival))
     assert not norms_of(norms.make_looker(rival))
 
@@ -111,12 +111,12 @@ def test_smaller_branches_keep_the_logits_small():
     assert outputs["no norm but smaller"] < outputs["no norm"] / 2
 
 
-def test_the_answer_is_two_looks_away():
+def test_two_looks_answers_need_two_lookups():
     x, answer = two_looks.examples(np.random.default_rng(SEED), 3)
     assert answer.tolist() == [[row[row[row[i]]] for i in range(two_looks.T)] for row in x]
 
 
-def test_labels_of_a_sentence():
+def test_probe_labels_of_a_sentence_are_right():
     verb = ("did", "see", "saw")
     sentence = Sentence("I did not see the old cat", "Je n'ai pas vu le vieux chat", mode=NEGATION, verb=verb)
     assert probes.last_place(sentence) == 6
@@ -128,17 +128,17 @@ def test_labels_of_a_sentence():
     }
 
 
-def test_a_propertys_layer_is_where_its_accuracy_is_gained():
+def test_mean_layer_is_where_accuracy_is_gained():
     accuracy = np.array([[0.5, 0.9, 0.9, 0.9], [0.5, 0.5, 0.5, 0.9], [0.5, 0.7, 0.7, 0.9]])
     assert np.allclose([probes.mean_layer(each) for each in accuracy], [1, 3, 2])
 
 
-def test_accuracy_that_is_lost_and_found_again_is_no_gain():
+def test_mean_layer_ignores_accuracy_lost_and_regained():
     assert probes.mean_layer(np.array([0.5, 0.9, 0.6, 0.9])) == 1
     assert probes.mean_layer(np.array([0.5, 0.7, 0.6, 0.9])) == pytest.approx(2)
     assert np.isnan(probes.mean_layer(np.array([0.5, 0.4, 0.5])))
 
 
-def test_a_loss_that_diverged_counts_as_a_guess():
+def test_diverged_losses_count_as_guessing():
     assert two_looks.new_loss([1.7] * 30 + [np.nan]) == two_looks.new_loss([50.0]) == np.log(two_looks.T)
     assert two_looks.new_loss([9.0, *[0.5] * 20]) == 0.5

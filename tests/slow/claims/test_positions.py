@@ -38,7 +38,7 @@ def models():
     yield "relative-positions", lambda arm: experiment("relative_positions").build(arm, random)
 
 
-def test_arms_are_of_equal_size():
+def test_arms_about_positions_have_equal_sizes():
     for name, build in models():
         sizes = [size(build(arm)) for arm in CLAIMS[name].arms]
         assert max(sizes) <= 1.02 * min(sizes), (name, sizes)
@@ -57,7 +57,7 @@ def test_extrapolation_is_scored_on_longer_pairs(mixed):
     assert min(len(side) for pair in data.longer for side in pair) >= extrapolation.LONG
 
 
-def test_new_positions_follow_the_longest_trained_target():
+def test_extrapolation_scores_only_untrained_positions():
     extrapolation = experiment("extrapolation")
     data = extrapolation.short_and_long(900, mixed=False)
     model = extrapolation.translation_model("sinusoidal", data)
@@ -66,13 +66,13 @@ def test_new_positions_follow_the_longest_trained_target():
     assert len(scored) == sum(len(target) - extrapolation.SHORT for _, target in pairs)
 
 
-def test_mixed_and_short_training_share_longer_pairs():
+def test_mixed_and_short_training_use_the_same_longer_pairs():
     extrapolation = experiment("extrapolation")
     short, mixed = (extrapolation.short_and_long(900, mixed) for mixed in (False, True))
     assert short.longer == mixed.longer
 
 
-def test_the_loss_is_of_the_word_before():
+def test_previous_word_loss_is_zero_for_a_perfect_model():
     ids = draw(np.random.default_rng(900), 4, 12)
     assert all(len(set(row)) == 12 for row in ids)
 
@@ -84,7 +84,7 @@ def test_the_loss_is_of_the_word_before():
     assert loss_of(Perfect(NoPositions()), ids, back=2).item() > 10
 
 
-def test_positions_begin_where_a_sentence_does():
+def test_position_offsets_shift_the_encoding():
     integers = experiment("integer_positions").Integers()
     x = mg.zeros(1, 3, 4)
     assert integers(x, start=10_000)[0, :, 2].tolist() == [10_000, 10_001, 10_002]
@@ -98,14 +98,14 @@ def test_positions_begin_where_a_sentence_does():
     assert np.allclose(seen[0], seen[1][:, 7:])
 
 
-def test_copies_are_of_eight_different_words_out_of_32():
+def test_copy_pairs_have_eight_distinct_words_out_of_32():
     data = experiment("no_positions").copies(900)
     assert all(source == target and len(set(source)) == 8 for source, target in data.train)
     assert len({word for source, _ in data.train for word in source}) == 32
     assert not {str(pair) for pair in data.train} & {str(pair) for pair in data.held_out}
 
 
-def test_a_translator_without_positions_sees_no_order():
+def test_translators_without_positions_ignore_word_order():
     data = vocabulary(20)
     no_positions = experiment("no_positions")
     source, shuffled = np.array([[5, 6, 7, 8]]), np.array([[8, 5, 7, 6]])

@@ -21,14 +21,14 @@ def are_equal(sizes):
     return max(sizes) <= 1.02 * min(sizes)
 
 
-def test_recurrence_and_attention_have_equally_many_parameters():
+def test_recurrent_and_attention_arms_have_equal_parameters():
     assert are_equal([size(far_gradients.FirstWord(arm)) for arm in far_gradients.LAYERS])
 
 
 @pytest.mark.parametrize(
     ("case", "vocab_size"), [("copying letters", fixed_context.VOCABULARY), ("translation", 990)]
 )
-def test_a_fixed_vector_has_as_many_parameters_as_attention(case, vocab_size):
+def test_fixed_context_and_attention_have_equal_parameters(case, vocab_size):
     models = [fixed_context.build(arm, case, vocab_size) for arm in ("attention", "fixed")]
     assert are_equal(list(map(size, models)))
     assert [model.attention.attends for model in models] == [True, False]
@@ -40,13 +40,13 @@ def made_up(words):
     return Sentences(pairs, pairs, [], tokenizer)
 
 
-def test_translators_that_race_have_equally_many_parameters():
+def test_compared_translators_have_equal_parameters():
     data = made_up(980)
     assert data.tokenizer.vocab_size == 984  # the phrasebook's
     assert are_equal([size(build(data)) for build in equal_quality.TRANSLATORS.values()])
 
 
-def test_time_counts_the_steps_up_to_the_goal():
+def test_time_to_goal_counts_steps_up_to_the_goal():
     data = made_up(20)
     mg.manual_seed(1000)
     model = equal_quality.recurrent(data, "none", 16)
@@ -56,21 +56,21 @@ def test_time_counts_the_steps_up_to_the_goal():
     assert found["seconds"] == pytest.approx(found["steps"] * found["step"] / 1000)
 
 
-def test_sentences_of_the_three_sets_are_different():
+def test_the_three_sentence_sets_are_disjoint():
     parts = loss_and_size.split(range(11_000), seed=1000)
     assert [len(part) for part in parts[:2]] == [300, 300]
     assert sorted(row for part in parts for row in part) == list(range(11_000))
     assert len(parts[2]) >= max(loss_and_size.AMOUNTS.values())
 
 
-def test_a_copied_text_starts_later_and_ends_sooner():
+def test_copy_task_targets_are_shifted_copies_of_the_source():
     source, target_in, target = fixed_context.copies(np.random.default_rng(1000), 5, 3)
     assert (source[:, :5] == target_in[:, 1:]).all()
     assert (source == target).all()
     assert source.max() < fixed_context.VOCABULARY
 
 
-def test_tiles_are_attention_with_less_memory():
+def test_tiled_attention_matches_with_less_memory():
     q = mg.randn(1, 1, 1024, 8)
 
     def attend():
@@ -84,7 +84,7 @@ def test_tiles_are_attention_with_less_memory():
     assert found["as defined"][1] > 1024 * 1024 * 4 > found["in tiles"][1] / 2
 
 
-def test_a_chains_gradient_is_the_product_of_its_factors():
+def test_a_recurrent_gradient_is_the_product_of_its_factors():
     rnn = nn.RNN(4, 4, batch_first=True)
     rnn.weight_hh_l0.array[:] = 0.5 * np.eye(4)
     rnn.weight_ih_l0.array[:] = 1e-4 * np.eye(4)  # tanh is linear

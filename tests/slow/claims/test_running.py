@@ -57,7 +57,7 @@ def run(study):
     return ran
 
 
-def test_arms_are_compared_at_their_best_rate(known, tmp_path):
+def test_arms_are_compared_at_their_best_learning_rate(known, tmp_path):
     study = Study(known, tmp_path)
     run(study)
     assert list(study.tuned("a", "small")) == pytest.approx([1e-3, 3e-3, 9e-3, 2.7e-2])
@@ -66,7 +66,7 @@ def test_arms_are_compared_at_their_best_rate(known, tmp_path):
     assert study.best_rate("b", "small") == 1e-3
 
 
-def test_a_rate_that_is_best_with_one_seed_alone_is_not_chosen(known, tmp_path):
+def test_a_rate_best_with_only_one_seed_is_not_chosen(known, tmp_path):
     lucky = replace(known, rates=(1e-3, 5e-3, 1e-2, 2e-2))
     study = Study(lucky, tmp_path)
     for rate, losses in {1e-3: (3, 3), 5e-3: (2, 2), 1e-2: (1, 4), 2e-2: (5, 5)}.items():
@@ -76,14 +76,14 @@ def test_a_rate_that_is_best_with_one_seed_alone_is_not_chosen(known, tmp_path):
     assert study.best_rate("a", "small") == 5e-3
 
 
-def test_five_seeds_are_compared_and_none_of_them_chose_the_rate(known, tmp_path):
+def test_compared_seeds_are_not_used_for_tuning(known, tmp_path):
     ran = run(Study(known, tmp_path, first_seed=40))
     compared = [trial for trial in ran if trial["seed"] not in TUNING_SEEDS]
     assert {trial["seed"] for trial in compared} == {40, 41, 42, 43, 44}
     assert len(compared) == 10
 
 
-def test_five_seeds_more_are_run_only_where_five_cannot_tell(known, tmp_path):
+def test_five_more_seeds_run_only_in_unclear_cases(known, tmp_path):
     unclear = replace(known, cases=("small", "large"))
     ran = run(Study(unclear, tmp_path))
     seeds = {case: {trial["seed"] for trial in ran if trial["case"] == case} for case in unclear.cases}
@@ -91,7 +91,7 @@ def test_five_seeds_more_are_run_only_where_five_cannot_tell(known, tmp_path):
     assert seeds["large"] == {*range(10), *TUNING_SEEDS}
 
 
-def test_five_seeds_decide_whether_there_are_ten(known, tmp_path):
+def test_an_interrupted_study_still_runs_ten_seeds_if_unclear(known, tmp_path):
     unclear = replace(known, cases=("large",))
     whole = run(Study(unclear, tmp_path))
     path = tmp_path / "known.jsonl"
@@ -102,7 +102,7 @@ def test_five_seeds_decide_whether_there_are_ten(known, tmp_path):
     assert len(path.read_text().splitlines()) == len(whole)
 
 
-def test_a_measure_that_is_not_finite_is_worse_than_any_other(known, tmp_path):
+def test_non_finite_measures_rank_worst(known, tmp_path):
     study = Study(known, tmp_path)
     for rate, loss in {1e-3: None, 3e-3: 2.0, 9e-3: None}.items():
         for seed in TUNING_SEEDS:
@@ -117,7 +117,7 @@ def test_a_measure_that_is_not_finite_is_worse_than_any_other(known, tmp_path):
     assert figure(read_result(nothing, tmp_path / "nan")).axes
 
 
-def test_a_study_goes_on_where_it_stopped(known, tmp_path):
+def test_an_interrupted_study_resumes(known, tmp_path):
     whole = run(Study(known, tmp_path))
     path = tmp_path / "known.jsonl"
     lines = path.read_text().splitlines(keepends=True)
@@ -128,7 +128,7 @@ def test_a_study_goes_on_where_it_stopped(known, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["[1]", "text", '{"trial": {"arm": "a"}}', "measures", "share", "words"])
-def test_lines_that_are_no_measurements_are_measured_again(known, tmp_path, damage):
+def test_invalid_journal_lines_are_measured_again(known, tmp_path, damage):
     run(Study(known, tmp_path))
     path = tmp_path / "known.jsonl"
     first, *others = path.read_text().splitlines(keepends=True)
@@ -144,7 +144,7 @@ def test_lines_that_are_no_measurements_are_measured_again(known, tmp_path, dama
     assert run(Study(known, tmp_path)) == [line["trial"]]
 
 
-def test_measurements_of_other_code_are_kept_and_not_used(known, tmp_path):
+def test_measurements_of_other_code_are_kept_but_not_used(known, tmp_path):
     run(Study(known, tmp_path))
     path = tmp_path / "known.jsonl"
     old = path.read_text()
@@ -153,7 +153,7 @@ def test_measurements_of_other_code_are_kept_and_not_used(known, tmp_path):
     assert path.read_text().startswith(old.replace(known.code, "0" * 12))
 
 
-def test_a_quick_run_measures_once_and_does_not_count(known, tmp_path):
+def test_quick_runs_are_not_used_as_measurements(known, tmp_path):
     quick = run(Study(known, tmp_path, is_quick=True))
     assert [(trial["arm"], trial["share"] < 1) for trial in quick] == [("a", True), ("b", True)]
     study = Study(known, tmp_path)
@@ -163,7 +163,7 @@ def test_a_quick_run_measures_once_and_does_not_count(known, tmp_path):
     assert len(study.trials()) == 8
 
 
-def test_a_result_file_holds_all_that_it_was_computed_from(known, tmp_path):
+def test_result_files_contain_all_measurements(known, tmp_path):
     study = Study(known, tmp_path)
     run(study)
     result = write_result(study, tmp_path)
@@ -202,7 +202,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path):
+def test_worker_processes_end_when_their_parent_is_killed(tmp_path):
     (tmp_path / "killed.py").write_text(KILLED)
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.run(
@@ -222,13 +222,13 @@ def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path):
         (["sqrt-dk", "--first-seed", "995"], "a seed that chose their learning rates (1000 and 1001)"),
     ],
 )
-def test_mistakes_on_the_command_line(words, message, capsys, tmp_path):
+def test_invalid_claims_commands_are_explained(words, message, capsys, tmp_path):
     assert main(["claims", *words, "--dir", str(tmp_path)]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_lists_claims_with_the_verdicts_of_a_folder(known, tmp_path, capsys):
+def test_claims_are_listed_with_the_verdicts_in_a_folder(known, tmp_path, capsys):
     run(Study(known, tmp_path))
     write_result(Study(known, tmp_path), tmp_path)
     assert main(["claims", "--dir", str(tmp_path)]) == 0
@@ -237,7 +237,7 @@ def test_the_command_lists_claims_with_the_verdicts_of_a_folder(known, tmp_path,
     assert re.search(r"sqrt-dk +Do scores", listed)
 
 
-def test_a_damaged_result_is_listed_as_such(known, tmp_path, capsys):
+def test_damaged_results_are_listed_as_damaged(known, tmp_path, capsys):
     (tmp_path / "known.json").write_text("{")
     assert main(["claims", "--dir", str(tmp_path)]) == 0
     assert re.search(r"known +Is a better\? +\(damaged\)", capsys.readouterr().out)

@@ -52,7 +52,7 @@ def test_probed_sentences_are_tagged_and_held_out(data):
 
 
 @pytest.mark.parametrize("case", two_directions.cases)
-def test_from_the_left_no_later_word_changes_an_earlier_state(data, case):
+def test_left_to_right_states_ignore_later_words(data, case):
     both, left = (model_of(trial(arm, case), data) for arm in two_directions.arms)
     assert size(both) == size(left)
     ids = np.array([[2, 9, 10, 11, 3]])
@@ -62,7 +62,7 @@ def test_from_the_left_no_later_word_changes_an_earlier_state(data, case):
         assert not np.allclose(both.states(ids)[:, :3].numpy(), both.states(changed)[:, :3].numpy())
 
 
-def test_each_word_is_asked_for_once_and_cannot_be_read(data):
+def test_each_word_is_predicted_once_and_hidden_from_the_input(data):
     rows = data.held_out[:3]
     words = sorted(word for row in rows for word in row.ids[1:-1])
     for both_sides in (True, False):
@@ -72,7 +72,7 @@ def test_each_word_is_asked_for_once_and_cannot_be_read(data):
     assert ids[0, 1] == asked[0, 0]  # from the left, it is the next
 
 
-def test_questions_ask_for_words_tags_and_types(data):
+def test_training_questions_cover_words_tags_and_types(data):
     rows = [row for row in data.train if row.object is not None][:8]
     random = np.random.default_rng(SEED)
     ids, asked = masked_words(data, rows, random)
@@ -85,7 +85,7 @@ def test_questions_ask_for_words_tags_and_types(data):
     assert asked[asked != IGNORE].tolist() == [row.object for row in rows]
 
 
-def test_fine_tuning_keeps_the_body_and_renews_the_head(data):
+def test_fine_tuning_keeps_the_body_and_resets_the_head(data):
     model, other = classifier(data, {}), classifier(data, {})
     weights = [each[0].embedding.weight.numpy() for each in (model, other)]
     assert not np.array_equal(*weights)
@@ -93,7 +93,7 @@ def test_fine_tuning_keeps_the_body_and_renews_the_head(data):
     assert np.array_equal(classifier(data, body)[0].embedding.weight.numpy(), weights[0])
 
 
-def test_own_words_are_those_that_the_model_would_write():
+def test_own_words_are_the_predictions_of_the_model():
     data = pairs_of(Trial("own words", "reversal", 1e-3, SEED))
     assert not {tuple(source) for source, _ in data.train} & {tuple(source) for source, _ in data.held_out}
     model = translator(data)
@@ -120,14 +120,14 @@ class Copier(nn.Module):
         return mg.tensor(np.eye(self.words)[np.roll(target_in, -self.ahead, axis=1)])
 
 
-def test_copying_is_saying_the_word_ahead():
+def test_only_next_word_copiers_are_detected_as_copying():
     data = sentences(SEED, longest=5)
     copies, repeats = (copied(Copier(data.tokenizer.vocab_size, ahead), data, SEED) for ahead in (1, 0))
     assert copies == 1
     assert repeats < 0.05  # by chance, as frequent as the word is
 
 
-def test_a_model_that_is_as_sure_as_it_is_right_is_calibrated():
+def test_calibration_error_is_zero_for_calibrated_models():
     p = np.array([[0.75, 0.25]] * 4)
     three_right = np.array([0, 0, 0, 1])
     assert calibration_error(p, three_right) == 0
@@ -136,7 +136,7 @@ def test_a_model_that_is_as_sure_as_it_is_right_is_calibrated():
     assert reliability(p, three_right) == [(0.75, 0.75, 1.0)]
 
 
-def test_other_words_tell_two_meanings_apart():
+def test_meanings_are_distinguished_without_shared_clues():
     texts, meanings = made_sentences(LAST, LAST)
     trained, _ = made_sentences(FIRST, FIRST)
     use = without_shared_clues(texts)
@@ -152,7 +152,7 @@ def test_other_words_tell_two_meanings_apart():
     assert not set(texts) & set(trained)
 
 
-def test_sentences_with_it_are_different_and_know_both_nouns():
+def test_pronoun_sentences_are_distinct_and_held_out():
     pairs = reasons(SEED)
     data = data_of(pairs)
     assert len({english for english, _ in pairs}) == len(pairs)

@@ -20,7 +20,7 @@ from minitransformer.claims.verdict import (
 RULE = Rule("a: loss", "b: loss", by=0.1)
 
 
-def test_the_interval_is_students_t():
+def test_confidence_intervals_use_student_t():
     # mean 2, standard deviation 1, three values: 2 +- 4.303 / sqrt(3)
     interval = Interval.of([1, 2, 3])
     assert interval.mean == 2
@@ -37,7 +37,7 @@ def test_the_interval_is_students_t():
         ([0.2, 0.9, 1.6], UNKNOWN),
     ],
 )
-def test_a_rule_holds_if_its_whole_interval_does(lower, verdict):
+def test_a_rule_holds_only_if_its_whole_interval_does(lower, verdict):
     assert finding(RULE, "", lower, [1.0, 1.1, 1.2]).verdict == verdict
 
 
@@ -58,13 +58,13 @@ def test_a_ratio_compares_logarithms():
     assert finding(rule, "", [1, 10, 100], [1.5, 15, 150]).verdict == FAILS
 
 
-def test_a_negative_effect_says_by_how_much_it_may_be_worse():
+def test_a_negative_effect_sets_a_noninferiority_margin():
     rule = Rule("a: loss", "b: loss", by=-0.1)
     assert finding(rule, "", [1.05, 1.06, 1.05], [1, 1, 1]).verdict == HOLDS
     assert finding(rule, "", [1.25, 1.26, 1.25], [1, 1, 1]).verdict == FAILS
 
 
-def test_an_infinite_measure_cannot_tell():
+def test_infinite_measures_give_an_unknown_verdict():
     assert finding(RULE, "", [1, 1, 1], [2, math.inf, 2]).verdict == UNKNOWN
 
 
@@ -96,13 +96,13 @@ def measured(**lower):
         (BAD, UNCLEAR, UNKNOWN, {FAILS: ["small"], UNKNOWN: ["large"]}),
     ],
 )
-def test_a_claim_depends_on_its_cases_where_they_differ(small, large, expected, on):
+def test_verdict_depends_on_cases_that_differ(small, large, expected, on):
     found = findings(claim_of(), measured(small=small, large=large))
     assert verdict(found) == expected
     assert depends_on(found) == on
 
 
-def test_rules_of_one_part_must_all_hold_and_parts_may_differ():
+def test_rules_of_a_part_must_all_hold_but_parts_may_differ():
     rules = lambda *parts: [
         Rule("a: loss", "b: loss", by=0.1, part=parts[0]),
         Rule("b: loss", "a: loss", by=0.1, part=parts[1]),
@@ -114,7 +114,7 @@ def test_rules_of_one_part_must_all_hold_and_parts_may_differ():
     assert depends_on(found) == {HOLDS: ["better"], FAILS: ["worse"]}
 
 
-def test_a_case_whose_parts_agree_is_named_without_them():
+def test_cases_whose_parts_agree_are_named_without_parts():
     rules = (
         Rule("a: loss", "b: loss", by=0.1, part="better"),
         Rule("b: loss", "a: loss", by=-9, part="much the same"),
@@ -123,7 +123,7 @@ def test_a_case_whose_parts_agree_is_named_without_them():
     assert depends_on(found) == {HOLDS: ["small", "large (much the same)"], FAILS: ["large (better)"]}
 
 
-def test_a_rule_of_one_case_says_nothing_of_the_others():
+def test_rules_of_one_case_do_not_apply_to_others():
     claim = claim_of(rules=(Rule("a: loss", "b: loss", by=0.1, case="large"),))
     assert [each.case for each in findings(claim, measured(small=BAD, large=GOOD))] == ["large"]
 
@@ -137,5 +137,5 @@ def test_a_rule_of_one_case_says_nothing_of_the_others():
         (Rule("a: loss", "b: loss", by=0.8, ratio=True), "a: loss at most 1.25 times b: loss"),
     ],
 )
-def test_rules_in_words(rule, text):
+def test_rules_are_described_in_words(rule, text):
     assert str(rule) == text

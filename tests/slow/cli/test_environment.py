@@ -37,7 +37,7 @@ processor\t: 1
         (PROCESSOR.replace(" avx512vl", ""), None, None),
     ],
 )
-def test_openblas_is_told_of_avx512_on_zen_5(tmp_path, monkeypatch, text, before, after):
+def test_openblas_uses_avx512_on_zen_5(tmp_path, monkeypatch, text, before, after):
     monkeypatch.setenv("OPENBLAS_CORETYPE", before or "")
     if before is None:
         monkeypatch.delenv("OPENBLAS_CORETYPE")
@@ -47,7 +47,7 @@ def test_openblas_is_told_of_avx512_on_zen_5(tmp_path, monkeypatch, text, before
     assert os.environ.get("OPENBLAS_CORETYPE") == after
 
 
-def test_openblas_is_told_before_numpy_is_imported():
+def test_openblas_is_configured_before_numpy_is_imported():
     code = """
 import sys
 from minitransformer import __main__
@@ -62,7 +62,7 @@ __main__.main()
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 3
 
 
-def test_what_refuses_to_draw_is_found_before_the_training(cli, here, monkeypatch):
+def test_unusable_matplotlib_is_detected_before_training(cli, here, monkeypatch):
     def fail(name):
         raise UserError("matplotlib cannot be used.\nUnset MPLBACKEND.")
 
@@ -72,7 +72,7 @@ def test_what_refuses_to_draw_is_found_before_the_training(cli, here, monkeypatc
     assert not (here / "new").exists()
 
 
-def test_a_picture_that_fails_costs_no_results(cli, here, monkeypatch):
+def test_a_failed_plot_does_not_lose_results(cli, here, monkeypatch):
     def fail(folder):
         raise ValueError("no colours\nat all")
 
@@ -85,12 +85,12 @@ def test_a_picture_that_fails_costs_no_results(cli, here, monkeypatch):
     assert (here / "new" / "README.md").is_file()
 
 
-def test_a_warning_is_one_line(capsys):
+def test_warnings_are_shown_on_one_line(capsys):
     startup.show_warning(UserWarning("first\nTraceback: second"), UserWarning, "x.py", 1)
     assert capsys.readouterr().err == "warning: first\n"
 
 
-def test_without_a_cache_folder_compiling_is_said_once(tmp_path, monkeypatch):
+def test_a_missing_numba_cache_folder_is_reported_once(tmp_path, monkeypatch):
     pytest.importorskip("numba")
     from minigrad.kernels.numba import compiler
 
@@ -121,33 +121,33 @@ def shell(script):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_output_that_cannot_be_written_is_an_error_of_two_lines():
+def test_unwritable_stdout_gives_a_two_line_error():
     done = shell("MT --version > /dev/full")
     assert done.returncode == 2
     assert re.fullmatch(r"error: standard output: No space left on device\.\nCheck .*\n", done.stderr)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_for_messages_does_not_stop_a_training(here):
+def test_unwritable_stderr_does_not_stop_training(here):
     done = shell(f"MT {' '.join(map(str, TRAIN))} 2> /dev/full")
     assert done.returncode == 0
     assert "exact match" in done.stdout
 
 
-def test_a_reader_that_stops_reading_ends_the_command_quietly():
+def test_a_closed_pipe_ends_the_command_quietly():
     done = shell("{ MT recipes; echo $? >&2; } | true")
     assert done.stderr == "1\n"
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
 @pytest.mark.parametrize("name", ["a b", "-run", "it's"])
-def test_a_command_that_is_shown_works_when_it_is_copied(name):
+def test_printed_shell_commands_quote_paths_correctly(name):
     command = shell_command(["printf", "%s", Path(name)])
     found = os.fsdecode(subprocess.run(["bash", "-c", command], capture_output=True).stdout)
     assert found == (f"./{name}" if name.startswith("-") else name)
 
 
-def test_data_and_runs_of_any_name_are_trained_and_evaluated(cli, here):
+def test_data_and_runs_can_have_unusual_names(cli, here):
     name = "it's $(mine), déjà"
     os.rename("pairs.tsv", f"{name}.tsv")
     for argv in (

@@ -11,7 +11,7 @@ from tests.tiny import TINY, TINY_GPT
 
 
 @pytest.mark.parametrize("recipe", names())
-def test_every_key_of_a_recipe_is_a_flat_flag(cli, recipe):
+def test_every_recipe_key_is_a_command_line_flag(cli, recipe):
     code, out, _ = cli("train", recipe, "--help")
     assert code == 0
     flags = {word.strip(",") for word in out.split() if word.startswith("--")}
@@ -24,7 +24,7 @@ def test_every_key_of_a_recipe_is_a_flat_flag(cli, recipe):
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])
-def test_a_language_model_of_words_or_pieces_trains_too(cli, kind):
+def test_language_models_train_with_word_and_bpe_tokenizers(cli, kind):
     options = ("--data", "text.txt", "--tokenizer", kind, "--vocab-size", 60)
     code, out, _ = cli("train", "shakespeare-char-cpu", *options, *TINY_GPT)
     assert code == 0
@@ -32,13 +32,13 @@ def test_a_language_model_of_words_or_pieces_trains_too(cli, kind):
 
 
 @pytest.mark.parametrize("options", [["--readable"], ["--depth", 1], ["--color", "gradient"]], ids=str)
-def test_what_a_graph_shows_can_be_chosen(cli, here, options):
+def test_graph_options_change_the_drawing(cli, here, options):
     for name, more in (("plain", []), ("other", options)):
         assert cli("graph", "play", "ROMEO: But", "-o", f"{name}.svg", *more)[0] == 0
     assert (here / "plain.svg").read_bytes() != (here / "other.svg").read_bytes()
 
 
-def test_a_graph_is_never_written_over_unless_one_says_so(cli, here):
+def test_graph_files_are_overwritten_only_with_overwrite(cli, here):
     command = ("graph", "mine", "I love you", "-o", "mine.svg")
     assert cli(*command)[0] == 0
     first = (here / "mine.svg").read_bytes()
@@ -49,7 +49,7 @@ def test_a_graph_is_never_written_over_unless_one_says_so(cli, here):
 
 
 @pytest.mark.parametrize("run", ["mine", "play"])
-def test_a_graph_without_a_text_is_of_the_validation_data(cli, run):
+def test_graph_without_a_text_uses_validation_data(cli, run):
     from minitransformer.runs.run import Run, load_splits
 
     data = {"mine": "pairs.tsv", "play": "text.txt"}[run]
@@ -62,7 +62,7 @@ def test_a_graph_without_a_text_is_of_the_validation_data(cli, run):
     assert tuple(text.split(" → ")) in held if run == "mine" else text in held
 
 
-def test_a_graph_is_of_the_loss_that_the_run_was_trained_with(here):
+def test_graph_shows_the_training_loss_of_the_run(here):
     from minitransformer.cli.graph import example, trace
     from minitransformer.runs.run import Run
 

@@ -65,12 +65,12 @@ def test_each_line_of_standard_input_is_translated(cli, stdin):
         (b"a\x0bb\xe2\x80\xa8c\x85d\r\ne", [b"a\x0bb\xe2\x80\xa8c\x85d\r", b"e"]),
     ],
 )
-def test_a_line_ends_at_a_line_feed_and_nothing_else(stdin, content, lines):
+def test_stdin_lines_end_only_at_line_feeds(stdin, content, lines):
     stdin(content)
     assert list(itertools.chain(*read_lines("translate"))) == lines
 
 
-def test_lines_are_the_same_however_they_arrive(monkeypatch):
+def test_stdin_lines_do_not_depend_on_block_size(monkeypatch):
     content = b"first\n\nthird line\nlast"
     for size in range(1, len(content)):
         blocks = [content[i : i + size] for i in range(0, len(content), size)]
@@ -78,7 +78,7 @@ def test_lines_are_the_same_however_they_arrive(monkeypatch):
         assert list(itertools.chain(*read_lines("translate"))) == content.split(b"\n")
 
 
-def test_an_empty_line_stays_empty(cli, stdin):
+def test_empty_input_lines_give_empty_output_lines(cli, stdin):
     stdin(b"\nI love you\n  \n\r\n" + SECOND.encode() + b"\n\n")
     code, out, err = cli("translate", "mine")
     first, second = cli("translate", "mine", "I love you", SECOND)[1].splitlines()
@@ -94,7 +94,7 @@ def test_an_empty_line_stays_empty(cli, stdin):
     ],
     ids=["tokens", "encoding"],
 )
-def test_a_bad_line_gives_an_empty_line_and_a_warning(cli, stdin, line, reason):
+def test_bad_input_lines_give_an_empty_line_and_a_warning(cli, stdin, line, reason):
     stdin(b"I love you\n" + line + b"\n" + SECOND.encode() + b"\n")
     code, out, err = cli("translate", "mine")
     first, second = cli("translate", "mine", "I love you", SECOND)[1].splitlines()
@@ -116,7 +116,7 @@ def test_a_byte_order_mark_is_not_part_of_the_first_line(cli, stdin):
     assert cli("translate", "mine")[1:] == cli("translate", "mine", "I love you")[1:]
 
 
-def test_a_translation_that_never_ends_is_cut_off(here, monkeypatch):
+def test_endless_translations_are_cut_off(here, monkeypatch):
     run = Run("mine")
     object.__setattr__(run.recipe.data, "max_length", 10**9)
     (token,) = run.tokenizer.encode("Je")
@@ -138,14 +138,14 @@ def test_many_unknown_words_are_counted(here, capsys):
 RED = "\x1b[31m"
 
 
-def test_a_translation_is_one_line_without_escapes(here, cli, monkeypatch):
+def test_translations_are_printed_as_one_escaped_line(here, cli, monkeypatch):
     escapes = lambda run, examples: [text_prediction(f"{RED}a\nb\u2028\tc")] * len(examples)
     monkeypatch.setattr(Translation, "predict", escapes)
     assert cli("translate", "mine", "I love you", SECOND)[1] == "\\x1b[31ma\\nb\\u2028\tc\n" * 2
     assert one_line("Je t'aime, «\u00a0ça\u00a0» 😀") == "Je t'aime, «\u00a0ça\u00a0» 😀"
 
 
-def test_what_a_language_model_writes_is_shown(cli, monkeypatch):
+def test_generated_escape_sequences_are_made_visible(cli, monkeypatch):
     monkeypatch.setattr(
         "minitransformer.tasks.LanguageModelling.stream_text",
         lambda *arguments, **decoding: iter([RED[:1], f"{RED[1:]}\n\tend", ""]),
@@ -165,7 +165,7 @@ def test_unprintable_characters_become_question_marks(here, monkeypatch):
 
 
 @pytest.mark.parametrize("message", ["", "Unable to allocate 4 TiB"])
-def test_memory_that_is_not_there_is_an_error_with_exit_code_2(cli, monkeypatch, message):
+def test_memory_errors_exit_with_code_2(cli, monkeypatch, message):
     def fail(*arguments, **decoding):
         raise MemoryError(message) if message else MemoryError
 

@@ -106,7 +106,7 @@ def printed(err):
 
 
 @pytest.mark.parametrize("name", recipes.names())
-def test_the_command_that_a_recipe_prints_works(name, few, command):
+def test_the_use_command_printed_by_a_recipe_works(name, few, command):
     recipe = recipes.load_recipe(name)
     dataset = recipe.data.dataset
     if dataset == "digits":
@@ -163,7 +163,7 @@ KINDS = [("char", text) for text in TEXTS] + [
 
 
 @pytest.mark.parametrize(("tokenizer", "text"), KINDS)
-def test_a_language_model_begins_with_what_it_can_read(command, tokenizer, text):
+def test_suggested_prompts_can_be_encoded(command, tokenizer, text):
     Path("data.txt").write_text(TEXTS[text], encoding="utf-8")
     options = ["--tokenizer", tokenizer, "--run-dir", "run", *GPT]
     code, out, err = command("train", "shakespeare-char-cpu", "--data", "data.txt", *options)
@@ -191,7 +191,7 @@ def test_a_language_model_begins_with_what_it_can_read(command, tokenizer, text)
         assert run.record.examples[0] == ["\n"]
 
 
-def test_a_run_without_its_data_starts_with_its_predictions(command):
+def test_explain_and_generate_work_without_the_training_data(command):
     Path("pairs.tsv").write_text(PAIRS)
     Path("text.txt").write_text(TEXTS["names"])
     pairs = ("--data", "pairs.tsv", "--run-dir", "pairs")
@@ -206,7 +206,7 @@ def test_a_run_without_its_data_starts_with_its_predictions(command):
     assert command("generate", "names", "--max-new-tokens", 2)[::2] == (0, "")
 
 
-def test_masked_words_that_are_missing_are_not_called_labels(command):
+def test_masked_lm_errors_do_not_mention_labels(command):
     Path("train.txt").write_text("".join(f"{a} b c d e f g h\n" for a in "abcdefghijklmnop"))
     Path("few.txt").write_text("z\n")
     options = ["--validation-data", "few.txt", "--run-dir", "run", *flags("bert-mlm")]
@@ -259,7 +259,7 @@ class Shouting(Translation):
     (Sums, "evaluate"), (Reads, "predict"),
     (Says, "predict"), (Shouting, "translate"),
 ])  # fmt: skip
-def test_the_command_that_a_task_of_ones_own_prints_works(task, verb, command, monkeypatch):
+def test_use_commands_of_user_tasks_work(task, verb, command, monkeypatch):
     monkeypatch.setitem(TASKS, task.name, task)
     monkeypatch.setitem(MODELS, "scorer", Scorer)
     model = 'model_type = "scorer"' if task is not Shouting else "d_model = 16\nnum_heads = 2\nd_ff = 16"
@@ -293,7 +293,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("start", [["my program.py"], ["-m", "models.program"]])
-def test_a_users_program_prints_and_sweeps_itself(start, tmp_path):
+def test_user_programs_print_and_sweep_their_own_command(start, tmp_path):
     def run(words, folder=tmp_path):
         path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         command = [sys.executable, *words]
@@ -318,7 +318,7 @@ def test_a_users_program_prints_and_sweeps_itself(start, tmp_path):
             run(shlex.split(command), tmp_path / "run")
 
 
-def test_sweeping_unregistered_models_is_refused(command, monkeypatch):
+def test_sweeping_unregistered_models_is_rejected(command, monkeypatch):
     monkeypatch.setitem(TASKS, "sums", Sums)
     monkeypatch.setitem(MODELS, "scorer", Scorer)
     Path("own.toml").write_text('task = "sums"\n[model]\nmodel_type = "scorer"\n')

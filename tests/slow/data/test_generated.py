@@ -11,7 +11,7 @@ from tests.data.test_conversations import FEW
 
 
 @pytest.mark.parametrize("make", [summaries, dialogues])
-def test_no_example_is_in_two_splits(make):
+def test_generated_splits_are_disjoint(make):
     splits = make(FEW)
     sources = [source for split in splits.values() for source, _ in split]
     assert {name: len(split) for name, split in splits.items()} == {
@@ -34,7 +34,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_a_recipe_draws_the_same_data_as_ever(name):
+def test_generated_data_has_not_changed(name):
     splits = load_splits(load_recipe(name), None, None)
     found = sha256()
     for split, rows in sorted(splits.items()):

@@ -65,7 +65,7 @@ def view(page):
 
 
 @pytest.mark.parametrize(("stage", "more"), VIEWS)
-def test_a_link_opens_the_whole_view(stage, more, open_page):
+def test_links_restore_the_whole_view(stage, more, open_page):
     """Whatever the page's state has is found again, except for what is computed, games and messages."""
     page = open_page(exposed(page_of(transformer(), "I love you")), bypass_csp=True)
     before = view(page)
@@ -78,7 +78,7 @@ def test_a_link_opens_the_whole_view(stage, more, open_page):
     assert view(other) == after
 
 
-def test_back_and_forward_show_the_views_that_were_left(open_page):
+def test_back_and_forward_restore_the_previous_views(open_page):
     """A stage is a step of the history, what one chooses on it is not: Back finds it as it was left."""
     page = open_page(exposed(page_of(transformer(), "I love you")), bypass_csp=True)
     head = lambda: page.page.evaluate("() => page.head")
@@ -103,7 +103,7 @@ def test_back_and_forward_show_the_views_that_were_left(open_page):
     assert head() == 0
 
 
-def test_a_step_of_the_slow_walk_is_found_in_another_layout(open_page):
+def test_slow_walk_steps_carry_over_to_other_layouts(open_page):
     """On a phone a layer is one block, and an embedding before its positions is none."""
     text = page_of(transformer())
     page = open_page(text, f"#walkthrough?moment=612&walk=back-{CROSS}&open={CROSS}&detail=on")
@@ -131,7 +131,7 @@ def test_a_step_of_the_slow_walk_is_found_in_another_layout(open_page):
         "#walkthrough?temperature=warm",
     ],
 )
-def test_what_the_model_does_not_have_is_as_at_the_start(address, open_page):
+def test_address_values_the_model_lacks_keep_their_defaults(address, open_page):
     page = open_page(exposed(page_of(transformer())), address, bypass_csp=True)
     assert page.page.locator(f"h2{address.partition(':')[0].partition('?')[0]}").count() == 1
     assert page.page.evaluate("() => Object.values(page.layers)") == [0, 0]

@@ -65,7 +65,7 @@ def page_of_family(family):
 
 @pytest.mark.parametrize("size", [(1440, 900), (1280, 720), (390, 844)])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_each_stage_fits(family, size, open_page):
+def test_every_stage_fits_the_screen(family, size, open_page):
     page = open_page(page_of_family(family))
     page.page.set_viewport_size({"width": size[0], "height": size[1]})
     found = {}
@@ -88,14 +88,14 @@ def test_the_cells_of_small_arrays_are_large(open_page):
 
 
 @pytest.mark.parametrize("family", OTHERS)
-def test_a_family_is_told_in_its_own_words(family, open_page):
+def test_each_family_is_described_in_its_own_terms(family, open_page):
     page = open_page(page_of_family(family))
     texts = [page.page.evaluate(f"link => ({STAGE})(link).innerText", link) for link in addresses(page)]
     found = [text for text in [*texts, page.text("#map")] if re.search(OTHERS[family], text, re.IGNORECASE)]
     assert found == []
 
 
-def test_an_encoder_that_hides_nothing_has_no_stage_of_masks(open_page):
+def test_encoders_have_no_mask_stage(open_page):
     for family in ("bert", "vit"):
         page = open_page(page_of_family(family))
         assert "#mask" not in addresses(page)
@@ -139,7 +139,7 @@ def test_the_overview_fits_on_the_first_screen(family, size, open_page):
 
 
 @pytest.mark.parametrize("family", ["translator", "gpt"])
-def test_numbers_of_backward_fit_beside_the_picture(family, open_page):
+def test_the_backward_panel_does_not_scroll(family, open_page):
     page = open_page(page_of_family(family))
     page.page.set_viewport_size({"width": 1280, "height": 720})
     page.page.evaluate(f"link => {{ ({STAGE})(link); }}", "#backward")

@@ -61,7 +61,7 @@ def test_every_stage_fits_and_is_accessible(scheme, open_page):
     assert page.page.evaluate(VIOLATIONS, [["#looks", "#softmax", "#patches"], {}]) == []
 
 
-def test_a_patch_is_chosen_by_keys(open_page):
+def test_patches_can_be_chosen_by_keyboard(open_page):
     page = open_page(exposed(digits_page()), "#looks", bypass_csp=True)
     page.page.locator("#screen .chooser").focus()
     page.press("ArrowRight", "ArrowDown")
@@ -72,7 +72,7 @@ def test_a_patch_is_chosen_by_keys(open_page):
     assert "[CLS]" in page.text("#announcer")
 
 
-def test_a_drawn_line_has_new_numbers_at_once(open_page):
+def test_drawing_updates_the_numbers_quickly(open_page):
     page = open_page(exposed(digits_page()), "#softmax", bypass_csp=True)
     times = page.page.evaluate(DRAW)
     print(f"a stroke to new numbers: {np.median(times):.0f} ms")
@@ -88,7 +88,7 @@ LOOK = """
 """
 
 
-def test_the_work_of_drawing_an_image_is_linear_in_its_pixels(open_page):
+def test_drawing_time_is_linear_in_the_pixels(open_page):
     small = {"hidden_size": 24, "num_hidden_layers": 6, "num_attention_heads": 3, "intermediate_size": 28}
     config = ViTConfig(image_size=64, patch_size=8, num_channels=3, num_labels=3, **small)
     image = np.random.default_rng(0).random((3, 64, 64))

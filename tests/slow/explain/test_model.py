@@ -171,7 +171,7 @@ RECORDED = {  # each option of each family occurs
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_every_activation_and_gradient_is_the_engines(page, name):
+def test_every_activation_and_gradient_matches_the_engine(page, name):
     model_type, config, options = RECORDED[name]
     model = make(model_type, **config)
     if config.get("head") == "similarity":
@@ -216,7 +216,7 @@ BEAMS = [(4, 1.0, "huggingface", False), (3, 2.0, "gnmt", "never")]
 
 
 @pytest.mark.parametrize("name", SEARCHED)
-def test_greedy_and_beam_search_find_what_generate_finds(page, name):
+def test_page_greedy_and_beam_search_match_generate(page, name):
     model_type, config = SEARCHED[name]
     model = make(model_type, **config)
     load(page, model)
@@ -245,7 +245,7 @@ def test_greedy_and_beam_search_find_what_generate_finds(page, name):
 
 
 @pytest.mark.parametrize("model_type", ["bart", "transformer"])
-def test_forced_and_suppressed_tokens_agree(page, model_type):
+def test_page_forced_and_suppressed_tokens_match_generate(page, model_type):
     model = make(model_type, **{"bart": BART, "transformer": TRANSFORMER}[model_type])
     source = ids(5)
     (free,) = generate(model, [source], 8)
@@ -272,7 +272,7 @@ def test_forced_and_suppressed_tokens_agree(page, model_type):
     ],
     ids=str,
 )  # fmt: skip
-def test_options_of_a_pretrained_model_are_those_of_generate(page, options, model_type):
+def test_page_generation_options_match_generate(page, options, model_type):
     model = make(model_type, **{"bart": BART, "gpt2": GPT}[model_type])
     source = ids(5)
     (free,) = generate(model, [source], 8, eos_token_id=())
@@ -288,7 +288,7 @@ def test_options_of_a_pretrained_model_are_those_of_generate(page, options, mode
 
 
 @pytest.mark.parametrize("model_type", ["bart", "transformer"])
-def test_a_text_that_reaches_its_limit_ends_as_generate_ends_it(page, model_type):
+def test_page_texts_at_the_length_limit_match_generate(page, model_type):
     model = make(model_type, **{"bart": BART, "transformer": TRANSFORMER}[model_type])
     source = ids(5)
     options = {"forced_bos_token_id": 4, "forced_eos_token_id": 3, "eos_token_id": 3}

@@ -12,7 +12,7 @@ from tests.explain.test_page import STAGE, check_against, page_of, scaled, shown
 from tools.by_hand import fit
 
 
-def test_a_language_model_writes_as_long_as_its_positions_last(open_page):
+def test_language_model_pages_write_up_to_the_position_limit(open_page):
     model = scaled(GPT(GPTConfig(**sizes(n_positions=8, n_embd=12, n_layer=1, n_head=2))))
     text = "I love you the cat sat on the"
     page = open_page(page_of(model, text, 8))  # with all positions, at first
@@ -26,7 +26,7 @@ def test_a_language_model_writes_as_long_as_its_positions_last(open_page):
         text = text.rpartition(" ")[0]
 
 
-def test_the_documents_numbers_stand_beside_ours(open_page):
+def test_printed_numbers_are_shown_beside_computed_ones(open_page):
     before = mg.get_rng_state().numpy()
     page = open_page(explain_documents().page, "#documents")
     assert (mg.get_rng_state().numpy() == before).all()  # its model is made without the caller's draws
@@ -51,7 +51,7 @@ def test_the_documents_numbers_stand_beside_ours(open_page):
     assert page.text("#toolbar .answer") == "→ Je t'aime"
 
 
-def test_switches_change_the_numbers_as_the_engines(open_page):
+def test_switches_match_the_engine(open_page):
     model = transformer()
     tokenizer = words()
     path = "decoder.layers.0.self_attention"
@@ -68,5 +68,5 @@ def test_switches_change_the_numbers_as_the_engines(open_page):
     assert check_against(shown(page, stages), expected, "av") > 100
 
 
-def test_the_command_finds_weights_with_all_printed_numbers():
+def test_fitted_weights_reproduce_all_printed_numbers():
     assert fit()[1] < 0.001

@@ -54,7 +54,7 @@ def shown_in_each_layer_and_head(page, arrays):
     return found | shown(page, [*layers, *(f"#feed-forward:{path}" for path in of(arrays, ".hidden"))])
 
 
-def test_every_number_is_the_engines_forward_and_backward(open_page):
+def test_every_number_matches_the_engine(open_page):
     model = transformer()
     tokenizer = words()
     page = open_page(page_of(model, "you love the cat", target="the mat"))
@@ -157,7 +157,7 @@ def model_pages():
 
 
 @pytest.mark.parametrize(("name", "text"), list(model_pages()), ids=lambda x: x if len(x) < 20 else "")
-def test_row_times_column_gives_every_number(name, text, open_page):
+def test_row_times_column_derivations_give_every_number(name, text, open_page):
     page = open_page(exposed(text), bypass_csp=True)
     found = page.page.evaluate(EVERY_DERIVATION)
     assert {kind for kind, *_ in found} == {"value", "gradient", "weight"}
@@ -181,7 +181,7 @@ LARGEST = f"""
 TOKENS = f"() => ({STAGE})('#tokens').querySelectorAll('[aria-label=Tokens] tbody tr').length"
 
 
-def test_hostile_and_long_text_is_text_on_every_stage(open_page):
+def test_hostile_and_long_texts_are_escaped_on_every_stage(open_page):
     model = transformer(num_decoder_layers=1)
     page = open_page(page_of(model, HOSTILE, 260, target="</script> the mat " * 12))
     assert page.page.evaluate(TOKENS) > 200
@@ -216,7 +216,7 @@ async ([links, rules]) => {{
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_is_usable_without_a_mouse_or_eyes_and_on_a_phone(scheme, open_page):
+def test_pages_are_accessible_and_fit_a_phone(scheme, open_page):
     page = open_page(page_of(transformer()), color_scheme=scheme)
     page.press("g")
     page.page.set_viewport_size({"width": 390, "height": 844})
@@ -233,7 +233,7 @@ def test_is_usable_without_a_mouse_or_eyes_and_on_a_phone(scheme, open_page):
         assert page.page.evaluate(VIOLATIONS, [links, colours]) == []
 
 
-def test_a_number_of_nearest_sentences_is_the_shown_sum(open_page):
+def test_similarity_numbers_equal_their_displayed_sums(open_page):
     text = bert("similarity", labels=["I love you", "you see me"])
     keys = check_walked_cells(open_page(exposed(text), bypass_csp=True))
     assert {"head.average", "head.unit"} <= {re.split("[:|/]", key)[1] for key in keys}

@@ -63,7 +63,7 @@ FAMILIES = {"transformer": of_transformer, "gpt": of_gpt, "bert": of_bert, "vit"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_loss_without_each_head_is_the_engines(family, open_page):
+def test_losses_without_each_head_match_the_engine(family, open_page):
     text, model, source, target, labels, positions = FAMILIES[family]()
     page = open_page(exposed(text), "#loss", bypass_csp=True)
     page.page.locator('[data-key="what-if"]').click()
@@ -99,7 +99,7 @@ def test_the_loss_without_each_head_is_the_engines(family, open_page):
     assert page.page.locator(DONE).count() == 1  # nothing is measured again
 
 
-def test_what_is_off_changes_nothing_in_the_list(open_page):
+def test_switched_off_parts_do_not_change_the_measured_list(open_page):
     """Each part alone is compared with the whole model, also where the changed one writes another answer."""
     page = open_page(exposed(of_transformer()[0]), bypass_csp=True)
     page.page.locator('[data-key="what-if"]').click()
@@ -110,7 +110,7 @@ def test_what_is_off_changes_nothing_in_the_list(open_page):
     assert page.page.evaluate("() => page.measures") == before
 
 
-def test_the_table_follows_the_sentence_if_shown(open_page):
+def test_the_open_table_follows_the_sentence(open_page):
     model = transformer()
     page = open_page(exposed(page_of(model, "I love you", 9)), bypass_csp=True)
     page.page.wait_for_timeout(300)
@@ -130,7 +130,7 @@ def test_the_table_follows_the_sentence_if_shown(open_page):
     assert page.violations() == []
 
 
-def test_a_large_model_waits_for_a_pause(open_page):
+def test_measurements_of_large_models_wait_for_a_pause(open_page):
     text, *_ = of_gpt()
     page = open_page(exposed(text), bypass_csp=True)
     page.page.evaluate("() => { page.isLarge = true; }")

@@ -207,7 +207,7 @@ ENCODED = """texts => texts.map(text => {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ids_and_texts_are_pythons(page, kind):
+def test_page_ids_and_texts_match_python(page, kind):
     tokenizer = KINDS[kind]()
     load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer))
     count = 0
@@ -227,7 +227,7 @@ def test_ids_and_texts_are_pythons(page, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_ids_have_the_text_that_python_gives_them(page, kind):
+def test_page_decoding_of_any_ids_matches_python(page, kind):
     tokenizer = KINDS[kind]()
     load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer))
     ids = st.integers(0, tokenizer.vocab_size - 1)
@@ -258,7 +258,7 @@ def test_marks_in_a_text_are_special_tokens(page, kind):
 
 
 @pytest.mark.parametrize("strips", [{}, {"lstrip": True}, {"rstrip": True}])
-def test_a_mark_is_the_mask_token_of_the_tokenizer(page, strips):
+def test_page_marks_map_to_the_mask_token_of_the_tokenizer(page, strips):
     backend = gpt2()._backend
     backend.add_special_tokens([hf.AddedToken("<mask>", special=True, **strips)])
     tokenizer = PretrainedTokenizer(backend, {"end": "</s>", "mask": "<mask>"})

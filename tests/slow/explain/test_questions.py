@@ -24,7 +24,7 @@ def inputs(page):
     return source, page.page.evaluate("() => [...page.record.target]")
 
 
-def test_purposes_of_parts_are_asked_and_computed(open_page):
+def test_quiz_questions_about_parts_have_computed_answers(open_page):
     model = transformer()
     page = open_page(exposed(page_of(model, "you love the cat")), bypass_csp=True)
     source, target = inputs(page)
@@ -53,7 +53,7 @@ def test_purposes_of_parts_are_asked_and_computed(open_page):
     assert options[right] == f"head {1 + int(np.argmin(left))}"
 
 
-def test_a_step_of_the_weights_moves_the_logit(open_page):
+def test_the_quiz_predicts_the_effect_of_a_weight_step(open_page):
     model = transformer()
     page = open_page(exposed(page_of(model, "I love you", target="the mat")), bypass_csp=True)
     page.page.evaluate("() => page.set({ step: 0 })")
@@ -82,7 +82,7 @@ def test_a_step_of_the_weights_moves_the_logit(open_page):
         assert (was, now) == pytest.approx((before[v], after[v]), abs=1e-4)
 
 
-def test_a_question_is_judged_and_ends_with_its_stage(open_page):
+def test_quiz_answers_are_judged_and_close_with_the_stage(open_page):
     page = open_page(exposed(vit()), bypass_csp=True)
     _, options, right, why = asked(page, "#looks")
     wrong = 1 - right
@@ -94,14 +94,14 @@ def test_a_question_is_judged_and_ends_with_its_stage(open_page):
     assert page.page.locator(".question").count() == 0
 
 
-def test_where_there_is_no_question_a_number_is_asked_for(open_page):
+def test_the_quiz_falls_back_to_asking_for_a_number(open_page):
     page = open_page(page_of(transformer(), "I love you"), "#scale?off=positions,scale")
     page.press("q")
     assert page.text("#inspector .value") == "?"
     assert page.page.evaluate("document.activeElement.id") == "answer"
 
 
-def test_an_unknown_word_leaves_its_trace(open_page):
+def test_unknown_words_are_marked_on_every_stage(open_page):
     page = open_page(page_of(transformer(), "I love you", 9), "#tokens")
     assert page.page.locator(".unknown").count() == 0
     page.page.fill("#sentence", "I zebra the yak")

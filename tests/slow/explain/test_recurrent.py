@@ -28,7 +28,7 @@ text => {
 
 @pytest.mark.parametrize("kind", ["lstm", "gru", "rnn"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_is_usable_without_a_mouse_or_eyes_and_on_a_phone(kind, scheme, open_page):
+def test_pages_are_accessible_and_fit_a_phone(kind, scheme, open_page):
     page = open_page(page_of(recurrent(kind), "you love the cat", 30), color_scheme=scheme)
     page.press("g")
     page.page.set_viewport_size({"width": 390, "height": 844})
@@ -40,7 +40,7 @@ def test_is_usable_without_a_mouse_or_eyes_and_on_a_phone(kind, scheme, open_pag
     assert page.page.evaluate(VIOLATIONS, [own, rules]) == []
 
 
-def test_the_tables_of_a_step_open_and_show_all_numbers(open_page):
+def test_step_tables_open_and_show_all_numbers(open_page):
     page = open_page(page_of(recurrent(), "you love the cat", 30), "#gates")
     cells = page.page.locator("#screen td button")
     assert cells.count() == 0
@@ -52,7 +52,7 @@ def test_the_tables_of_a_step_open_and_show_all_numbers(open_page):
     assert page.page.locator("td.asked").count() == 1
 
 
-def test_a_link_opens_the_same_layer_and_memory(open_page):
+def test_links_restore_the_layer_and_memory_switch(open_page):
     page = open_page(page_of(recurrent(), "you love the cat", 30), "#memory?layers=2&off=memory")
     assert page.page.locator('#screen [data-key="choice:Layer"]').input_value() == "1"
     assert "Memory is switched off" in page.text("#screen .hint")
@@ -61,7 +61,7 @@ def test_a_link_opens_the_same_layer_and_memory(open_page):
 
 
 @pytest.mark.parametrize(("length", "most"), [(63, 0.2), (196, 1.0)])
-def test_a_text_follows_each_keystroke(length, most, open_page):
+def test_recurrent_pages_update_fast_on_each_keystroke(length, most, open_page):
     text = " ".join(LONG.split()[:length])
     model = recurrent(embedding_dim=224, hidden_size=224)
     page = open_page(exposed(page_of(model, text, None)), bypass_csp=True)
@@ -71,7 +71,7 @@ def test_a_text_follows_each_keystroke(length, most, open_page):
     assert times["frame"] < 3 * 0.033
 
 
-def test_the_losses_of_a_large_model_pull_one_after_another(open_page):
+def test_gradients_of_a_large_model_are_computed_one_by_one(open_page):
     model = recurrent("lstm", embedding_dim=224, hidden_size=224)
     page = open_page(exposed(page_of(model, "you love the cat on the mat " * 2, 100)), bypass_csp=True)
     (first,) = page.page.evaluate(TABLES, "#pull")

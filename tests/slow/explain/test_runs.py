@@ -5,7 +5,7 @@ import shlex
 from tests.tiny import TINY_BERT
 
 
-def test_a_recurrent_translator_is_refused_with_what_draws_it(cli):
+def test_explain_suggests_graph_for_recurrent_translators(cli):
     flags = shlex.split("--hidden-size 16 --embedding-dim 16 --steps 1 --run-dir mine2")
     code, _, problem = cli("train", "seq2seq-gru", *flags)
     assert code == 0, problem
@@ -15,7 +15,7 @@ def test_a_recurrent_translator_is_refused_with_what_draws_it(cli):
     assert "recurrent language models; `minitransformer graph mine2` draws this one" in problem
 
 
-def test_the_right_class_is_one_of_the_runs(cli):
+def test_explain_rejects_unknown_target_classes(cli):
     code, _, problem = cli("train", "bert-classify", *TINY_BERT, "--run-dir", "classes")
     assert code == 0, problem
     code, _, problem = cli("explain", "classes", "The dog sees the man.", "animal", "-o", "right.html")

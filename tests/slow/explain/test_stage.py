@@ -33,7 +33,7 @@ def sure():
     return model
 
 
-def test_a_long_text_has_lines_of_the_strongest_weights(open_page):
+def test_long_texts_show_lines_only_for_the_strongest_weights(open_page):
     gpt = scaled(GPT(GPTConfig(**sizes(n_positions=32, n_embd=12, n_layer=1, n_head=2))))
     page = open_page(exposed(page_of(gpt, "you love the cat on the mat I love the mat", 32)), bypass_csp=True)
     lines = """() => {
@@ -50,7 +50,7 @@ def test_a_long_text_has_lines_of_the_strongest_weights(open_page):
 
 
 @pytest.mark.parametrize(("name", "text"), list(families()), ids=lambda x: x if len(x) < 20 else "")
-def test_each_family_fits_and_its_moments_differ(name, text, open_page):
+def test_each_family_fits_the_screen_and_animates(name, text, open_page):
     page = open_page(text)
     for width, height in SIZES:
         page.page.set_viewport_size({"width": width, "height": height})
@@ -84,7 +84,7 @@ def timed(text):
     )
 
 
-def test_a_long_text_folds_into_its_strips_and_stays_fast(open_page):
+def test_long_texts_stay_fast_and_fit_the_width(open_page):
     config = GPTConfig(**sizes(n_positions=256, n_embd=64, n_layer=6, n_head=4))
     words = "the cat sat on the mat you love I " * 22
     for text in (
@@ -100,7 +100,7 @@ def test_a_long_text_folds_into_its_strips_and_stays_fast(open_page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_picture_is_usable_without_a_mouse_or_eyes(scheme, open_page):
+def test_the_picture_is_accessible(scheme, open_page):
     text = page_of(transformer(), examples=["I love you", "the cat"])
     page = open_inside(open_page, text, color_scheme=scheme)
     assert page.violations() == []
@@ -116,7 +116,7 @@ def test_the_picture_is_usable_without_a_mouse_or_eyes(scheme, open_page):
     assert page.violations() == []
 
 
-def test_the_backward_journey_adds_up(open_page):
+def test_gradient_amounts_of_the_backward_walk_add_up(open_page):
     page = open_inside(
         open_page, page_of(transformer(), target="the mat"), "#backward", reduced_motion="reduce"
     )

@@ -8,7 +8,7 @@ from tests.explain.test_page import number, page_of, transformer, words
 from tests.explain.test_stage import MOMENT
 
 
-def test_backward_names_the_engines_smallest_gradient(open_page):
+def test_backward_names_the_smallest_gradient(open_page):
     model, tokenizer = transformer(), words()
     page = open_page(page_of(model, "you love the cat", target="the mat"), "#backward")
     labels = [*tokenizer.encode("the mat"), tokenizer.end_id]
@@ -34,7 +34,7 @@ def test_backward_names_the_engines_smallest_gradient(open_page):
     assert page.page.locator(".cells-box.gradient").count()
 
 
-def test_one_step_back_from_the_end_is_the_last_but_one(open_page):
+def test_stepping_back_from_the_end_shows_the_step_before(open_page):
     page = open_page(page_of(transformer()), "#backward", reduced_motion="reduce")
     page.page.evaluate(MOMENT, 1000)
     page.page.evaluate("() => document.getElementById('timeline').dispatchEvent(new Event('change'))")
@@ -64,7 +64,7 @@ def test_play_shows_words_as_they_are_written(open_page):
     assert page.page.evaluate(opacity, '[data-word="decoder:1"]') == 1
 
 
-def test_gradients_on_the_overview_say_where_they_are_smallest(open_page):
+def test_the_overview_names_the_smallest_gradient(open_page):
     page = open_page(page_of(transformer(), target="the mat"))
     assert page.page.locator(".panel .vanishing").count() == 0
     page.press("g")

@@ -48,7 +48,7 @@ STATE = """
 """
 
 
-def test_old_and_new_answers_stand_side_by_side(open_page):
+def test_old_and_new_answers_are_shown_side_by_side(open_page):
     model = transformer()
     tokenizer = words()
     page = open_page(exposed(page_of(model, "I love you")), "#probabilities", bypass_csp=True)
@@ -76,7 +76,7 @@ def test_old_and_new_answers_stand_side_by_side(open_page):
     assert page.page.locator(".ghost, .before").count() == 0
 
 
-def test_the_right_answer_stays_while_parts_are_off(open_page):
+def test_the_target_stays_fixed_while_parts_are_off(open_page):
     model = transformer()
     page = open_page(exposed(page_of(model, "I love you")), "#loss", bypass_csp=True)
     labels = page.page.evaluate("() => [...page.labels()]")
@@ -97,7 +97,7 @@ def test_the_right_answer_stays_while_parts_are_off(open_page):
     all_agree([page.text(".loss-change").split(" → ")], [[whole.loss, changed.loss]])
 
 
-def test_the_overview_says_what_is_taken_away_and_what_changed(open_page):
+def test_the_overview_explains_what_was_switched_off(open_page):
     model = transformer()
     page = open_page(exposed(page_of(model, "I love you")), bypass_csp=True)
     assert page.page.locator(".outline").count() == 0
@@ -137,7 +137,7 @@ def test_the_overview_says_what_is_taken_away_and_what_changed(open_page):
     assert page.page.evaluate("() => page.twin") is None
 
 
-def test_without_the_mask_the_words_on_top_are_those_it_wrote(open_page):
+def test_without_the_mask_the_top_words_match_what_was_written(open_page):
     model = transformer()
     page = open_page(exposed(page_of(model, "I love you")), bypass_csp=True)
     page.page.evaluate(SWITCH_OFF, {"causal": False})
@@ -166,7 +166,7 @@ def test_without_the_mask_the_words_on_top_are_those_it_wrote(open_page):
         ),
     ],
 )
-def test_each_part_says_what_it_takes_away(off, says, open_page):
+def test_each_switched_off_part_is_explained(off, says, open_page):
     page = open_page(exposed(page_of(transformer(), "I love you")), bypass_csp=True)
     page.page.evaluate(SWITCH_OFF, off)
     assert says in page.text(".stage .taken-away")
@@ -176,7 +176,7 @@ def test_each_part_says_what_it_takes_away(off, says, open_page):
     assert page.violations() == []
 
 
-def test_the_menu_covers_no_answer_and_closes_when_one_leaves(open_page):
+def test_the_switch_menu_hides_no_answer_and_closes_on_leaving(open_page):
     page = open_page(page_of(transformer(), "I love you"))
     menu = page.page.locator(".switches > div")
     for width, height in ((1440, 900), (1280, 720), (1024, 768), (390, 844)):
@@ -195,7 +195,7 @@ def test_the_menu_covers_no_answer_and_closes_when_one_leaves(open_page):
         page.page.locator(".stage").wait_for()
 
 
-def test_heads_that_are_off_are_dimmed_where_they_are_drawn(open_page):
+def test_switched_off_heads_are_dimmed(open_page):
     page = open_page(page_of(transformer()), f"#heads:{PATH}?heads={PATH}-2")
     dim = lambda selector: page.page.locator(selector).evaluate_all(
         "all => all.map(x => getComputedStyle(x).opacity < 1)"
@@ -206,7 +206,7 @@ def test_heads_that_are_off_are_dimmed_where_they_are_drawn(open_page):
     assert dim("#screen [aria-label=Head] button") == [False, True]
 
 
-def test_lines_and_arcs_of_heads_that_are_off_are_dimmed(open_page):
+def test_lines_and_arcs_of_switched_off_heads_are_dimmed(open_page):
     page = open_inside(open_page, page_of(transformer()), f"#softmax:{PATH}?head=2")
     arcs = lambda: np.array([float(x) for x in page.page.evaluate(OPACITIES)])
     cells = lambda: np.array(page.page.evaluate(ALPHAS))
@@ -237,7 +237,7 @@ def test_lines_and_arcs_of_heads_that_are_off_are_dimmed(open_page):
     assert inks[1, 0] > 2 * inks[1, 1] == 2 * inks[1, 2]
 
 
-def test_what_a_head_that_is_off_looks_at_in_an_image_is_dimmed(open_page):
+def test_image_overlays_of_switched_off_heads_are_dimmed(open_page):
     text = vit()
     ink = []
     for heads in ("", f"?heads={PATH}-1"):
@@ -284,7 +284,7 @@ def test_a_copied_link_opens_the_same_view(open_page):
     assert all(fresh["options"].values())
 
 
-def test_an_address_that_makes_no_sense_is_left_out(open_page):
+def test_invalid_address_parameters_are_ignored(open_page):
     hostile = f"#heads?step=999&head=-1&loss=x,7000&heads=nothing-1,{PATH}-99&top_p=x&layers=9&path=__proto__"
     hostile += "&cell=__proto__-1-2&moment=x&walk=back-<b>&open=nothing&lines=99&align=-1&stack=toString"
     hostile += "&attention=toString&wave=x-1e9&unit=-5&word=0&beams=1000000&windows=x-1,rr-3"
@@ -302,7 +302,7 @@ def test_an_address_that_makes_no_sense_is_left_out(open_page):
     assert page.page.locator(".tag").count() > 5
 
 
-def test_a_link_opens_a_drawing(open_page):
+def test_links_restore_a_drawing(open_page):
     page = open_page(exposed(vit()), "#patches?draw=aq.2b10ac", bypass_csp=True)
     assert page.page.evaluate("() => page.drawing") == "aq..bbbbbbbbbbac"
     assert len(page.page.evaluate("() => page.pixels")) == 16
@@ -310,7 +310,7 @@ def test_a_link_opens_a_drawing(open_page):
     assert any(page.page.evaluate(PIXELS_OF, "#toolbar canvas.image"))
 
 
-def test_the_overview_outlines_the_probabilities_before(open_page):
+def test_the_overview_outlines_the_previous_probabilities(open_page):
     model = transformer()
     page = open_page(exposed(page_of(model, "I love you")), bypass_csp=True)
     assert page.page.locator(".says .was").count() == 0

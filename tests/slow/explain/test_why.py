@@ -12,7 +12,7 @@ BOX = "card => [card.getBoundingClientRect().left, card.getBoundingClientRect().
 @pytest.mark.parametrize(
     ("name", "text"), [("transformer", page_of(transformer())), *families()], ids=lambda x: x[:12]
 )
-def test_each_family_says_why(name, text, open_page):
+def test_answer_cards_work_for_every_model_family(name, text, open_page):
     page = open_page(text, color_scheme="dark")
     for width, height in ((1440, 900), (390, 844)):
         page.page.set_viewport_size({"width": width, "height": height})

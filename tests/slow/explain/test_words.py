@@ -141,7 +141,7 @@ def step(name):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_the_stages_say_is_true_of_the_model(name, open_page):
+def test_stage_texts_are_true_of_the_model(name, open_page):
     page = open_page(exposed(PAGES[name]()), bypass_csp=True)
     stages = dict(page.page.evaluate(WALK))
     assert sum(check_signs(stage["parts"]) for stage in stages.values()) >= 8

@@ -104,7 +104,7 @@ def test_every_source_is_assembled_for_old_and_new_gpus(source):
         assert compiled(source, "float16", numbers, target).startswith(b"\x7fELF")
 
 
-def test_a_mistake_in_a_source_is_found(monkeypatch):
+def test_errors_in_a_cuda_source_are_found(monkeypatch):
     right = launching.code("gelu")
     monkeypatch.setattr(launching, "code", lambda source: right.replace("erfc(", "erfd("))
     with pytest.raises(AssertionError, match="erfd"):
@@ -197,7 +197,7 @@ MANY = {  # what the others' cases are too small for: rows of whole blocks, seve
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kernels_agree_with_numpys(name, device):
+def test_cuda_kernels_agree_with_numpy_kernels(name, device):
     for arrays, settings in CASES[name] + MANY.get(name, []):
         value, gradients = run_fused(name, arrays, settings)
         expected, theirs = run(cpu, name, arrays, settings)
@@ -219,7 +219,7 @@ POSITIONAL = {  # settings, as the cases of magnitudes pass them
 
 
 @pytest.mark.parametrize("name", POSITIONAL)
-def test_kernels_are_their_definitions_at_all_magnitudes(name, device):
+def test_kernels_match_definitions_at_all_magnitudes(name, device):
     def kernel(*given):
         end = len(given) - len(POSITIONAL[name])
         return on_gpu(name, *given[:end], **dict(zip(POSITIONAL[name], given[end:], strict=True)))
@@ -242,7 +242,7 @@ DECLINED = {  # what no kernel takes
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", DECLINED)
-def test_what_no_kernel_takes_runs_the_readable_definition(name, dtype, device):
+def test_inputs_without_a_cuda_kernel_run_the_definition(name, dtype, device):
     """As one node of the graph, whose gradient can be taken twice."""
     arrays, settings = DECLINED[name]
     assert getattr(fused, name)(*map(there, arrays), **settings) is None
@@ -260,7 +260,7 @@ def test_what_no_kernel_takes_runs_the_readable_definition(name, dtype, device):
         np.testing.assert_allclose(ours, theirs, rtol=close, atol=close * np.abs(theirs).max())
 
 
-def test_a_definition_as_a_kernel_keeps_its_arrays(device):
+def test_changing_arrays_saved_by_a_definition_raises(device):
     x = mg.tensor(draw(2, 3, 4), device="cuda", requires_grad=True)
     for changed in (x, y := OURS["softmax"].call(x, dim=1)):
         with mg.no_grad():
@@ -282,7 +282,7 @@ def test_every_kernel_is_compared_with_numpys():
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"embedding"}))
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
-def test_statistics_and_sums_are_in_single_precision_or_double(name, dtype, device):
+def test_half_precision_cuda_kernels_accumulate_in_float32(name, dtype, device):
     """From inputs of 16 bits come the results of float32, rounded once; of float64 its own."""
     wide = np.float64 if dtype == "float64" else np.float32
     dtype = as_dtype(dtype)
@@ -310,7 +310,7 @@ def test_statistics_and_sums_are_in_single_precision_or_double(name, dtype, devi
 
 
 @pytest.mark.parametrize("name", sorted(TAKEN - ROUTINES))
-def test_every_op_of_the_kernels_is_as_on_the_cpu(name, device):
+def test_every_op_with_a_cuda_kernel_matches_the_cpu(name, device):
     record = OURS[name]
     for sample in samples_of(record):
         for form in forms(record):
@@ -332,7 +332,7 @@ def test_models_learn_as_on_the_cpu(name, device):
     ("shape", "row"), [((1000,), 0), ((3, 5, 7), 0), ((2, 9), 11), ((513, 16), 2), ((1,), 3)]
 )
 @pytest.mark.parametrize("p", [0.1, 0.5, 1.0, 3.59e-4, 1 - 3.59e-4, 5e-6])  # the last three draw 32 bits
-def test_dropout_draws_what_the_cpu_draws(shape, row, p, device):
+def test_dropout_draws_match_the_cpu(shape, row, p, device):
     key = KEY._replace(row=row)
     x = long(*shape)
     value, (gradient,) = fused.dropout(there(x), p, key)
@@ -344,7 +344,7 @@ def test_dropout_draws_what_the_cpu_draws(shape, row, p, device):
 
 
 @pytest.mark.parametrize("p", [0.3, 3.59e-4, 1 - 3.59e-4])
-def test_attention_drops_what_the_cpu_drops(p, device):
+def test_attention_dropout_matches_the_cpu(p, device):
     """Of 300 queries with 70 keys each, in value and gradients."""
     arrays = [draw(1, 2, n, 3, seed=i) for i, n in enumerate((300, 70, 70))]
     settings = {"is_causal": False, "scale": 0.5, "dropout_p": p, "key": KEY}
@@ -388,7 +388,7 @@ def test_gelu_with_bias(approximate, device):
     np.testing.assert_allclose(d_bias, d.sum(0), rtol=1e-5, atol=1e-4)
 
 
-def test_gelu_of_what_begins_anywhere_in_memory(device):
+def test_gelu_of_arrays_at_any_memory_offset(device):
     x = draw(103)
     for begin in range(5):
         value, gradient = fused.gelu(there(x)[begin:])
@@ -405,7 +405,7 @@ def adams(seed=0):
 
 @pytest.mark.parametrize("decoupled", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_adam_is_numpys(decoupled, dtype, device):
+def test_cuda_adam_matches_numpy(decoupled, dtype, device):
     """Parameters and state in float32, gradients in 16 bits too."""
     settings = np.array([0.01, 0.1, 0.99, 0.01, 1.3, 1e-8, *((0.98, 0.0) if decoupled else (1.0, 0.02))], "f")
     p, g, m, v = adams()
@@ -435,7 +435,7 @@ def test_adam_reads_its_hyperparameters_from_the_gpu(device):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("infinite", [False, True])
-def test_a_norm_of_many_arrays_and_their_scaling(dtype, infinite, device):
+def test_total_norm_and_scaling_of_many_arrays(dtype, infinite, device):
     shapes = [(3,), (70, 40), (5000,), (100, 700)]
     dtype = as_dtype(dtype)
     arrays = [draw(*shape, seed=i).astype(dtype) for i, shape in enumerate(shapes)]
@@ -475,7 +475,7 @@ def test_many_arrays_are_copied_at_once(number, device):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize(("rows", "size"), [(1, 1), (5, 130), (1000, 128), (70, 6), (4100, 3)])
-def test_a_bias_gets_the_sum_over_rows(rows, size, dtype, device):
+def test_bias_gradients_sum_over_rows(rows, size, dtype, device):
     dtype = as_dtype(dtype)
     g = draw(rows, size).astype(dtype)
     x = draw(rows, 2).astype(dtype)
@@ -494,7 +494,7 @@ KINDS = ["float32", "float16", "bfloat16"]
 
 @pytest.mark.parametrize("to", KINDS)
 @pytest.mark.parametrize("source", KINDS)
-def test_conversions_round_as_numpys(source, to, device):
+def test_dtype_conversions_round_like_numpy(source, to, device):
     """In fours and beyond the last four; infinities, NaN, zeros and numbers that have no digits left."""
     special = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 65504, 65520, 1e-45, 1e-40, 6e-8, 3.4e38])
     numbers = np.concatenate([special, draw(2000, scale=10)])
@@ -514,7 +514,7 @@ def test_conversions_round_as_numpys(source, to, device):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("largest", [1.0, np.inf])
-def test_scaling_by_a_norm_that_is_not_finite(largest, bad, dtype, device):
+def test_scaling_by_a_non_finite_norm(largest, bad, dtype, device):
     arrays = [np.array(values, as_dtype(dtype)) for values in ([3.0, 4.0], [bad, 5.0])]
     expected = [a.astype(np.float64) for a in arrays]
     cpu.scale(expected, cpu.total_norm(expected, False), largest)
@@ -526,7 +526,7 @@ def test_scaling_by_a_norm_that_is_not_finite(largest, bad, dtype, device):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_numbers_of_16_bits_are_rounded_as_numpys(dtype, device):
+def test_half_precision_results_are_rounded_like_numpy(dtype, device):
     """To the nearest, ties to even; and those that are too large, and NaN."""
     dtype = as_dtype(dtype)
     ones = 1 + np.arange(64, dtype=np.float32) / 2**12  # bfloat16 has 8 bits of mantissa, float16 11
@@ -542,7 +542,7 @@ def test_numbers_of_16_bits_are_rounded_as_numpys(dtype, device):
     np.testing.assert_array_equal(again.astype(np.float32), expected)
 
 
-def test_what_is_not_there_gives_nan_without_waiting_for_the_gpu(device):
+def test_out_of_range_ids_give_nan_on_the_gpu(device):
     ids = np.array([0, 5, -1, 4])
     value, gradient = fused.embedding(there(draw(5, 3)), there(ids))
     assert np.isnan(here(value)).all(1).tolist() == [False, True, True, False]
@@ -555,7 +555,7 @@ def test_what_is_not_there_gives_nan_without_waiting_for_the_gpu(device):
     assert not d[2].any()
 
 
-def test_a_nan_stays_one(device):
+def test_cuda_kernels_propagate_nan(device):
     x = draw(2, 9)
     x[0, 4] = np.nan
     bad = [
@@ -570,7 +570,7 @@ def test_a_nan_stays_one(device):
 
 
 @pytest.mark.parametrize("name", ["layer_norm", "embedding", "multi_head_attention", "cross_entropy"])
-def test_two_runs_agree_to_the_last_digit(name, device):
+def test_cuda_kernels_are_deterministic(name, device):
     """In the emulator the threads go on in another order each time."""
     for arrays, settings in MANY[name]:
         (value, gradients), (again, others) = (run_fused(name, arrays, settings) for _ in range(2))
@@ -578,7 +578,7 @@ def test_two_runs_agree_to_the_last_digit(name, device):
             np.testing.assert_array_equal(a, b)
 
 
-def test_attention_stores_no_square(device, monkeypatch):
+def test_attention_does_not_allocate_the_score_matrix(device, monkeypatch):
     made = []
     empty = find_backend("cuda").library.empty
     record = lambda shape, dtype=float: made.append(np.prod(shape, dtype=int)) or empty(shape, dtype)
@@ -626,7 +626,7 @@ def faulty(gpu):
     return get
 
 
-def test_the_emulator_runs_threads_that_wait_for_one_another(faulty):
+def test_the_emulator_supports_barriers(faulty):
     """And a missing barrier spoils what they read."""
     x = there(np.arange(64, dtype=np.float32))
     y = there(np.zeros(64, np.float32))
@@ -654,7 +654,7 @@ def test_a_barrier_missing_before_reuse_is_found(device, gpu, monkeypatch):
     assert not np.allclose(value, expected, rtol=1e-3)
 
 
-def test_the_emulator_finds_threads_that_wait_in_vain(faulty):
+def test_the_emulator_detects_deadlocks(faulty):
     x = there(np.zeros(64, np.float32))
     y = there(np.zeros(64, np.float32))
     with pytest.raises(RuntimeError, match="never come"):

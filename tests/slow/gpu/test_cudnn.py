@@ -77,7 +77,7 @@ def settings(is_causal=False, **others):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize(("queries", "keys"), [(128, 128), (256, 128), (128, 256)])
-def test_attention_is_the_cpus(queries, keys, is_causal, dtype, device):
+def test_cudnn_attention_matches_the_cpu(queries, keys, is_causal, dtype, device):
     """A causal query i sees the keys up to i, however many there are of each."""
     q = draw(2, 3, queries, 16)
     k = draw(2, 3, keys, 16, seed=1)
@@ -89,7 +89,7 @@ def test_attention_is_the_cpus(queries, keys, is_causal, dtype, device):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("crossed", [False, True])
-def test_heads_are_read_and_written_in_their_projections(crossed, is_causal, dtype, device):
+def test_cudnn_multi_head_attention_matches_the_cpu(crossed, is_causal, dtype, device):
     x, memory = (draw(2, 128, 32), draw(2, 256, 64, seed=1)) if crossed else (draw(2, 128, 96), None)
     how = {"is_causal": is_causal, "num_heads": 2}
     compared("multi_head_attention", (x, memory, None), how, as_dtype(dtype))
@@ -97,13 +97,13 @@ def test_heads_are_read_and_written_in_their_projections(crossed, is_causal, dty
 
 
 @pytest.mark.parametrize("shape", [(128, 8), (3, 128, 8), (2, 1, 3, 128, 8)])
-def test_any_number_of_axes_before_the_last_two(shape, device):
+def test_cudnn_attention_with_any_number_of_batch_axes(shape, device):
     arrays = [draw(*shape, seed=i) for i in range(3)]
     compared("scaled_dot_product_attention", (*arrays, None), settings(True), as_dtype("bfloat16"))
     assert device == [5, 9]
 
 
-def test_keys_that_heads_share_and_gradients_that_repeat(device):
+def test_cudnn_attention_with_broadcast_keys_and_gradients(device):
     """cuDNN expands nothing: it is given copies."""
     dtype = as_dtype("bfloat16")
     q = draw(2, 3, 128, 8)
@@ -125,7 +125,7 @@ def test_keys_that_heads_share_and_gradients_that_repeat(device):
 
 
 @pytest.mark.parametrize("wide", [27, 32])
-def test_arrays_that_begin_in_between_are_copied(wide, device):
+def test_unaligned_arrays_are_copied_for_cudnn(wide, device):
     """cuDNN reads 16 bytes at a time, and refuses what does not begin or go on at a multiple of them."""
     row = there(draw(1, 2, 128, wide).astype(as_dtype("bfloat16")))
     parts = [row[..., begin : begin + 8] for begin in (3, 11, 19)]
@@ -137,7 +137,7 @@ def test_arrays_that_begin_in_between_are_copied(wide, device):
     assert device == [5]
 
 
-def test_what_cudnn_can_read_is_not_copied(device):
+def test_arrays_readable_by_cudnn_are_not_copied(device):
     x = there(draw(2, 128, 48).astype(as_dtype("bfloat16")))
     heads = x.reshape(2, 128, 3, 2, 8).transpose(2, 0, 3, 1, 4)
     for view in (*heads, heads[1][:1], heads[2][:, 1:], x[0, :, :24][None, None], heads[0][:, :, ::2]):
@@ -168,7 +168,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_cudnn_does_not_take_goes_to_our_kernel(name, device):
+def test_inputs_unsupported_by_cudnn_use_the_fallback_kernel(name, device):
     if not emulator.compiler() and find_backend("cuda").library.__version__.endswith("(a stand-in)"):
         pytest.skip("there is neither a GPU nor a C++ compiler (g++, clang++) on this machine")
     arrays, mask, how = OTHERS[name]
@@ -182,7 +182,7 @@ def test_what_cudnn_does_not_take_goes_to_our_kernel(name, device):
     assert device == []
 
 
-def test_it_says_what_it_takes(device):
+def test_cudnn_takes_reports_supported_inputs(device):
     """128 wide is taken; wider is not, and nothing is while it is switched off."""
     assert cudnn.takes(*map(there, of(width=128)))
     assert not cudnn.takes(*map(there, of(width=136)))
@@ -192,7 +192,7 @@ def test_it_says_what_it_takes(device):
     assert cudnn.takes(*map(there, of()))
 
 
-def test_without_the_frontend_nothing_is_taken(gpu):
+def test_cudnn_is_not_used_without_its_frontend(gpu):
     if gpu != "standin":
         pytest.skip("where the frontend is missing")
     mg.tensor(0.0, device="cuda")
@@ -218,7 +218,7 @@ def attend(arrays, **how):
     return value
 
 
-def test_a_plan_is_made_once_for_a_case(frontend):
+def test_cudnn_plans_are_cached(frontend):
     for _ in range(3):
         attend(of())
     assert (len(frontend.plans), len(frontend.runs)) == (2, 6)
@@ -235,7 +235,7 @@ def test_a_plan_is_made_once_for_a_case(frontend):
 
 
 @pytest.mark.parametrize("backward", [False, True])
-def test_what_it_cannot_plan_goes_to_our_kernel(backward, frontend, monkeypatch):
+def test_failed_cudnn_plans_use_the_fallback_kernel(backward, frontend, monkeypatch):
     """Forward's statistics serve either backward."""
     if not emulator.compiler():
         pytest.skip("our kernel runs in the emulator, which needs a C++ compiler (g++, clang++)")
@@ -254,7 +254,7 @@ def test_what_it_cannot_plan_goes_to_our_kernel(backward, frontend, monkeypatch)
     assert ["g" in graph.node for graph, _ in frontend.runs] == [not backward] * 2
 
 
-def test_other_errors_are_raised(frontend, monkeypatch):
+def test_other_cudnn_errors_propagate(frontend, monkeypatch):
     def fail(self):
         raise RuntimeError("CUDNN_STATUS_ALLOC_FAILED")
 
@@ -311,7 +311,7 @@ def test_a_step_is_captured_and_replayed(recorded, gpu):
     assert recorded == [5, 9] * 8  # two steps that run as they are, and the one that is recorded
 
 
-def test_a_recording_keeps_its_plans(recorded):
+def test_captured_steps_keep_their_cudnn_plans(recorded):
     """Of what a replay launches nothing may go, also when its plan is forgotten."""
     step = mg.capture(Step(), "cuda")
     expected = [[on_cpu(r.array) for r in step(*pair)] for pair in list(batches(1)) * 3]

@@ -77,7 +77,7 @@ def results(record, sample, device, dtype):
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_every_op_is_as_on_the_cpu(name, gpu):
+def test_every_op_matches_the_cpu(name, gpu):
     record = OURS[name]
     for sample in samples_of(record):
         if name == "to_device":
@@ -103,7 +103,7 @@ def values_and_gradients(record, sample, device, dtype):
 
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float16", 2e-3), ("bfloat16", 2e-2)])
-def test_half_precision_is_as_on_the_cpu(name, dtype, tolerance, gpu):
+def test_half_precision_ops_match_the_cpu(name, dtype, tolerance, gpu):
     record = OURS[name]
     refused = (mg.MinigradError, TypeError, ValueError, FloatingPointError)
     for sample in samples_of(record):
@@ -135,7 +135,7 @@ def assert_close(found, expected, tolerance):
 # ---------------------------------------------------------------- where tensors are
 
 
-def test_a_tensor_says_where_it_is_and_moves(gpu):
+def test_tensors_move_between_devices(gpu):
     x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
     there = x.to("cuda")
     assert (x.device, there.device, there.cuda().device) == ("cpu", "cuda:0", "cuda:0")
@@ -154,7 +154,7 @@ def test_a_tensor_says_where_it_is_and_moves(gpu):
     mg.cuda.synchronize()
 
 
-def test_a_gradient_comes_back_to_where_its_tensor_is(gpu):
+def test_gradients_are_on_the_device_of_their_tensor(gpu):
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     (x.cuda() ** 3).sum().backward()
     assert x.grad.device == "cpu"
@@ -210,7 +210,7 @@ def test_masks_are_drawn_on_the_device_bit_for_bit(gpu, row, seed):
 # ---------------------------------------------------------------- changes, indices, copies
 
 
-def test_tensors_change_in_place(gpu):
+def test_in_place_ops_on_a_gpu(gpu):
     x = mg.arange(6, device="cuda").to("float32").reshape(2, 3)
     x += 1
     x.mul_(mg.full((3,), 2.0, device="cuda")).sub_(1).div_(2).add_(mg.ones(3), alpha=2)
@@ -245,7 +245,7 @@ def test_indices_may_be_on_either_device(gpu):
         mg.nn.functional.embedding(mg.tensor([3], device="cuda"), x.to("float32"))
 
 
-def test_copies_stay_where_they_are(gpu):
+def test_copies_stay_on_their_device(gpu):
     x = mg.tensor([1.0, 2.0], device="cuda", requires_grad=True)
     (x * x).sum().backward()
     for other in (copy.copy(x), copy.deepcopy(x), x.clone(), x.detach()):
@@ -253,7 +253,7 @@ def test_copies_stay_where_they_are(gpu):
     assert copy.deepcopy(x).grad.tolist() == [2.0, 4.0]
 
 
-def test_a_gradient_adds_up_where_it_was_broadcast(gpu):
+def test_broadcast_gradients_accumulate_on_a_gpu(gpu):
     """A view by broadcasting shares memory, so that nobody may add into it; CuPy does not say so."""
     x = mg.ones(2, 3, device="cuda", requires_grad=True)
     (x.mean() + x.sum() + (x * x).sum(0).sum()).backward()
@@ -277,14 +277,14 @@ def test_tensors_on_different_devices_are_refused(gpu):
         model(x)
 
 
-def test_numbers_and_arrays_follow_the_tensors_that_they_meet(gpu):
+def test_numbers_and_arrays_move_to_the_device_of_the_tensor(gpu):
     x = mg.ones(2, 3, device="cuda")
     for y in (x * mg.tensor(2.0), x * 2, x * np.full((2, 3), 2, np.float32), [2.0, 2.0, 2.0] * x):
         assert y.device == "cuda:0"
         assert y.tolist() == [[2.0] * 3] * 2
 
 
-def test_what_is_not_there_is_named(gpu):
+def test_unknown_and_missing_devices_are_rejected(gpu):
     with pytest.raises(mg.OptionError, match="unknown device 'tpu'"):
         mg.ones(2, device="tpu")
     with pytest.raises(mg.DeviceError, match="there is no 'cuda:99'"):
@@ -364,7 +364,7 @@ class ToyBackend(devices.ArrayBackend):
         return array.flags.writeable
 
 
-def test_a_backend_of_ones_own_computes_where_its_arrays_are():
+def test_user_defined_backends_compute_on_their_device():
     devices.register(ToyBackend())
     try:
         x = mg.tensor([0.0, 2.0], device="toy", requires_grad=True)
@@ -385,7 +385,7 @@ def test_a_backend_of_ones_own_computes_where_its_arrays_are():
     assert mg.ones(2).exp().device == "cpu"
 
 
-def test_cupy_without_a_gpu_says_so():
+def test_cupy_without_a_gpu_raises_device_error():
     """The real CuPy, on a machine that has no GPU."""
     pytest.importorskip("cupy")
     if mg.cuda.is_available():
@@ -397,7 +397,7 @@ def test_cupy_without_a_gpu_says_so():
 # ---------------------------------------------------------------- looking at it
 
 
-def test_a_graph_is_drawn_of_what_is_on_a_gpu(gpu, tmp_path):
+def test_graphs_of_gpu_tensors_can_be_drawn(gpu, tmp_path):
     pages = []
     for model in twin(MODELS["Transformer"][0]):
         mg.manual_seed(2)

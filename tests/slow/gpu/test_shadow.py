@@ -34,7 +34,7 @@ def a_step(device, dtype="float32"):
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-def test_a_shadowed_step_is_the_same_on_both(gpu, device, dtype):
+def test_shadow_finds_no_difference_between_devices(gpu, device, dtype):
     _, step = a_step(device, dtype)
     report = mg.shadow(step)
     assert report.passed, report
@@ -43,7 +43,7 @@ def test_a_shadowed_step_is_the_same_on_both(gpu, device, dtype):
     assert "same on both" in str(report)
 
 
-def test_a_shadowed_step_is_the_step_itself(gpu):
+def test_shadow_does_not_change_the_step(gpu):
     one, plain = a_step("cuda")
     plain()
     two, watched = a_step("cuda")
@@ -91,13 +91,13 @@ def test_shadow_names_the_first_op_that_differs(gpu, monkeypatch, name, fault, w
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_step_is_not_shadowed_by_its_own_device(gpu, device):
+def test_shadow_rejects_the_device_of_the_step(gpu, device):
     _, step = a_step(device)
     with pytest.raises(mg.OptionError, match=f"the whole step ran on {device}(:0)?, the device to compare"):
         mg.shadow(step, other=device)
 
 
-def test_what_a_step_does_on_the_other_device_is_passed_by(gpu):
+def test_shadow_ignores_work_on_the_other_device(gpu):
     _, step = a_step("cuda")
     alone = mg.shadow(step)
     beside = mg.shadow(lambda: (mg.ones(3) * 2, step()), other="cpu")

@@ -16,7 +16,7 @@ def cupy():
         yield module
 
 
-def test_it_has_the_names_that_cupy_has():
+def test_the_standin_has_the_names_of_cupy():
     """Where CuPy is installed; it needs no GPU for that."""
     real = pytest.importorskip("cupy")
     if real.__version__ != standin.NAMES["version"]:
@@ -24,7 +24,7 @@ def test_it_has_the_names_that_cupy_has():
     assert json.loads(json.dumps(of_cupy())) == standin.NAMES
 
 
-def test_its_arrays_have_no_more_than_cupys():
+def test_standin_arrays_have_no_extra_attributes():
     real = pytest.importorskip("cupy").ndarray
     public = {name for name in dir(standin.ndarray) if name.startswith("__") or not name.startswith("_")}
     assert public - set(dir(real)) <= {"__annotations__", "__dict__", "__weakref__"}  # Python's
@@ -43,12 +43,12 @@ def test_its_arrays_have_no_more_than_cupys():
         lambda x, n: x.__iadd__(n),
     ],
 )
-def test_arrays_do_not_mix_with_numpys(cupy, mix):
+def test_standin_arrays_do_not_mix_with_numpy_arrays(cupy, mix):
     with pytest.raises(TypeError):
         mix(cupy.arange(3), np.arange(3))
 
 
-def test_what_cupy_lacks_is_not_there(cupy):
+def test_the_standin_lacks_what_cupy_lacks(cupy):
     for name in ("vecdot", "unstack", "errstate"):
         with pytest.raises(AttributeError):
             getattr(cupy, name)
@@ -61,7 +61,7 @@ def test_what_cupy_lacks_is_not_there(cupy):
         _ = cupy.arange(3).flags.writeable
 
 
-def test_it_does_as_cupy_does(cupy):
+def test_the_standin_behaves_like_cupy(cupy):
     x = cupy.arange(6).reshape(2, 3)
     assert isinstance(x.sum(), cupy.ndarray)
     first = x[0, 0]
@@ -75,7 +75,7 @@ def test_it_does_as_cupy_does(cupy):
     assert x.copy().base is None
 
 
-def test_it_is_as_strict_as_cupy_on_a_gpu_was(cupy):
+def test_the_standin_is_as_strict_as_cupy_on_a_gpu(cupy):
     """Differences that tests on an H200 found (CuPy 14.2)."""
     half = cupy.zeros(3, bfloat16)
     assert cupy.where(half == 0, half, half).dtype == np.float32

@@ -68,7 +68,7 @@ def step(model, optimizer, x):
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("norm_type", [1.0, 2.0, np.inf])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_clipping_of_what_is_not_finite_is_as_on_the_cpu(gpu, dtype, norm_type, bad):
+def test_clipping_non_finite_gradients_matches_the_cpu(gpu, dtype, norm_type, bad):
     found = []
     for device in ("cpu", "cuda"):
         parameters = [mg.zeros(n, dtype=dtype, device=device, requires_grad=True) for n in (2, 1)]
@@ -84,7 +84,7 @@ def test_clipping_of_what_is_not_finite_is_as_on_the_cpu(gpu, dtype, norm_type, 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("make", OPTIMIZERS)
-def test_optimizers_take_the_same_steps_and_go_on_elsewhere(gpu, make, dtype):
+def test_optimizer_steps_match_and_resume_across_devices(gpu, make, dtype):
     layers = lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
     models = [model.to(dtype) for model in twin(layers)]
     x = np.random.default_rng(0).normal(size=(5, 4)).astype(dtype)
@@ -111,7 +111,7 @@ def test_optimizers_take_the_same_steps_and_go_on_elsewhere(gpu, make, dtype):
             assert np.array_equal(before[name].numpy(), p.numpy()) == is_left
 
 
-def test_files_hold_tensors_of_either_device(gpu, tmp_path):
+def test_files_are_saved_from_and_loaded_to_either_device(gpu, tmp_path):
     model = nn.BatchNorm1d(3).to("cuda")
     model(mg.randn(4, 3, device="cuda"))
     mg.save_file(model.state_dict(), tmp_path / "model.safetensors")
@@ -180,7 +180,7 @@ def learned(model, inputs, fused):
 @pytest.mark.parametrize("name", ["Transformer", "GPT"])
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("options", [{}, {"do_sample": True, "top_k": 5, "seed": 1}, {"num_beams": 3}])
-def test_generation_is_as_on_the_cpu(gpu, name, use_cache, options):
+def test_generation_matches_the_cpu(gpu, name, use_cache, options):
     texts = [
         generate(model, [[4, 5, 6], [7, 8]], 6, use_cache=use_cache, **options)
         for model in twin(MODELS[name][0])
@@ -188,7 +188,7 @@ def test_generation_is_as_on_the_cpu(gpu, name, use_cache, options):
     assert texts[0] == texts[1]
 
 
-def test_a_cached_text_may_grow_by_several_tokens(gpu):
+def test_the_generation_cache_accepts_several_tokens_at_once(gpu):
     texts = []
     for model in twin(MODELS["GPT"][0]):
         model.eval()
@@ -203,7 +203,7 @@ RECIPES = ["bert-answers", "bert-classify", "bert-mlm", "bert-similar", "bert-ta
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_the_first_step_of_a_recipe_is_as_on_the_cpu(gpu, name):
+def test_the_first_step_of_a_recipe_matches_the_cpu(gpu, name):
     recipe = load_recipe(name)
     kind = task_class(recipe.task)
     splits = kind.splits(recipe.data, Sources(None))
@@ -261,7 +261,7 @@ def test_a_run_is_the_same_on_either_device(gpu, tmp_path):
         np.testing.assert_allclose(two[name], value, rtol=1e-6, atol=1e-8)
 
 
-def test_commands_take_a_device(gpu, cli):
+def test_commands_accept_a_device(gpu, cli):
     text = {}
     for device in ("cpu", "auto"):
         said = [cli("generate", "play", "--prompt", "ROMEO", "--max-new-tokens", "20", "--device", device),
@@ -283,7 +283,7 @@ def test_commands_take_a_device(gpu, cli):
         assert "on cuda:0" in err
 
 
-def test_a_device_that_is_not_there_is_a_mistake(cli):
+def test_commands_reject_unknown_devices(cli):
     code, _, err = cli("train", "phrasebook", "--device", "tpu")
     assert code == 2
     assert "unknown device 'tpu'" in err

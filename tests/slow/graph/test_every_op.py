@@ -10,5 +10,5 @@ from tests.ops.test_every_op import is_of_more
 @pytest.mark.parametrize(
     "key", [key for key, record in registry.items() if record.samples and is_of_more(record)]
 )
-def test_an_op_of_more_can_be_traced(key):
+def test_ops_of_the_more_package_can_be_traced(key):
     check_trace(key)

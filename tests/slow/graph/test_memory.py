@@ -9,7 +9,7 @@ from minigrad.graph import memory
 from tests.graph.test_forensics import Deep, gpt, measured, mlp
 
 
-def test_a_savings_forecast_is_what_a_checkpoint_saves():
+def test_forecast_savings_match_checkpointing():
     model, loss_of = gpt()
     loss = loss_of()
     before = retained_by_ours(loss, model.parameters())
@@ -31,7 +31,7 @@ def test_a_savings_forecast_is_what_a_checkpoint_saves():
     assert {"EncoderLayer", "MultiHeadAttention", "FeedForward", "LayerNorm", "Dropout"} <= seen
 
 
-def test_the_peak_with_checkpoints_is_what_is_measured():
+def test_forecast_peak_with_checkpoints_matches_measurement():
     model = Deep(16, width=128)
     x = mg.randn(512, 128)
     loss_of = lambda: model(x).square().mean()
@@ -47,7 +47,7 @@ def test_the_peak_with_checkpoints_is_what_is_measured():
 
 
 @pytest.mark.parametrize("make", [mlp, gpt])
-def test_what_is_retained_is_what_is_measured(make):
+def test_forecast_retained_memory_matches_measurement(make):
     model, loss_of = make()
     loss = loss_of()
     ledger = memory(loss, model)

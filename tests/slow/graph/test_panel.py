@@ -34,7 +34,7 @@ def test_every_formula_of_the_library_is_mathematics():
         assert "mover" not in shown or "class" in shown or "hat" in latex or "tilde" in latex, latex
 
 
-def test_a_formula_that_is_none_is_shown_as_its_text():
+def test_invalid_formulas_are_shown_as_escaped_text():
     assert mathml(r"\text{<img onerror=x>}").endswith(r"<mtext>\text{&lt;img onerror=x&gt;}</mtext></math>")
 
 
@@ -84,7 +84,7 @@ def test_wide_tables_shrink_and_then_scroll(open_page):
         )
 
 
-def test_a_group_says_what_it_has(open_page):
+def test_the_panel_lists_the_contents_of_a_group(open_page):
     graph = network()
     page = open_page(graph)
     group = next(g for g in graph.groups if g.kind == "Linear")
@@ -93,7 +93,7 @@ def test_a_group_says_what_it_has(open_page):
     assert "linear" in page.text("#panel .hint")
 
 
-def test_formulas_say_what_their_letters_are(open_page):
+def test_formulas_show_the_values_of_their_symbols(open_page):
     x = mg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     y = mg.add(x, x + x, alpha=3)
     graph = mg.graph.trace(F.elu(y).mean(0).sum() + x.sigmoid().sum() + F.mse_loss(x, x * 2), {"x": x})
@@ -136,7 +136,7 @@ def doubled(x):
 
 
 @pytest.mark.parametrize("quirk", QUIRKS)
-def test_differences_are_told_from_rounding_kinks_and_infinities(quirk):
+def test_gradient_differences_are_classified(quirk):
     values, f, expected = QUIRKS[quirk]
     x = mg.tensor(values, dtype=mg.float64, requires_grad=True)
     with np.errstate(all="ignore"):
@@ -145,7 +145,7 @@ def test_differences_are_told_from_rounding_kinks_and_infinities(quirk):
     assert " ".join(found[i,] for i in range(len(values))) == expected
 
 
-def test_the_page_says_what_a_difference_comes_from(open_page):
+def test_the_panel_explains_gradient_differences(open_page):
     x, z = (mg.tensor(n, dtype=mg.float64, requires_grad=True) for n in ([0.0, 1e-3], [np.nan, 1.0]))
     graph = mg.graph.trace(x.relu().sum(), {"x": x})
     with np.errstate(all="ignore"):
@@ -162,7 +162,7 @@ def test_the_page_says_what_a_difference_comes_from(open_page):
 # ---------------------------------------------------------------- the quiz
 
 
-def test_the_quiz_asks_which_way_a_logit_will_move(open_page):
+def test_the_quiz_asks_in_which_direction_a_logit_moves(open_page):
     """As the step of gradient descent does move it; a wrong choice gets a hint."""
     logits = mg.tensor([[2.0, 0.5, 1.0]], requires_grad=True)
     loss = F.cross_entropy(logits, mg.tensor(np.array([1])))
@@ -224,7 +224,7 @@ def test_the_gradient_of_a_folded_softmax_is_its_closed_form(open_page):
 
 
 @pytest.mark.parametrize("width", [1440, 1280, 390])
-def test_no_formula_is_cut(width, open_page):
+def test_formulas_are_not_clipped(width, open_page):
     """Not attention's, and not an LSTM's, which break into lines."""
     q = mg.tensor(np.eye(3)[None, None], requires_grad=True)
     attention = mg.graph.trace(F.scaled_dot_product_attention(q, q, q).sum(), {"q": q})
@@ -280,7 +280,7 @@ def test_boxes_have_heat_maps_of_their_values(open_page):
     assert page.page.locator(f"#v{find(graph, 'sum').index} .heat").count() == 0  # one number is text
 
 
-def test_the_quiz_takes_numbers_as_people_write_them(open_page):
+def test_the_quiz_accepts_common_number_formats(open_page):
     x = scalar(3.0)
     page = open_page(mg.graph.trace(x / -2.0, {"x": x}))
     page.press("b", "ArrowRight", "q")
@@ -292,7 +292,7 @@ def test_the_quiz_takes_numbers_as_people_write_them(open_page):
     assert page.page.locator("#answer-0").count() == 0  # what was known stays so
 
 
-def test_the_quiz_shows_a_result_that_is_asked_for(open_page):
+def test_the_quiz_shows_a_result_on_request(open_page):
     page = open_page(network())
     page.press("b", "ArrowRight", "ArrowRight")
     page.page.locator("#quiz").check()
@@ -304,7 +304,7 @@ def test_the_quiz_shows_a_result_that_is_asked_for(open_page):
     assert page.page.locator("#panel .question").count() == 0
 
 
-def test_the_quiz_wants_what_it_asks_for(open_page):
+def test_the_quiz_accepts_the_answer_it_asks_for(open_page):
     """The gradient to an input that was broadcast is that after the sum; a number has no element."""
     x, y, s = (mg.tensor(n, requires_grad=True) for n in ([[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]], 7.0))
     page = open_page(mg.graph.trace((x * y + s).sum(), {"x": x, "y": y, "s": s}))
@@ -346,7 +346,7 @@ def test_the_quiz_asks_for_a_large_arrays_shape(open_page):
     assert page.page.locator("#panel .question input").count() > 0  # it goes to a step that has one
 
 
-def test_the_quiz_is_played_by_keyboard(open_page):
+def test_the_quiz_works_by_keyboard(open_page):
     """The field waits for the answer; as long as it is empty, arrows lead on."""
     x = scalar(3.0)
     page = open_page(mg.graph.trace(x * 2.0 * 5.0, {"x": x}))
@@ -367,7 +367,7 @@ def test_the_quiz_is_played_by_keyboard(open_page):
     assert {"q", "Home End"} <= set(page.texts("#panel .keys kbd"))
 
 
-def test_colours_do_not_tell_the_quiz_answers(open_page):
+def test_colours_do_not_reveal_quiz_answers(open_page):
     graph = network()
     page = open_page(graph)
     page.page.locator("#colour").select_option("gradient")
@@ -388,7 +388,7 @@ def test_colours_do_not_tell_the_quiz_answers(open_page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_wrong(scheme, open_page):
+def test_page_has_no_accessibility_violations(scheme, open_page):
     page = open_page(network(), color_scheme=scheme)
     assert page.violations() == []  # at the start
     page.click(f"g{next(g.index for g in network().groups if g.kind == 'Linear')}")

@@ -11,14 +11,14 @@ from tests.graph.pages import gpt, lstm, network, scalar, transformer
 from tests.graph.test_page import INSIDE, PHONE, assert_same_places, drawn
 
 
-def test_boxes_stand_where_the_svg_has_them_with_everything_open(open_page):
+def test_unfolded_boxes_have_the_positions_of_the_svg(open_page):
     graph = transformer()
     page = open_page(graph)
     page.page.get_by_role("button", name="Unfold everything").click()
     assert_same_places(page, graph.expand())
 
 
-def test_a_stack_shows_the_member_that_is_chosen(open_page):
+def test_a_stack_shows_the_chosen_member(open_page):
     graph = transformer()
     stack = next(g for g in graph.groups if g.is_stack)
     page = open_page(graph.expand(graph.groups[stack.groups[0]].path))
@@ -36,7 +36,7 @@ def test_a_stack_shows_the_member_that_is_chosen(open_page):
     assert all(f"g{member}" in drawn(page) for member in stack.groups)
 
 
-def test_names_fit_and_nothing_crosses_them(open_page):
+def test_names_fit_their_boxes_and_are_not_covered(open_page):
     """Each text is inside its box or tab, and what is seen at a tab is the tab."""
     page = open_page(transformer(layers=1).expand(), reduced_motion="reduce", device_scale_factor=0.25)
     page.page.set_viewport_size({"width": 3000, "height": 9000})
@@ -59,7 +59,7 @@ def test_names_fit_and_nothing_crosses_them(open_page):
     assert page.page.locator("#world .tab").count() > 20
 
 
-def test_a_text_is_no_wider_than_its_letters_say(browser):
+def test_text_is_no_wider_than_estimated(browser):
     """In the widest of the usual fonts: DejaVu Sans, where the machine has it."""
     page = browser.new_page()
     for text in ("WWWWMMMM@@%%", "iiiillll", "名前の長いテンソル", "Ünïcödé…"):
@@ -76,7 +76,7 @@ def test_a_text_is_no_wider_than_its_letters_say(browser):
     page.close()
 
 
-def test_fit_shows_the_whole_graph_and_nothing_more(open_page):
+def test_fit_shows_exactly_the_whole_graph(open_page):
     """It fills the window in one direction, whatever is unfolded."""
     page = open_page(transformer(), reduced_motion="reduce")
     for fold in ("Unfold everything", "Fold as at the start"):
@@ -105,7 +105,7 @@ SCREENS = ((1440, 900), (1280, 720), (390, 844))
 
 @pytest.mark.parametrize("screen", SCREENS)
 @pytest.mark.parametrize("make", [transformer, gpt, lstm])
-def test_a_graph_opens_as_a_whole(make, screen, open_page):
+def test_the_whole_graph_is_visible_on_opening(make, screen, open_page):
     """All of it can be read, and of a Transformer the encoder stands left of the decoder."""
     width, height = screen
     page = open_page(make(), viewport={"width": width, "height": height})
@@ -157,7 +157,7 @@ HIDDEN = """() => {
 }"""
 
 
-def test_on_a_phone_drawing_and_numbers_are_seen_together(open_page):
+def test_drawing_and_panel_are_both_visible_on_a_phone(open_page):
     page = open_page(network(), **PHONE)
     size = lambda box: page.page.locator(box).bounding_box()
     assert page.page.evaluate("document.documentElement.scrollWidth") == 390
@@ -200,13 +200,13 @@ def test_the_border_between_drawing_and_panel_moves(open_page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_wrong_with_stacks(scheme, open_page):
+def test_stacks_have_no_accessibility_violations(scheme, open_page):
     page = open_page(transformer(), color_scheme=scheme)
     page.page.get_by_role("button", name="decoder").first.dispatch_event("click")
     assert page.violations() == []
 
 
-def test_unfolding_everything_keeps_in_view_what_was(open_page):
+def test_unfolding_everything_keeps_visible_boxes_in_view(open_page):
     """As large as it was, so that it can still be read."""
     page = open_page(transformer())
     seen = """() => [...document.querySelectorAll('#world [role=button]')].filter(box => {
@@ -221,7 +221,7 @@ def test_unfolding_everything_keeps_in_view_what_was(open_page):
     assert scale() == size
 
 
-def test_search_finds_what_is_in_a_fused_operation(open_page):
+def test_search_finds_parts_of_fused_operations(open_page):
     graph = transformer(layers=1).fold(0)
     page = open_page(graph)
     page.press("/")
@@ -233,7 +233,7 @@ def test_search_finds_what_is_in_a_fused_operation(open_page):
     assert re.match("One kernel for .*softmax", page.text("#panel .parts"))
 
 
-def test_large_counts_are_written_as_people_do():
+def test_large_counts_have_thousands_separators():
     x = y = scalar(1.0)
     for _ in range(1000):
         y = y * 1.0001

@@ -50,7 +50,7 @@ def test_a_link_leads_to_a_step(open_page):
     page.page.locator("#panel .progress", has_text="Step 1 of").wait_for()
 
 
-def test_the_address_follows_the_walk(open_page):
+def test_the_url_follows_the_walk(open_page):
     """So that what is copied or reloaded is what is seen."""
     page = open_page(expression(), fragment="#step=3")
     address = lambda: page.page.evaluate("location.hash")
@@ -75,7 +75,7 @@ def test_the_walk_adds_arrays_as_backward_did(open_page):
     assert "Complete." in page.text("#panel .added")
 
 
-def test_the_walk_begins_where_an_output_is_used_as_well(open_page):
+def test_the_walk_adds_the_initial_gradient_of_a_used_output(open_page):
     x = scalar(2.0)
     y = x * 3.0
     page = open_page(mg.graph.trace([y, y * y], {"x": x, "y": y}))
@@ -102,7 +102,7 @@ def test_the_walk_sums_over_broadcast_axes(open_page):
     assert page.text(f"{card} [data-sum]") == "2 + 5 = 7"
 
 
-def test_a_cell_of_a_product_is_a_row_times_a_column(open_page):
+def test_a_cell_of_a_matrix_product_shows_its_row_and_column(open_page):
     graph = network()
     vertex = [v for v in graph.vertices if v.name == "linear"][-1]
     x, weight = (graph.vertices[e.source].value.numbers for e in vertex.inputs[:2])
@@ -197,7 +197,7 @@ def test_every_cell_of_every_product_is_the_sum_of_its_products(browser):
             assert factors <= mine, (x.shape, y.shape)
 
 
-def test_a_product_in_many_batches_says_over_which_it_is_summed(open_page):
+def test_batched_products_name_the_summed_axes(open_page):
     x = mg.tensor([[[1.0, 2.0]], [[3.0, 4.0]]], requires_grad=True)
     weight = mg.tensor([[1.0], [1.0]], requires_grad=True)
     page = open_page(mg.graph.trace((x @ weight).sum(), {"x": x, "W": weight}))
@@ -218,7 +218,7 @@ def chain():
 
 
 @pytest.mark.parametrize("make", [network, chain])
-def test_the_walk_bears_numbers_that_were_left_out(make, open_page):
+def test_the_walk_works_when_numbers_are_omitted(make, open_page):
     graph = make()
     page = open_page(to_html(graph.expand().folding, limit=0))
     page.press("b")
@@ -230,7 +230,7 @@ def test_the_walk_bears_numbers_that_were_left_out(make, open_page):
     assert not re.search(r"undefined|null|NaN|\[object", page.text("body"))
 
 
-def test_the_walk_opens_what_is_around_a_step(open_page):
+def test_the_walk_unfolds_the_groups_around_a_step(open_page):
     graph = transformer().fold(0)
     page = open_page(graph)
     page.press("b")
@@ -260,7 +260,7 @@ def test_the_walk_says_where_a_hook_changed_a_gradient(open_page):
     assert page.texts("#panel .checks td")[-1] == "changed by a hook"
 
 
-def test_a_hook_is_seen_only_where_it_changes_something(open_page):
+def test_hooks_are_shown_only_where_they_change_a_gradient(open_page):
     x = mg.tensor(np.random.default_rng(0).standard_normal((30, 30)), requires_grad=True)
     q = x * 3.0
     handle = q.register_hook(lambda g: g * 10)
@@ -274,7 +274,7 @@ def test_a_hook_is_seen_only_where_it_changes_something(open_page):
         assert page.page.locator("#panel .hook").count() == notes
 
 
-def test_the_walk_begins_with_what_it_was_given(open_page):
+def test_the_walk_begins_with_the_initial_gradients(open_page):
     """Not with the gradient that an output has in the end."""
     x, y = scalar(2.0), scalar(5.0)
     o = x * 3.0
@@ -329,7 +329,7 @@ def test_the_walk_says_why_a_derivative_is_not_shown(open_page):
         assert said in page.text("#panel .card")
 
 
-def test_no_derivative_of_an_elementwise_op_looks_coupled():
+def test_elementwise_ops_with_nan_are_still_elementwise():
     """0 times what is not finite is NaN, but no element depends on another."""
     z = mg.tensor([0.0, 1.0, np.inf, np.nan], requires_grad=True)
     with np.errstate(all="ignore"):

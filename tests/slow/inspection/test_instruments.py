@@ -20,7 +20,7 @@ else:
 """
 
 
-def test_a_card_predicts_the_peak_within_a_fifth(here):
+def test_card_predicts_peak_memory_within_20_percent(here):
     sizes = ["--n-embd", "16", "--n-layer", "8", "--batch-size", "512"]
     flags = ["shakespeare-char-cpu", "--data", "text.txt", *sizes]
     script = """

@@ -12,7 +12,7 @@ from tests.kernels.test_numpy_and_numba import draw
 
 
 @pytest.mark.parametrize("which", BOTH)
-def test_attentions_memory_grows_with_the_length(which):
+def test_attention_memory_grows_linearly_with_length(which):
     def peak(length):
         q, k, v = (mg.tensor(draw(1, 2, length, 8, seed=i), requires_grad=True) for i in range(3))
         with kernels.use(which):

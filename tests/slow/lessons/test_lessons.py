@@ -21,7 +21,7 @@ def pytest_generate_tests(metafunc):
 
 
 @all_lessons
-def test_what_a_lesson_claims_holds(lesson, seed, tmp_path, monkeypatch, capsys):
+def test_lesson_assertions_hold(lesson, seed, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "argv", [*sys.argv])
     monkeypatch.chdir(tmp_path)

@@ -12,7 +12,7 @@ from tests.models.test_transformers import SOURCE, TARGET, TINY, jitter
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_the_gradient_of_every_parameter_of_a_tiny_transformer(norm_first):
+def test_tiny_transformer_gradients_match_finite_differences(norm_first):
     # relu's kink would mislead; as small as two heads can be
     config = dataclasses.replace(TINY, d_model=4, d_ff=6, norm_first=norm_first, activation="gelu_new")
     model = jitter(Transformer(config).double())

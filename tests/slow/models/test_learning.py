@@ -5,7 +5,7 @@ from minitransformer.data.splits import Sources
 from minitransformer.tasks import task_class
 
 
-def test_denoisers_and_prefix_tasks_share_a_vocabulary():
+def test_denoising_vocabulary_covers_prefix_tasks():
     """So that `train t5-prefixes --init-from runs/t5-denoise` starts with a vector for each."""
     denoising = task_class("denoising")
     prefixed = task_class("text-to-text")

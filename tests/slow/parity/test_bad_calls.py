@@ -317,7 +317,7 @@ def test_a_bad_argument_is_refused_as_in_pytorch():
     assert both > CALLS / 2
 
 
-def test_each_difference_has_a_reason():
+def test_each_difference_from_pytorch_has_a_reason():
     for entry in REASONS:
         assert entry["why"]
         assert entry.keys() & {"said", "classes", "tensors"}, "it says of which refusals of PyTorch"

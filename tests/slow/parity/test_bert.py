@@ -82,7 +82,7 @@ def test_logits_loss_and_every_gradient_agree(head):
     assert_same_gradients(theirs, ours)
 
 
-def test_states_and_the_pooled_state_are_those_of_their_body():
+def test_hidden_and_pooled_states_match_transformers():
     ours, theirs = pair("classification")
     import torch
 
@@ -94,7 +94,7 @@ def test_states_and_the_pooled_state_are_those_of_their_body():
 
 
 @pytest.mark.parametrize("ids", [[0, 5, 6, 2], [5, 0, 6, 2], [0, 0, 5, 0, 2], [0, 5, 2, 2, 0, 7, 2]])
-def test_the_id_of_padding_inside_a_text_is_read(ids):
+def test_padding_ids_inside_a_text_are_not_masked(ids):
     """A config.json may give the id of <s>, as that of multilingual MiniLM; theirs is without a mask."""
     ours, theirs = pair("token_classification")
     import torch

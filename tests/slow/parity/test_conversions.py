@@ -79,7 +79,7 @@ def outcome(make, library):
 
 @pytest.mark.filterwarnings("ignore:Creating a tensor from a list")
 @pytest.mark.parametrize("name", MADE_ALIKE)
-def test_a_tensor_is_made_alike(name):
+def test_tensor_creation_matches_pytorch(name):
     assert outcome(MADE_ALIKE[name], mg) == outcome(MADE_ALIKE[name], torch)
 
 
@@ -118,7 +118,7 @@ def test_integers_are_not_divided_by_0(name, dtype, divisor):
     np.testing.assert_array_equal(y.numpy(), expected.numpy())
 
 
-def test_what_does_not_fit_is_explained():
+def test_out_of_range_integers_are_rejected():
     with pytest.raises(MinigradError, match=r"300 at index \[1\] cannot be converted to uint8"):
         mg.tensor([1, 300], dtype="uint8")
     with pytest.raises(MinigradError, match="does not fit int64"):
@@ -162,7 +162,7 @@ SEEN_ALIKE = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SEEN_ALIKE)
-def test_python_sees_a_tensor_alike(name):
+def test_python_protocols_of_tensors_match_pytorch(name):
     def seen(library):
         try:
             return SEEN_ALIKE[name](library)

@@ -93,7 +93,7 @@ def better(name, x, *others):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "bool"])
 @pytest.mark.parametrize(("ours", "theirs", "name", "arrays"), named(WHOLE))
-def test_whole_numbers_give_pytorchs_dtype(ours, theirs, name, arrays, dtype):
+def test_result_dtypes_of_integers_match_pytorch(ours, theirs, name, arrays, dtype):
     arrays = [(abs(a) if dtype == "uint8" else a).astype(dtype) for a in arrays]
     try:
         expected = getattr(theirs, name)(*map(torch.tensor, arrays))

@@ -95,7 +95,7 @@ def settings_of_peft(name, rank=2, alpha=4):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MODELS)
-def test_20_steps_with_adapters_are_those_of_peft(name, tmp_path):
+def test_20_steps_with_adapters_match_peft(name, tmp_path):
     import torch
 
     ours, theirs = pair(name, tmp_path / "base", "float64")
@@ -125,7 +125,7 @@ def test_20_steps_with_adapters_are_those_of_peft(name, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MODELS)
-def test_adapters_go_to_peft_and_come_back(name, tmp_path):
+def test_adapters_round_trip_through_peft(name, tmp_path):
     import torch
 
     ours, theirs = pair(name, tmp_path / "base")
@@ -144,7 +144,7 @@ def test_adapters_go_to_peft_and_come_back(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_20_steps_with_frozen_layers_are_those_of_pytorch(name, tmp_path):
+def test_20_steps_with_frozen_layers_match_pytorch(name, tmp_path):
     ours, theirs = pair(name, tmp_path / "base", "float64")
     freeze(
         ours,
@@ -166,7 +166,7 @@ def test_20_steps_with_frozen_layers_are_those_of_pytorch(name, tmp_path):
 
 
 @pytest.mark.parametrize("stride", [1, 7, 31])
-def test_perplexity_with_a_stride_is_that_of_transformers(stride, tmp_path):
+def test_perplexity_with_a_stride_matches_transformers(stride, tmp_path):
     """The loop of its page "Perplexity of fixed-length models"; each loss counts for the tokens it is of."""
     import torch
 

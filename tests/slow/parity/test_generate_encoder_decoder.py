@@ -65,7 +65,7 @@ def test_beam_search_gives_the_same_tokens_and_scores(models, options, length_pe
     np.testing.assert_allclose(given.scores, result.sequences_scores.numpy(), rtol=0, atol=1e-4)
 
 
-def test_attention_weights_of_the_texts_are_the_same(models):
+def test_attention_of_generated_texts_matches_transformers(models):
     ours, theirs, end = models
     given = generate(ours, SOURCES[:3], LIMIT, end, num_beams=2)
     theirs.set_attn_implementation("eager")

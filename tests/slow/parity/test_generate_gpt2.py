@@ -68,7 +68,7 @@ def test_beams_with_penalties_are_the_same(models, options):
     check(models, 4, **options)
 
 
-def test_padding_is_not_a_token_that_was_used(models):
+def test_no_repeat_ngram_ignores_padding(models):
     """In Hugging Face's generate it is: no_repeat_ngram_size=1 forbids the padding token."""
     ours, _, end = models
     options = {"no_repeat_ngram_size": 1, "num_beams": 3}

@@ -89,7 +89,7 @@ def test_every_function_that_is_cast_is_compared():
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.filterwarnings("ignore")  # torch warns about reductions
-def test_torch_and_we_cast_the_same_functions(name):
+def test_autocast_casts_the_same_functions_as_pytorch(name):
     """What PyTorch casts on the CPU we cast, and the same way; we cast more, as it does on a GPU."""
     ours, theirs = (
         [kind_under_autocast(lib, name, dtype) for dtype in ("float32", "bfloat16")] for lib in (mg, torch)
@@ -99,7 +99,7 @@ def test_torch_and_we_cast_the_same_functions(name):
     assert ours == (["float32", "bfloat16"] if name in UNCAST else [ours[0]] * 2)
 
 
-def test_a_scaler_goes_as_pytorchs():
+def test_grad_scaler_matches_pytorch():
     """Steps, skipped steps and factors, and a state that either loads from the other."""
     settings = {"init_scale": 64.0, "growth_factor": 4.0, "backoff_factor": 0.25, "growth_interval": 2}
     ours = mg.GradScaler(**settings)

@@ -28,12 +28,12 @@ def flags_may_be_set(monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_name(name):
+def test_common_pytorch_names_exist_or_give_advice(name):
     check(name, judge_name(name))
 
 
 @pytest.mark.parametrize("idiom", IDIOMS, ids=lambda idiom: re.sub(r"\s+", " ", idiom.code)[:60])
-def test_idiom(idiom):
+def test_common_pytorch_lines_run_or_give_advice(idiom):
     check(idiom.code, judge_idiom(idiom))
 
 
@@ -42,11 +42,11 @@ def check(what, outcome):
     assert outcome.verdict != "fails" or what in REASONS, outcome.why
 
 
-def test_nineteen_of_twenty_run_or_say_what_to_use():
+def test_at_least_95_percent_of_idioms_run_or_give_advice():
     assert len(REASONS) <= 0.05 * min(len(NAMES), len(IDIOMS))
     assert set(REASONS) <= {*NAMES, *(idiom.code for idiom in IDIOMS)}
 
 
-def test_the_page_says_how_many():
+def test_the_docs_state_the_number_of_names_and_lines():
     page = (Path(__file__).parents[3] / "docs" / "pytorch.md").read_text(encoding="utf-8")
     assert f"{len(NAMES)} names and {len(IDIOMS)} lines" in page

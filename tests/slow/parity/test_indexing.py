@@ -12,7 +12,7 @@ pytestmark = pytest.mark.parity
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("start", range(0, 500, 100))
-def test_random_expressions_read_write_and_differentiate_alike(start):
+def test_random_index_expressions_match_pytorch(start):
     from .index_expressions import difference
 
     assert [text for text in map(difference, range(start, start + 100)) if text] == []
@@ -34,7 +34,7 @@ ALIKE = [
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("index", ALIKE, ids=repr)
-def test_an_index_chooses_what_it_does_in_pytorch(index):
+def test_indexing_matches_pytorch(index):
     array = np.arange(60.0).reshape(3, 4, 5)
     ours = mg.tensor(array, requires_grad=True)
     theirs = torch.tensor(array, requires_grad=True)

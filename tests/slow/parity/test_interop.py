@@ -32,7 +32,7 @@ def test_dlpack_keeps_strides():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int64", "uint8", "bool"])
-def test_a_tensor_of_pytorch_is_read(dtype):
+def test_pytorch_tensors_are_accepted(dtype):
     theirs = torch.tensor([0.0, 1.0]).to(getattr(torch, dtype))
     for ours in (mg.tensor(theirs), mg.as_tensor(theirs), mg.tensor([theirs[0], theirs[1]])):
         assert ours.dtype == dtype
@@ -42,7 +42,7 @@ def test_a_tensor_of_pytorch_is_read(dtype):
         mg.tensor(torch.ones(2, requires_grad=True))
 
 
-def test_dlpack_says_why_it_cannot():
+def test_dlpack_errors_explain_the_reason():
     with pytest.raises(DtypeError, match=r"use tensor\.detach\(\)"):
         mg.from_dlpack(torch.ones(2, requires_grad=True))
     with pytest.raises(DtypeError, match=r"cannot be read as an array|unknown dtype"):
@@ -50,7 +50,7 @@ def test_dlpack_says_why_it_cannot():
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_tensors_print_alike(seed):
+def test_tensor_printing_matches_pytorch(seed):
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 5, rng.integers(0, 4)))
     array = np.asarray(np.abs(rng.normal(size=shape)) * 10.0 ** rng.integers(-6, 8) + 1e-3)

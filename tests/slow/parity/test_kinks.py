@@ -52,7 +52,7 @@ def called(function, tensor, call, dtype):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "call"), CALLS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_pieces_meet_as_pytorchs(name, call, dtype):
+def test_values_and_gradients_at_kinks_match_pytorch(name, call, dtype):
     theirs = NAMES.get(name, name)
     mine, other = next(pair for pair in LIBRARIES if hasattr(pair[0], name) and hasattr(pair[1], theirs))
     values, grads = called(

@@ -53,7 +53,7 @@ def train(library, function, options, steps=8, reload_at=None):
         (rosenbrock, {"line_search_fn": "strong_wolfe", "max_iter": 4, "history_size": 3}),
     ],
 )
-def test_the_same_losses_in_as_many_calls(function, options):
+def test_lbfgs_losses_and_closure_calls_match_pytorch(function, options):
     ours = train(mg, function, options)
     theirs = train(torch, function, options)
     assert len(ours[0]) == len(theirs[0])
@@ -66,7 +66,7 @@ def test_a_loaded_state_continues():
     assert train(mg, bowl, options) == train(mg, bowl, options, reload_at=3)
 
 
-def test_what_it_cannot_do_is_refused():
+def test_lbfgs_rejects_unsupported_settings():
     x = mg.ones(2, requires_grad=True)
     y = mg.ones(2, requires_grad=True)
     with pytest.raises(OptionError, match="needs a closure"):

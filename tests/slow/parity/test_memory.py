@@ -10,5 +10,5 @@ pytestmark = pytest.mark.parity
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
-def test_no_graph_keeps_more_than_torchs(name):
+def test_graphs_retain_no_more_memory_than_pytorch(name):
     assert ours(PROGRAMS[name]) <= theirs(PROGRAMS[name])

@@ -82,7 +82,7 @@ def test_vectors_of_similar_sentences_are_close(folder, ours):
     assert a @ b > 0.6 > 0.2 > a @ c
 
 
-def test_recorded_attention_is_that_of_transformers(folder, ours, theirs):
+def test_recorded_attention_matches_transformers(folder, ours, theirs):
     import torch
 
     ids = [load_tokenizer(folder).encode_with_special_tokens("The cat sat on the mat.")]
@@ -95,7 +95,7 @@ def test_recorded_attention_is_that_of_transformers(folder, ours, theirs):
         np.testing.assert_allclose(np.asarray(actual.detach()), layer.numpy(), rtol=0, atol=1e-5)
 
 
-def test_the_way_back_has_the_same_vectors(ours, theirs, their_tokenizer, tmp_path):
+def test_an_exported_model_has_the_same_vectors(ours, theirs, their_tokenizer, tmp_path):
     save_pretrained(ours, tmp_path / "back")
     again = transformers().AutoModel.from_pretrained(tmp_path / "back").eval()
     texts = sentences()[:8]

@@ -103,7 +103,7 @@ def replaced(library, seed, strict):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_random_networks_are_walked_searched_and_changed_alike(seed):
+def test_traversal_of_random_networks_matches_pytorch(seed):
     ours, theirs = (
         [
             traversals(random_network(library, seed)), lookups(random_network(library, seed)),
@@ -125,7 +125,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_random_assignments_leave_the_same_members(seed):
+def test_random_attribute_assignments_match_pytorch(seed):
     """Through attributes, dictionaries and registering; what PyTorch refuses is refused."""
     found = []
     for library in LIBRARIES:
@@ -208,7 +208,7 @@ def full_backward(library, use, change):
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing:UserWarning")
 @pytest.mark.parametrize("change", [False, True])
 @pytest.mark.parametrize("use", ["both", "one input", "one output", "no input"])
-def test_backward_hooks_see_and_replace_what_pytorchs_do(use, change):
+def test_full_backward_hooks_match_pytorch(use, change):
     ours, theirs = (full_backward(library, use, change) for library in LIBRARIES)
     assert ours == theirs
 
@@ -267,7 +267,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
 @pytest.mark.parametrize("kind", ["ModuleList", "Sequential"])
-def test_lists_of_modules_change_as_pytorchs(kind, change, capsys):
+def test_module_list_and_sequential_changes_match_pytorch(kind, change, capsys):
     found = []
     for library in LIBRARIES:
         shared = library.Linear(1, 2)

@@ -123,7 +123,7 @@ def refusal(make, sample, on_construction):
 
 
 @pytest.mark.parametrize("name", REFUSING)
-def test_what_pytorch_refuses_is_refused(name):
+def test_calls_rejected_by_pytorch_are_rejected(name):
     info = ENTRIES[name]
     failures = []
     for error in info.module_error_inputs_func(info, "cpu", torch.float64, False, True):

@@ -113,7 +113,7 @@ def constructors():
             yield name, sample.constructor_input.args, sample.constructor_input.kwargs
 
 
-def test_states_and_what_is_printed():
+def test_state_dict_and_repr_match_pytorch():
     """Of a dtype. What starts alike in PyTorch does here: ones and zeros, and draws in the same bounds."""
     for name, args, settings in constructors():
         convert = Converter()
@@ -184,7 +184,7 @@ def test_running_statistics_are_used_in_evaluation(name, settings, arrays):
 
 
 @pytest.mark.parametrize("name", ["MaxPool1d", "MaxPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d"])
-def test_indices_of_the_largest_count_within_the_channel(name):
+def test_max_pool_indices_match_pytorch(name):
     x = np.round((LINE if "1d" in name else PLANE) * 2)
     x[..., 2] = np.nan
     y, places = getattr(nn, name)(2, return_indices=True)(mg.tensor(x))
@@ -197,7 +197,7 @@ IN_PLACE = [name for name in COMPARED if "inplace" in inspect.signature(getattr(
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
-def test_modules_in_place_change_their_input(name):
+def test_in_place_modules_change_their_input(name):
     """In a graph, in evaluation and outside; a leaf is refused; what saved the input keeps it."""
     settings = {"p": 0.0} if "Dropout" in name else {"threshold": 0.2, "value": -1.0} if "Thr" in name else {}
     array = reals(*(2, 3, 4) if name == "Dropout1d" else (2, 3, 2, 2)) * 3
@@ -222,7 +222,7 @@ def test_modules_in_place_change_their_input(name):
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
-def test_convolutions_pad_with_what_is_there(mode):
+def test_convolution_padding_modes_match_pytorch(mode):
     settings = {"in_channels": 4, "out_channels": 2, "kernel_size": (4, 3), "padding_mode": mode}
     for padding in ("same", (2, 1)):
         module, reference = made("Conv2d", {**settings, "padding": padding})
@@ -230,7 +230,7 @@ def test_convolutions_pad_with_what_is_there(mode):
         assert repr(module) == repr(reference)
 
 
-def test_a_transposed_convolution_reaches_the_size_that_is_asked():
+def test_transposed_convolution_with_output_size():
     module, reference = made(
         "ConvTranspose2d", {"in_channels": 4, "out_channels": 2, "kernel_size": 2, "stride": 3}
     )
@@ -240,7 +240,7 @@ def test_a_transposed_convolution_reaches_the_size_that_is_asked():
         module(mg.tensor(PLANE), (17, 18))
 
 
-def test_an_embedding_of_a_given_table():
+def test_embedding_from_pretrained():
     table = np.arange(6.0).reshape(3, 2)
     for freeze in (True, False):
         ours = nn.Embedding.from_pretrained(mg.tensor(table), freeze=freeze, padding_idx=1)
@@ -252,7 +252,7 @@ def test_an_embedding_of_a_given_table():
         nn.Embedding.from_pretrained(mg.ones(3))
 
 
-def test_every_module_of_both_is_compared():
+def test_every_module_shared_with_pytorch_is_compared():
     """Containers are in test_module_api.py, recurrent layers in test_recurrent.py; a base class and an
     identity need no case."""
     modules = lambda library: {

@@ -133,7 +133,7 @@ def test_edges_masks_and_creation(name):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-11)
 
 
-def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
+def test_every_tensor_method_shared_with_pytorch_is_compared():
     from minigrad.more import torch_aliases as aliases
     from minigrad.ops import sampling
 
@@ -196,7 +196,7 @@ for op in test_op_db.op_db:
 
 @pytest.mark.parametrize("name", [*FROM_FUNCTIONS, *RESHAPING])
 @pytest.mark.filterwarnings("ignore")
-def test_methods_that_write_into_the_tensor(name):
+def test_in_place_methods_match_out_of_place_pytorch(name):
     """As PyTorch's functions out of place: it has no derivative of asinh_ and some others."""
     op = DATABASE[name]
     dtype = torch.float64 if torch.float64 in op.dtypes else torch.int64
@@ -235,7 +235,7 @@ def test_methods_that_write_into_the_tensor(name):
     assert compared
 
 
-def test_how_a_tensor_lies_in_memory():
+def test_strides_and_contiguity_match_pytorch():
     cube = rng.normal(size=(2, 3, 4))
     ours = mg.tensor(cube).transpose(0, 2)
     theirs = torch.tensor(cube).transpose(0, 2)

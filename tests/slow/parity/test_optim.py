@@ -68,7 +68,7 @@ def exact():
 
 @pytest.mark.usefixtures("exact")
 @pytest.mark.parametrize(("name", "options"), CASES)
-def test_twenty_steps(name, options, monkeypatch):
+def test_20_optimizer_steps_match_pytorch(name, options, monkeypatch):
     """And one from PyTorch's own state."""
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)  # in which PyTorch's Muon multiplies
     shapes = [(3, 4), (6, 2), (5, 5)] if name == "Muon" else SHAPES
@@ -142,13 +142,13 @@ BAD = [
 
 
 @pytest.mark.parametrize(("name", "settings"), BAD)
-def test_settings_that_pytorch_refuses(name, settings):
+def test_optimizers_reject_the_settings_pytorch_rejects(name, settings):
     for library, make in ((optim, mg.ones), (torch.optim, torch.ones)):
         with pytest.raises((ValueError, TypeError)):
             getattr(library, name)([make(1, requires_grad=True)], **settings)
 
 
-def test_what_is_no_list_of_parameters():
+def test_params_that_are_not_a_list_are_rejected():
     for library, make in ((optim, mg.ones), (torch.optim, torch.ones)):
         p = make(1, requires_grad=True)
         for params in (5, p, None):
@@ -180,7 +180,7 @@ def own_optimizer(base):
     return Signs
 
 
-def test_an_optimizer_of_the_users_own_with_a_step():
+def test_user_optimizers_with_a_step_match_pytorch():
     rng = np.random.default_rng(0)
     ours, theirs = parameters(rng)
     optimizer = own_optimizer(optim.Optimizer)(ours)
@@ -217,7 +217,7 @@ def test_a_closure_computes_the_loss():
 @pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, math.inf])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("place", [0, 1])
-def test_clipping_of_what_is_not_finite(place, bad, norm_type, max_norm):
+def test_clipping_non_finite_gradients_matches_pytorch(place, bad, norm_type, max_norm):
     values = [[3.0, 4.0], [-5.0]]
     values[place][0] = bad
     found = []

@@ -71,7 +71,7 @@ def refusal(name, error):
 
 
 @pytest.mark.parametrize("name", COVERED)
-def test_what_pytorch_refuses_is_refused(name):
+def test_calls_rejected_by_pytorch_are_rejected(name):
     failures = []
     for error in ENTRIES[name].optim_error_inputs_func("cpu", torch.float64):
         found = refusal(name, error)

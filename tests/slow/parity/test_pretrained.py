@@ -183,7 +183,7 @@ def our_output(ours, name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_logits_and_gradients_agree_and_the_way_back_is_exact(name, make, tmp_path):
+def test_logits_and_gradients_agree_and_export_is_exact(name, make, tmp_path):
     import torch
 
     theirs = make(name)
@@ -245,7 +245,7 @@ OTHER_WORDS = [  # a model, settings of its config.json that are left out, and o
 
 
 @pytest.mark.parametrize(("name", "left_out", "settings"), OTHER_WORDS, ids=str)
-def test_settings_are_known_by_all_names_of_transformers(name, left_out, settings, make, tmp_path):
+def test_config_settings_accept_all_names_of_transformers(name, left_out, settings, make, tmp_path):
     theirs = make(name)
     theirs.save_pretrained(tmp_path / "theirs")
     path = tmp_path / "theirs" / "config.json"
@@ -261,7 +261,7 @@ def test_settings_are_known_by_all_names_of_transformers(name, left_out, setting
 
 
 @pytest.mark.parametrize("model_type", FAMILIES)
-def test_other_names_of_settings_are_those_of_transformers(model_type, tmp_path):
+def test_config_aliases_match_transformers(model_type, tmp_path):
     theirs = transformers().AutoConfig.for_model(model_type)
     kind = family({"model_type": model_type})
     assert kind.aliases == theirs.attribute_map
@@ -324,7 +324,7 @@ def assert_same_texts(actual, rows, ends):
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
-def test_generation_config_is_followed_or_named(options, name, num_beams, make, tmp_path):
+def test_generation_config_is_applied_or_reported(options, name, num_beams, make, tmp_path):
     import torch
 
     theirs = make(name)
@@ -412,7 +412,7 @@ def test_a_missing_tensor_is_named_and_an_extra_one_in_a_warning(name, make, tmp
 @pytest.mark.parametrize(
     "name", ["gpt2", "llama, tied, wide heads", "bert, MaskedLM", "distilbert, MaskedLM"]
 )
-def test_the_body_of_a_model_is_read_without_its_prefix(name, make, tmp_path):
+def test_base_model_weights_are_loaded_without_a_prefix(name, make, tmp_path):
     theirs = make(name)
     theirs.base_model.save_pretrained(tmp_path / "body")
     with warnings.catch_warnings():
@@ -435,7 +435,7 @@ def test_a_body_without_final_logits_bias_has_a_bias_of_zero(name, make, tmp_pat
     assert {tensor.dtype for tensor in halves} == {mg.float16}
 
 
-def test_an_encoder_alone_is_refused_by_its_class(make, tmp_path):
+def test_loading_a_bare_t5_encoder_raises(make, tmp_path):
     transformers().T5EncoderModel(make("t5").config).save_pretrained(tmp_path / "encoder")
     with pytest.raises(PretrainedError, match="has a T5EncoderModel that lacks 28 tensors of a T5"):
         load_pretrained(tmp_path / "encoder")
@@ -462,7 +462,7 @@ BIASED = {"activation": "silu", "output_bias": True}
 
 
 @pytest.mark.parametrize("options", [{}, {"target_vocab_size": 23}, BIASED])
-def test_the_papers_transformer_is_a_marian(options, tmp_path):
+def test_the_original_transformer_exports_as_marian(options, tmp_path):
     """Its sines and cosines alternate; exported, the places of the width are exchanged."""
     import torch
 
@@ -494,7 +494,7 @@ def test_the_papers_transformer_is_a_marian(options, tmp_path):
     ],
     ids=str,
 )
-def test_images_are_prepared_as_by_transformers(name, options, tmp_path):
+def test_image_preprocessing_matches_transformers(name, options, tmp_path):
     from PIL import Image
     from transformers import AutoImageProcessor, ViTImageProcessorPil
 
@@ -513,7 +513,7 @@ def test_images_are_prepared_as_by_transformers(name, options, tmp_path):
     np.testing.assert_allclose(found, expected, atol=1e-6 * scale)
 
 
-def test_a_fine_tuned_vit_reads_pictures_as_its_export_does(tmp_path):
+def test_a_fine_tuned_vit_and_its_export_agree_on_images(tmp_path):
     import torch
     from PIL import Image
     from transformers import AutoImageProcessor, ViTForImageClassification

@@ -140,7 +140,7 @@ def layout(request, tmp_path):
     return request.param, tmp_path, kind.from_pretrained(tmp_path)
 
 
-def test_the_ids_are_those_of_transformers(layout):
+def test_token_ids_match_transformers(layout):
     name, folder, theirs = layout
     ours = load_tokenizer(folder)
     for text in [*TEXTS[:9], *STRANGE]:
@@ -205,7 +205,7 @@ CLASSES = [  # a layout, and settings of tokenizer_config.json
 
 
 @pytest.mark.parametrize(("make", "settings"), CLASSES)
-def test_the_class_and_its_settings_are_followed(make, settings, tmp_path):
+def test_tokenizer_class_and_settings_are_applied(make, settings, tmp_path):
     make(tmp_path)
     path = tmp_path / "tokenizer_config.json"
     stored = json.loads(path.read_text()) if path.exists() else {}
@@ -218,7 +218,7 @@ def test_the_class_and_its_settings_are_followed(make, settings, tmp_path):
     again = transformers().AutoTokenizer.from_pretrained(tmp_path / "back")
     for text in [*TEXTS[:9], *STRANGE]:
         if text.startswith(" ") or "</s>" in text or "<unk>" in text:
-            continue  # as in test_the_ids_are_those_of_transformers
+            continue  # as in test_token_ids_match_transformers
         assert ours.encode_with_special_tokens(text) == theirs(text)["input_ids"], text
         assert again(text)["input_ids"] == theirs(text)["input_ids"], text
 
@@ -244,7 +244,7 @@ MARKED = {  # layouts, and settings of tokenizer_config.json
 
 @pytest.mark.parametrize("how", ["added_tokens", "added_tokens_decoder"])
 @pytest.mark.parametrize("name", MARKED)
-def test_added_tokens_are_those_of_transformers(name, how, tmp_path):
+def test_added_tokens_match_transformers(name, how, tmp_path):
     make, settings = MARKED[name]
     make(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
@@ -290,7 +290,7 @@ def test_classes_that_read_no_tokenizer_json_are_known():
     assert {n for n, c in classes.items() if c and not issubclass(c, backend)} == set(WITHOUT_JSON.split())
 
 
-def test_a_run_keeps_the_tokenizer(layout, tmp_path):
+def test_a_tokenizer_saved_with_a_run_is_unchanged(layout, tmp_path):
     _, folder, _ = layout
     ours = load_tokenizer(folder)
     ours.save(tmp_path / "run.json")
@@ -301,7 +301,7 @@ def test_a_run_keeps_the_tokenizer(layout, tmp_path):
     assert (again.roles, again.vocab_size, again.prefix) == (ours.roles, ours.vocab_size, ours.prefix)
 
 
-def test_transformers_reads_what_is_written(layout, tmp_path):
+def test_exported_tokenizers_are_read_by_transformers(layout, tmp_path):
     name, folder, theirs = layout
     (tmp_path / "back").mkdir()
     ours = load_tokenizer(folder)
@@ -312,7 +312,7 @@ def test_transformers_reads_what_is_written(layout, tmp_path):
         assert again(text)["input_ids"] == theirs(text)["input_ids"]
 
 
-def test_marian_has_a_model_for_each_language(tmp_path):
+def test_marian_encodes_targets_with_the_target_model(tmp_path):
     kind = marian(tmp_path)
     ours = load_tokenizer(tmp_path)
     theirs = kind.from_pretrained(tmp_path)
@@ -320,7 +320,7 @@ def test_marian_has_a_model_for_each_language(tmp_path):
         assert [*ours.encode_target(text), ours.end_id] == theirs(text_target=text)["input_ids"]
 
 
-def test_any_ids_of_marian_have_the_text_of_transformers(tmp_path):
+def test_marian_decodes_random_ids_like_transformers(tmp_path):
     theirs = marian(tmp_path).from_pretrained(tmp_path)
     ours = load_tokenizer(tmp_path)
     queens = ours.token_to_id["▁queens"]

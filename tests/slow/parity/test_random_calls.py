@@ -20,7 +20,7 @@ def test_random_calls_agree_or_are_listed():
     assert not said, f"{len(said)} of {COUNT}:\n" + "\n".join(said[:10])
 
 
-def test_every_reason_is_of_entries_and_kinds_that_there_are():
+def test_known_differences_refer_to_existing_entries():
     bases = {name.partition("/")[0] for name in random_calls.ENTRIES}
     for known in random_calls.KNOWN:
         assert known["reason"]

@@ -93,7 +93,7 @@ def derivatives(lib, arrays, steps):
 
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("part", range(10))
-def test_random_programs_are_as_pytorchs(part, which):
+def test_derivatives_of_random_programs_match_pytorch(part, which):
     for seed in range(part, PROGRAMS, 10):
         shapes, steps = program(seed)
         rng = np.random.default_rng(seed)

@@ -104,7 +104,7 @@ def test_cells_agree(kind, lead):
         assert_same(kind, (4, 2), {"bias": bias}, numbers(*lead, 4), [], plainly)
 
 
-def test_packed_sequences_have_pytorchs_parts():
+def test_packed_sequence_fields_match_pytorch():
     for lengths, is_sorted in (([4, 2, 2], True), ([2, 4, 1, 2], False)):
         x = numbers(5, len(lengths), 3)
         theirs = torch.nn.utils.rnn.pack_padded_sequence(torch.tensor(x), lengths, enforce_sorted=is_sorted)
@@ -157,7 +157,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize("number", range(len(CALLS)))
-def test_bad_calls_are_refused_as_pytorchs(number):
+def test_bad_calls_are_rejected_as_in_pytorch(number):
     with pytest.raises((RuntimeError, ValueError, IndexError)) as theirs:
         CALLS[number](torch)
     with pytest.raises(
@@ -168,7 +168,7 @@ def test_bad_calls_are_refused_as_pytorchs(number):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "LSTMCell"])
-def test_what_is_printed_agrees(kind):
+def test_repr_matches_pytorch(kind):
     for settings in ({}, {"bias": False}):
         if "Cell" not in kind and settings:
             settings |= {"num_layers": 2, "bidirectional": True, "batch_first": True, "dropout": 0.1}

@@ -167,7 +167,7 @@ def test_random_schedules_agree(make, block):
 
 
 @pytest.mark.parametrize("total", [1, 2, 5, 10])
-def test_a_cycle_has_as_many_steps_as_pytorchs(total):
+def test_one_cycle_lr_raises_after_total_steps(total):
     for library, error in zip(LIBRARIES, (mg.errors.OptionError, ValueError), strict=True):
         optimizer = optimizer_of(library, random.Random(0))
         scheduler = library.lr_scheduler.OneCycleLR(optimizer, 1.0, total_steps=total, pct_start=0.55)
@@ -206,7 +206,7 @@ def own_schedule(base):
     return Warmup
 
 
-def test_a_schedule_of_the_users_own_may_have_a_closed_form():
+def test_user_schedulers_with_a_closed_form_match_pytorch():
     found = []
     for library in LIBRARIES:
 
@@ -231,7 +231,7 @@ def test_a_schedule_of_the_users_own_may_have_a_closed_form():
 
 
 @pytest.mark.parametrize("name", ["LRScheduler", "_LRScheduler"])
-def test_a_schedule_of_the_users_own_defines_get_lr(name):
+def test_user_schedulers_with_get_lr_match_pytorch(name):
     make = lambda library, optimizer, draw: own_schedule(getattr(library.lr_scheduler, name))(optimizer, 5)
     ours, theirs = (run(library, 0, make) for library in LIBRARIES)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
@@ -266,7 +266,7 @@ def without_momentum(schedulers):
 
 
 @pytest.mark.parametrize("make", REFUSED.values(), ids=list(REFUSED))
-def test_what_pytorch_refuses_is_refused(make):
+def test_calls_rejected_by_pytorch_are_rejected(make):
     for library, errors in zip(LIBRARIES, (mg.errors.MinigradError, Exception), strict=True):
         optimizer = optimizer_of(library, random.Random(0))
         with warnings.catch_warnings(), pytest.raises(errors):

@@ -41,7 +41,7 @@ def test_logits_loss_and_every_gradient_agree(feed_forward_proj, tie_word_embedd
 @pytest.mark.parametrize(
     ("num_buckets", "max_distance"), [(4, 20), (8, 16), (31, 100), (32, 128), (64, 2000)]
 )
-def test_each_distance_has_their_bucket(num_buckets, max_distance, bidirectional):
+def test_relative_position_buckets_match_transformers(num_buckets, max_distance, bidirectional):
     theirs = transformers().models.t5.modeling_t5.T5Attention._relative_position_bucket
     distance = np.arange(-2500, 2501)
     expected = theirs(torch.tensor(distance), bidirectional, num_buckets, max_distance)

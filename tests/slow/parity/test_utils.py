@@ -65,7 +65,7 @@ def test_parameters_as_a_vector_and_back():
 
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_sequences_are_padded_and_taken_apart(batch_first, side):
+def test_pad_and_unpad_sequence(batch_first, side):
     arrays = [np.arange(2.0 * n).reshape(n, 2) for n in (3, 1, 4)]
     found = []
     for library, modules in LIBRARIES:
@@ -81,7 +81,7 @@ def test_sequences_are_padded_and_taken_apart(batch_first, side):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_a_module_is_called_with_other_parameters():
+def test_functional_call_matches_pytorch():
     found = []
     for library, modules in LIBRARIES:
         model = network(modules)
@@ -148,12 +148,12 @@ def test_orthogonal_matrices_are_orthogonal(shape):
      ("ones_", (2,), {}), ("dirac_", (2, 5, 1, 2, 3), {}), ("zeros_", (2,), {}),
      ("constant_", (2, 2), {"val": 0.3})],
 )  # fmt: skip
-def test_constants_are_pytorchs(name, shape, settings):
+def test_deterministic_initializers_match_pytorch(name, shape, settings):
     ours = getattr(nn.init, name)(mg.empty(*shape), **settings)
     np.testing.assert_array_equal(ours.numpy(), getattr(torch.nn.init, name)(torch.empty(*shape), **settings))
 
 
-def test_sparse_columns_have_as_many_zeros():
+def test_sparse_init_zeros_the_same_fraction_of_each_column():
     w = nn.init.sparse_(mg.empty(10, 7), 0.25, std=2.0).numpy()
     assert ((w == 0).sum(0) == 3).all()
 
@@ -186,7 +186,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("fill", REFUSED)
-def test_what_pytorch_refuses_is_refused(fill):
+def test_calls_rejected_by_pytorch_are_rejected(fill):
     with pytest.raises(mg.errors.MinigradError):
         fill(nn.init, mg.empty(3, 4))
     with pytest.raises((ValueError, RuntimeError)):

@@ -33,7 +33,7 @@ def shapes_of(n):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_view_is_one_where_it_is_in_pytorch(name):
+def test_view_succeeds_for_the_same_shapes_as_pytorch(name):
     array = np.arange(72.0).reshape(3, 4, 6)
     x = SOURCES[name](mg.tensor(array))
     t = SOURCES[name](torch.tensor(array))
@@ -51,7 +51,7 @@ def test_a_view_is_one_where_it_is_in_pytorch(name):
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64", "float16", "float64", "bool"])
 @pytest.mark.parametrize("name", ["contiguous", "transposed", "cut", "every other", "expanded"])
-def test_memory_is_read_as_another_dtype(name, dtype):
+def test_viewing_memory_as_another_dtype(name, dtype):
     array = np.arange(72, dtype=np.float32).reshape(3, 4, 6)
     x = SOURCES[name](mg.tensor(array))
     t = SOURCES[name](torch.tensor(array))
@@ -67,7 +67,7 @@ def test_memory_is_read_as_another_dtype(name, dtype):
     assert np.shares_memory(y.array, x.array)
 
 
-def test_a_view_of_its_own_dtype_keeps_its_gradient():
+def test_view_as_the_same_dtype_keeps_the_gradient():
     x = mg.ones(2, requires_grad=True)
     (x.view(mg.float32) * 3).sum().backward()
     assert x.grad.tolist() == [3, 3]

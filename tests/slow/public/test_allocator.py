@@ -48,7 +48,7 @@ def pages_faulted_in(start="the function", **environment):
 
 @glibc
 @pytest.mark.parametrize("start", STARTS)
-def test_arrays_of_a_second_round_lie_in_the_memory_of_the_first(start):
+def test_freed_array_memory_is_reused(start):
     assert pages_faulted_in(start) < 1000
 
 
@@ -83,13 +83,13 @@ assert minigrad.allocator.keep_freed_memory.cache_info().currsize == 0
 """
 
 
-def test_importing_changes_nothing_of_the_process():
+def test_importing_does_not_change_process_settings():
     installed = ["numba"] if find_spec("numba") else []
     subprocess.run([sys.executable, "-c", IMPORTS, *installed], check=True)
 
 
 @glibc
-def test_what_the_environment_says_of_malloc_stands():
+def test_malloc_environment_variables_take_precedence():
     page = os.sysconf("SC_PAGE_SIZE")
     assert pages_faulted_in(MALLOC_TRIM_THRESHOLD_="0") > 10 * (16 << 20) // page // 2
 
@@ -102,7 +102,7 @@ def test_what_the_environment_says_of_malloc_stands():
         (0, []),
     ],
 )
-def test_a_threshold_that_glibc_refuses_is_lowered_or_left_alone(most, taken):
+def test_malloc_thresholds_rejected_by_glibc_are_lowered(most, taken):
     accepted = []
 
     def mallopt(parameter, size):

@@ -39,12 +39,12 @@ def test_every_function_and_class_has_a_summary():
     assert [name for name, thing in things if callable(thing) and not summary(thing)] == []
 
 
-def test_no_table_shows_an_address_in_memory():
+def test_api_tables_contain_no_memory_addresses():
     shown = {title: "\n".join(lines(title)) for title in reference().pages}
     assert [name for name, text in shown.items() if re.search("at 0x[0-9a-f]+", text)] == []
 
 
-def test_every_op_stands_on_one_page():
+def test_every_op_is_on_exactly_one_page():
     modules = [f"minigrad.{module}" for group in FAMILIES.values() for module in group.split()]
     assert len(modules) == len(set(modules))
     assert {*families()} <= {*modules}

@@ -24,7 +24,7 @@ SMALL = "L1 H2 d4 T4 B2 V5"
 needs_torch = pytest.mark.skipif(missing("torch") is not None, reason="torch is not installed")
 
 
-def test_turns_alternate_and_end_in_time():
+def test_benchmark_turns_alternate_and_stop_in_time():
     order = []
     one, other = (lambda name=name: order.append(name) for name in "ab")
     times = measuring.measure({"a": one, "b": other}, repeats=3, seconds=0.0, least=2)
@@ -33,17 +33,17 @@ def test_turns_alternate_and_end_in_time():
     assert turns == ["a", "b"] * (len(turns) // 2)
 
 
-def test_a_ratio_is_the_median_of_turns_side_by_side():
+def test_ratios_are_medians_of_paired_turns():
     assert measuring.ratios([1, 10, 100], [2, 10, 50]) == (0.75, 1.0, 1.5)
 
 
-def test_every_fused_op_has_a_case():
+def test_every_fused_op_has_a_benchmark_case():
     composite = {name for name, op in registered.items() if op.definition is not None}
     without_gradient = {"quantized_linear"}
     assert composite - without_gradient == {case.op for case in ops.CASES.values()}
 
 
-def test_every_fused_op_runs_forward_and_backward():
+def test_fused_op_benchmarks_run_forward_and_backward():
     for case in ops.CASES.values():
         kept = (ops.D, 3 * ops.D, 4 * ops.D, ops.V)  # that shapes have in common
         shapes = [tuple(n if n in kept else min(n, 3) for n in shape) for shape in case.shapes]
@@ -52,7 +52,7 @@ def test_every_fused_op_runs_forward_and_backward():
         assert all(np.isfinite(g.numpy()).all() for g in both())
 
 
-def test_different_work_is_refused():
+def test_benchmarks_of_different_work_are_rejected():
     first = First(1.0, {"w": np.ones(3)})
     assert comparison.compare(first, first, SMALL, "theirs")["gradients"] == 0
     wrong = {"w": np.array([1, 1, 1.1])}, {"w": np.array([1, 1, np.nan])}, {}
@@ -63,7 +63,7 @@ def test_different_work_is_refused():
 
 @pytest.mark.parametrize("name", ["ours", *(p for p in PEERS if p not in COMPILERS)])
 @pytest.mark.parametrize("key", ["mlp", SMALL, "phrasebook"])
-def test_peers_do_the_same_work(name, key):
+def test_benchmark_peers_do_the_same_work(name, key):
     if note := missing(name):
         pytest.skip(note)
     if name == "jax" and key != "mlp":
@@ -84,7 +84,7 @@ def test_peers_do_the_same_work(name, key):
 
 
 @needs_torch
-def test_steps_and_their_memory_beside_torch():
+def test_step_benchmarks_compare_time_and_memory_with_torch():
     work = (
         "L2 H2 d64 T32 B8 V65"  # of which steps need MiB: those of SMALL find room in memory that was freed
     )
@@ -102,7 +102,7 @@ def test_steps_and_their_memory_beside_torch():
     assert text["minigrad"] > 0.9
 
 
-def test_tables_as_markdown():
+def test_tables_are_formatted_as_markdown():
     table = tables.Table("a title", {"row": {"x": 1234.5, "y": (0.1, 0.25, 1.0), "z": None}}, ["a note"])
     assert table.markdown() == (
         "**A title**\n\n|  | x | y | z |\n| --- | ---: | ---: | ---: |\n"
@@ -118,7 +118,7 @@ def command():
 
 
 @needs_torch
-def test_the_command_writes_its_files(tmp_path):
+def test_the_benchmark_command_writes_json_and_markdown(tmp_path):
     options = ["steps", "--works", SMALL, "--repeats", "1", "--peers", "torch"]
     files = ["--json", str(tmp_path / "a.json"), "--markdown", str(tmp_path / "a.md")]
     command = [sys.executable, "-m", "benchmarks", *options, *files]
@@ -145,7 +145,7 @@ def test_the_command_writes_its_files(tmp_path):
         ("steps --device cuda --threads 2", "--clock cpu and --threads are for the CPU.\nLeave"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_refused_before_anything_is_measured(command, tmp_path, monkeypatch, argv, message):
+def test_invalid_benchmark_options_are_rejected_early(command, tmp_path, monkeypatch, argv, message):
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
     options = parse(command.Options, [word.replace("_", " ") for word in argv.split()])
@@ -156,7 +156,7 @@ def test_a_mistake_is_refused_before_anything_is_measured(command, tmp_path, mon
 
 
 @needs_torch
-def test_the_chains_of_operations_are_the_same_for_both(monkeypatch):
+def test_overhead_benchmark_chains_match_torch(monkeypatch):
     monkeypatch.setattr(overhead, "OPS", 8)
     import torch
 
@@ -171,7 +171,7 @@ def test_the_chains_of_operations_are_the_same_for_both(monkeypatch):
 
 
 @needs_torch
-def test_all_take_turns_together():
+def test_gpu_step_benchmarks_interleave_all_peers():
     key = f"{SMALL} bfloat16"
     table, last = steps.steps_on_gpu([key], ["torch"], repeats=2, seconds=0.1, device="cpu")
     assert set(table.rows) == {"minigrad", "torch eager"}
@@ -182,7 +182,7 @@ def test_all_take_turns_together():
 
 
 @pytest.mark.parametrize("clock", ["wall", "cpu"])
-def test_the_walk_through_page_is_measured_in_a_browser(clock):
+def test_the_walkthrough_page_is_benchmarked_in_a_browser(clock):
     from benchmarks.page import BROWSERS, measure
     from minitransformer.explain import explain_documents
 

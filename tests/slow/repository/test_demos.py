@@ -16,7 +16,7 @@ DEMOS = Path(__file__).parents[3] / "demos"
 DEMO = DEMOS / "alignment.py"
 
 
-def test_what_a_translator_looks_at_is_drawn(here):
+def test_the_attention_demo_draws_a_translator(here):
     pictures = ["-o", "drawn.png", "--heads", "heads.svg", "--arcs", "arcs.svg"]
     command = [sys.executable, str(DEMO), "mine", "i see a cat", *pictures]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
@@ -37,7 +37,7 @@ def test_a_demo_without_its_run_says_how_to_train_one(demo, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("sentences", [1, 3])
-def test_the_road_to_attention_scores_each_model_by_length(sentences, tmp_path, capsys):
+def test_road_to_attention_demo_scores_models_by_length(sentences, tmp_path, capsys):
     demo = runpy.run_path(str(DEMOS / "road_to_attention.py"))
     demo["main"].__globals__["phrasebook"] = lambda: Phrasebook(PAIRS, PAIRS)
     models = ("GRU", "bidirectional GRU + additive attention")
@@ -71,7 +71,7 @@ def test_steps_grow_with_the_length_for_recurrent_networks_only(tmp_path, capsys
     assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_nearest_sentence_to_one_is_itself():
+def test_a_sentence_is_nearest_to_itself():
     demo = runpy.run_path(str(DEMOS / "similar.py"))
     sentences = ["i see a cat", "you see a dog", "we read"]
     tokenizer = Tokenizer.train_word(sentences, added=BERT_TOKENS)
@@ -88,7 +88,7 @@ NO_FLAGS = {"saving", "gpt", "transformer"}  # a part of others; demos that one 
 
 
 @pytest.mark.parametrize("demo", sorted({path.stem for path in DEMOS.glob("*.py")} - NO_FLAGS))
-def test_a_demo_asked_for_help_prints_it_and_nothing_else(demo, tmp_path, monkeypatch, capsys):
+def test_demos_print_only_help_with_the_help_flag(demo, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(DEMOS)
     monkeypatch.setattr(sys, "argv", [f"{demo}.py", "--help"])
@@ -99,7 +99,7 @@ def test_a_demo_asked_for_help_prints_it_and_nothing_else(demo, tmp_path, monkey
     assert (err, list(tmp_path.iterdir())) == ("", [])
 
 
-def test_loss_is_measured_against_parameters_and_data(tmp_path, capsys):
+def test_the_scaling_demo_measures_loss_by_size_and_data(tmp_path, capsys):
     main = runpy.run_path(str(DEMOS / "scaling.py"))["main"]
     losses = main(widths=(2, 32), amounts=(50, 4000), steps=60, output=tmp_path / "drawn.png")
     (few_small, few_large), (many_small, many_large) = losses
@@ -110,7 +110,7 @@ def test_loss_is_measured_against_parameters_and_data(tmp_path, capsys):
     assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_states_of_the_word_bank_are_compared(tmp_path, capsys):
+def test_the_bank_demo_compares_states_of_the_word(tmp_path, capsys):
     output = tmp_path / "drawn.png"
     same, other = runpy.run_path(str(DEMOS / "bank.py"))["main"](output=output)
     assert output.read_bytes().startswith(b"\x89PNG")
@@ -118,7 +118,7 @@ def test_states_of_the_word_bank_are_compared(tmp_path, capsys):
     assert "in two sentences, after subtracting their mean" in capsys.readouterr().out
 
 
-def test_the_decoder_finds_the_noun_that_it_stands_for(tmp_path, capsys):
+def test_the_it_demo_finds_the_noun_of_the_pronoun(tmp_path, capsys):
     output = tmp_path / "drawn.png"
     right, found = runpy.run_path(str(DEMOS / "it.py"))["main"](output=output)
     assert right > 0.98

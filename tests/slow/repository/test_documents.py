@@ -15,7 +15,7 @@ TRAINED = r"(lesson|train|show) |--checkpoint"
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if not re.search(TRAINED, each)])
-def test_a_command_of_the_page_runs(command, here):
+def test_document_page_commands_run(command, here):
     program, *words = shlex.split(command.replace("runs/phrasebook", "mine"))
     if program == "minitransformer":
         words = ["-m", "minitransformer", *words]
@@ -29,7 +29,7 @@ def test_a_command_of_the_page_runs(command, here):
         assert (here / page).is_file()
 
 
-def test_each_stage_that_the_page_names_is_there(open_page):
+def test_each_stage_named_on_the_page_can_be_opened(open_page):
     stages = set(re.findall(r"by-hand\.html#([\w-]+)", PAGE))
     page = open_page(explain_documents().page)
     for stage in sorted(stages):

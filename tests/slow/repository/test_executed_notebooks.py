@@ -27,7 +27,7 @@ def executed(tmp_path_factory, place):
     return folder / "demos"
 
 
-def test_an_executed_notebook_shows_graphs_that_can_be_walked(executed, browser):
+def test_graphs_in_executed_notebooks_are_interactive(executed, browser):
     page, _ = open_file(browser, executed / "graph.html")
     page.wait_for_load_state()
     assert page.locator("iframe").count() == 3
@@ -44,7 +44,7 @@ def test_an_executed_notebook_shows_graphs_that_can_be_walked(executed, browser)
     page.context.close()
 
 
-def test_an_executed_notebook_can_be_walked_through(executed, browser):
+def test_walkthroughs_in_executed_notebooks_are_interactive(executed, browser):
     page, complaints = open_file(browser, executed / "explain.html")
     page.wait_for_load_state()  # until then the frames move, and a click may miss
     assert page.locator("iframe").count() == 2

@@ -37,7 +37,7 @@ def words_of(path):
         ("transformer", ["encoder", "decoder", "×2"]),
     ],
 )
-def test_a_demo_draws_what_it_promises(demo, tmp_path, name, expected):
+def test_graph_demos_draw_the_expected_words(demo, tmp_path, name, expected):
     done = demo(name, "-o", "drawn.svg")
     assert (done.returncode, done.stderr) == (0, "")
     assert "drawn.svg: " in done.stdout
@@ -45,7 +45,7 @@ def test_a_demo_draws_what_it_promises(demo, tmp_path, name, expected):
     assert [word for word in expected if word not in words] == []
 
 
-def test_the_expression_has_the_numbers_that_everybody_knows(demo):
+def test_the_expression_demo_has_the_well_known_gradients(demo):
     lines = demo("expression", "-o", "e.dot").stdout.splitlines()[:-1]
     found = {}
     for line in lines:
@@ -56,7 +56,7 @@ def test_the_expression_has_the_numbers_that_everybody_knows(demo):
     }  # fmt: skip
 
 
-def test_the_step_of_the_mlp_lowers_its_loss(demo):
+def test_the_mlp_demo_lowers_its_loss(demo):
     before, after = demo("mlp", "-o", "m.dot").stdout.splitlines()[0].split(", after one step ")
     assert float(after) < float(before.removeprefix("loss "))
 
@@ -64,7 +64,7 @@ def test_the_step_of_the_mlp_lowers_its_loss(demo):
 @pytest.mark.parametrize(
     "argv", [("-o", "drawn.txt"), ("-o", "nowhere/drawn.svg", "--fast"), ("--seed", "x")]
 )
-def test_a_wrong_argument_of_a_demo_is_explained(demo, tmp_path, argv):
+def test_invalid_demo_arguments_are_explained(demo, tmp_path, argv):
     done = demo("mlp", *argv)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

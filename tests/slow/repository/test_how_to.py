@@ -42,7 +42,7 @@ def write_files():
 
 
 @pytest.mark.parametrize(("page", "title"), SECTIONS)
-def test_the_commands_of_a_section_run(page, title, tmp_path, monkeypatch, capsys):
+def test_how_to_commands_run(page, title, tmp_path, monkeypatch, capsys):
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     section = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     commands = [line for block in BLOCK.findall(section) for line in block.splitlines() if line.strip()]

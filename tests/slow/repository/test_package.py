@@ -84,7 +84,7 @@ def installed(wheel, tmp_path_factory):
     return folder
 
 
-def test_the_sdist_holds_the_tree(sdist):
+def test_the_sdist_contains_all_tracked_files(sdist):
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     if not (ROOT / ".git").exists():
         pytest.skip("this tree is not a clone")
@@ -92,7 +92,7 @@ def test_the_sdist_holds_the_tree(sdist):
     assert files_of(sdist) == {name for name in names if (ROOT / name).is_file()} | {"PKG-INFO"}
 
 
-def test_the_wheel_holds_both_packages_and_the_demos_whole(sdist, wheel):
+def test_the_wheel_contains_both_packages_and_the_demos(sdist, wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/")}
     metadata = {name for name in names if name.startswith(f"{NAME}.dist-info/")}
     sources = {f"{package}/{file}" for package in PACKAGES for file in files_of(sdist / package)}
@@ -123,13 +123,13 @@ def test_the_first_commands_work_from_the_wheel(installed, tmp_path):
     assert (tmp_path / "runs" / "lessons" / "01-shares.png").is_file()
 
 
-def test_the_command_is_installed(installed):
+def test_the_wheel_installs_the_command(installed):
     [command] = (installed / "bin").iterdir()
     assert command.stem == "minitransformer"
 
 
 @pytest.mark.parametrize("is_removed", [False, True], ids=["installed", "uninstalled"])
-def test_another_minigrad_is_an_error_of_two_lines(installed, tmp_path, is_removed):
+def test_a_conflicting_minigrad_package_gives_a_two_line_error(installed, tmp_path, is_removed):
     """PyPI's minigrad replaces minigrad/__init__.py, and takes it away when it is uninstalled."""
     folder = shutil.copytree(installed, tmp_path / "installed")
     init = folder / "minigrad" / "__init__.py"

@@ -11,7 +11,7 @@ import pytest
 
 
 @pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
-def test_the_pictures_are_what_their_commands_make(tmp_path):
+def test_stored_pictures_match_their_commands(tmp_path):
     """The same texts; where they stand, and the last digits of numbers, depend on the machine."""
     root = pathlib.Path(__file__).parents[3]
     subprocess.run(

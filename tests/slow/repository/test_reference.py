@@ -21,7 +21,7 @@ def built():
 F = mg.nn.functional
 
 
-def test_the_command_writes_the_page_and_keeps_a_true_table(tmp_path, monkeypatch):
+def test_the_reference_command_keeps_an_up_to_date_table(tmp_path, monkeypatch):
     table = reference.PYTORCH.read_text(encoding="utf-8")
     (tmp_path / "pytorch.md").write_text(table, encoding="utf-8")
     monkeypatch.setattr(reference, "PYTORCH", tmp_path / "pytorch.md")
@@ -36,12 +36,12 @@ def test_the_command_writes_the_page_and_keeps_a_true_table(tmp_path, monkeypatc
     assert (tmp_path / "pytorch.md").read_text(encoding="utf-8") == table, "run: python -m tools.reference"
 
 
-def test_git_ignores_the_page():
+def test_git_ignores_the_generated_reference():
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
     assert f"{TARGET.parent.relative_to(ROOT)}/" in ignored
 
 
-def test_every_op_has_an_entry_and_every_link_leads_to_one():
+def test_every_op_has_an_entry_and_every_link_resolves():
     headings = re.findall(r"^##+ (.+)$", built(), re.MULTILINE)
     ours = {r.name for r in registry.values() if r.source.__module__.startswith("minigrad.")}
     assert ours <= set(headings)
@@ -51,7 +51,7 @@ def test_every_op_has_an_entry_and_every_link_leads_to_one():
     assert all((TARGET.parents[1] / file).is_file() for file in files)
 
 
-def test_a_formula_is_given_for_arguments_that_are_there():
+def test_formulas_belong_to_existing_arguments():
     for record in registry.values():
         assert len(record.latex) <= len(inspect.signature(record.source).parameters), record.name
 

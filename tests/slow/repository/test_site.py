@@ -115,7 +115,7 @@ def test_a_page_fits_and_is_accessible_at_three_sizes(name, tab):
         assert [f"{width}: {v['id']}: {[node['html'][:200] for node in v['nodes'][:3]]}" for v in found] == []
 
 
-def test_the_front_page_is_below_1_mb_until_it_plays(tab):
+def test_the_front_page_loads_less_than_1_mb(tab):
     page = tab.open("index.html")
     page.wait_for_load_state("networkidle")
     sizes = {url: len(response.body()) for url, response in tab.loaded.items()}
@@ -127,12 +127,12 @@ def test_the_front_page_is_below_1_mb_until_it_plays(tab):
     assert page.locator("article .plays img").get_attribute("src").endswith(still)
 
 
-def test_a_lesson_shows_the_page_of_its_graph(tab):
+def test_lesson_pages_embed_their_graph(tab):
     page = tab.open("lessons/02_a_number_that_learns.html")
     page.frame_locator("iframe").get_by_text("Walk backward").first.wait_for()
 
 
-def test_a_lesson_leads_to_its_script(tab):
+def test_lesson_pages_link_to_their_script(tab):
     link = tab.open("lessons/01_a_word_looks.html").get_by_role("link", name="the script")
     assert link.get_attribute("href") == "../source/demos/lessons/01_a_word_looks.py.html"
 
@@ -168,7 +168,7 @@ def test_a_live_page_replaces_its_picture_until_closed(name, tab):
 
 
 @pytest.mark.parametrize("name", LIVE)
-def test_a_live_page_opens_where_the_site_is_opened_from_a_file(name, browser):
+def test_live_pages_open_from_a_file_url(name, browser):
     tab = Tab(browser, f"{SITE.as_uri()}/")
     page = tab.open(SHOWN_IN.get(name, "looking-inside.html"))
     wait_for_live_page(page, press(page, "Open", name))
@@ -178,7 +178,7 @@ def test_a_live_page_opens_where_the_site_is_opened_from_a_file(name, browser):
 
 
 @pytest.mark.parametrize("name", LIVE)
-def test_a_phone_opens_a_live_page_alone(name, tab):
+def test_phones_open_a_live_page_full_screen(name, tab):
     tab.page.set_viewport_size({"width": 390, "height": 844})
     page = tab.open(SHOWN_IN.get(name, "looking-inside.html"))
     page.locator(f"article p:has(a[href$='{name}']) button").click()
@@ -198,12 +198,12 @@ def search(words, tab):
 
 
 @pytest.mark.parametrize("word", SEARCHES)
-def test_search_finds(word, tab):
+def test_search_finds_expected_pages(word, tab):
     assert SEARCHES[word] in [address.partition(".html")[0] for address in search(word, tab)]
 
 
 @pytest.mark.parametrize("words", FIRST)
-def test_search_finds_first(words, tab):
+def test_search_ranks_the_expected_page_first(words, tab):
     assert search(words, tab)[0] == FIRST[words]
 
 
@@ -219,7 +219,7 @@ def test_search_shows_prose_and_not_code(tab):
     assert not any("import numpy as np" in excerpt for excerpt in excerpts)
 
 
-def test_a_search_without_results_says_what_to_try(tab):
+def test_a_search_without_results_gives_advice(tab):
     page = tab.open("search.html?q=zzzqqq")
     page.get_by_role("heading", name="Search Results").wait_for()
     said = page.locator("#search-results .search-summary").inner_text()

@@ -23,7 +23,7 @@ def test_the_gradient_agrees_with_finite_differences(record, fused, order):
 
 @pytest.mark.parametrize(("record", "fused"), [form for form in FORMS if is_of_more(form.values[0])])
 @pytest.mark.parametrize("what", ["value", "gradient"])
-def test_float32_is_float64_but_for_rounding(record, fused, what):
+def test_float32_agrees_with_float64_up_to_rounding(record, fused, what):
     for sample in differentiable_samples(record):
         test_every_op.check_roundings(record, rounded(sample), fused, what)
 
@@ -46,6 +46,6 @@ def checks(name, record):
         for check in checks(name, record)
     ],
 )
-def test_an_op_of_more(check, record):
+def test_ops_of_the_more_package_pass_every_check(check, record):
     for sample in differentiable_samples(record):
         check(record, sample)

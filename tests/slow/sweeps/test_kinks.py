@@ -17,7 +17,7 @@ CALLS = [
 ]
 
 
-def test_every_op_that_chooses_between_values_names_its_kinks():
+def test_every_piecewise_op_has_kink_cases():
     """Add a row to KINKS of `tests/slow/sweeps/kinks.py`, by which it is compared, or a reason to WITHOUT."""
     assert pieces() - KINKS.keys() - BY_OTHERS.keys() - WITHOUT.keys() == set()
     assert set(BY_OTHERS.values()) <= KINKS.keys()
@@ -42,7 +42,7 @@ def values_and_gradients(function, call, create_graph=False):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "call"), CALLS)
-def test_all_ways_agree_where_pieces_meet(name, call):
+def test_kernels_and_definitions_agree_at_kinks(name, call):
     """By kernels and by definitions, on arrays and on tensors whose derivative can be taken again."""
     library = next(library for library in (mg, F, mg.special, mg.linalg) if hasattr(library, name))
     function = getattr(library, name)
@@ -69,7 +69,7 @@ def slopes(function, *arrays):
 
 @pytest.mark.parametrize("name", ["remainder", "fmod"])
 @pytest.mark.parametrize("divisor", [0.1, 0.001, 1e-4, 3.0, 0.3])
-def test_the_quotient_of_a_remainder_is_that_of_its_value(name, divisor):
+def test_remainder_gradients_are_consistent_with_the_value(name, divisor):
     """x - q y is the value, also where x / y is rounded up to the next integer."""
     x = np.array([7.0, -7.0, 1.0, -1.0, 0.001, 6.0, 0.9, -0.3])
     y = np.full(8, divisor)
@@ -81,35 +81,35 @@ def test_the_quotient_of_a_remainder_is_that_of_its_value(name, divisor):
 
 
 @pytest.mark.parametrize("limits", [(1, 1), (1.0, 1.0), (0.0, -0.0)])
-def test_a_clamp_between_equal_numbers_is_flat(limits):
+def test_clamp_with_equal_limits_has_zero_gradient(limits):
     points = [-1.0, 0.0, 1.0, 2.0]
     for function in (mg.clamp, mg.clip, mg.Tensor.clamp, lambda x, low, high: x.clone().clamp_(low, high)):
         assert slopes(lambda x, function=function: function(x, *limits), points) == [[0.0] * 4]
     mg.gradcheck(lambda x: mg.clamp(x, *limits), mg.tensor(points, dtype="float64", requires_grad=True))
 
 
-def test_the_upper_of_equal_limits_has_the_gradient():
+def test_clamp_with_equal_tensor_limits_favors_the_upper_one():
     dx, low, high = slopes(mg.clamp, [0.0, 1.0, 2.0], [1.0] * 3, [1.0] * 3)
     assert (dx, low, high) == ([0, 0, 0], [0, 0, 0], [1, 1, 1])
 
 
-def test_a_shrink_by_nothing_is_the_identity():
+def test_softshrink_with_lambda_0_is_the_identity():
     assert slopes(lambda x: F.softshrink(x, 0.0), [-1.0, 0.0, 1.0]) == [[1.0, 1.0, 1.0]]
 
 
-def test_copysigns_derivative_at_infinity_is_its_branchs():
+def test_copysign_gradient_at_infinity():
     assert slopes(mg.copysign, [inf, -inf, 2.0, -0.0], [-1.0, -1.0, -0.0, 1.0]) == [
         [-1, 1, -1, 0],
         [0, 0, 0, 0],
     ]
 
 
-def test_nans_that_are_the_extreme_share_its_gradient():
+def test_amax_and_amin_share_gradients_among_nans():
     assert slopes(mg.amax, [1.0, nan, nan]) == slopes(mg.amin, [1.0, nan, nan]) == [[0, 0.5, 0.5]]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_sinc_has_its_derivatives_also_at_0(dtype):
+def test_sinc_derivatives_near_0(dtype):
     """-pi**2 x / 3 and -pi**2 / 3, of which the quotient keeps no digit."""
     x = mg.tensor([0.0, 1e-30, -1e-8, 1e-4, 1e-3], dtype=dtype, requires_grad=True)
     (g,) = mg.autograd.grad(mg.sinc(x).sum(), x, create_graph=True)
@@ -132,14 +132,14 @@ def test_sinc_has_its_derivatives_also_at_0(dtype):
      ((0, 3.7, 1.5), [0, 1, 2]), ((2.9, -1.0, -1.5), [2, 1, 0]), ((0.9,), []), ((3, -4, -3), [3, 0, -3]),
      ((5, 5), [])],
 )  # fmt: skip
-def test_a_range_of_integers_begins_ends_and_steps_at_integers(bounds, expected):
+def test_integer_arange_truncates_its_bounds(bounds, expected):
     found = mg.arange(*bounds, dtype="int64")
     assert found.tolist() == expected
     assert found.dtype == mg.int64
     assert mg.arange(*map(int, bounds)).tolist() == expected
 
 
-def test_integers_between_bounds_that_are_rounded_first():
+def test_integer_linspace_and_logspace_truncate_their_bounds():
     assert mg.linspace(0.9, 5.1, 3, dtype="int64").tolist() == [0, 2, 5]
     assert mg.logspace(0.5, 3.7, 4, dtype="int64").tolist() == [1, 10, 100, 1000]
     assert mg.linspace(1, 0, 1).tolist() == [1]

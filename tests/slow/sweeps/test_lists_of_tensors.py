@@ -10,7 +10,7 @@ SEVERAL = {"atleast_1d", "atleast_2d", "atleast_3d"}  # a list given to these is
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("key", [key for key in OWN if key not in SEVERAL])
-def test_a_list_keeps_its_gradient_or_is_refused(key):
+def test_list_arguments_keep_gradients_or_raise(key):
     record = OWN[key]
     if record.samples is None:
         pytest.skip("has no samples")

@@ -267,7 +267,7 @@ CASES = {
 ALL = [pytest.param(case, id=f"{name}-{i}") for name, cases in CASES.items() for i, case in enumerate(cases)]
 
 
-def test_every_loss_has_a_row():
+def test_every_loss_has_a_closed_form_case():
     """Add the closed form of a new loss to CASES."""
     losses = {name for name in F.__all__ if name.endswith("_loss") or "entropy" in name or name == "kl_div"}
     assert losses == CASES.keys()
@@ -286,7 +286,7 @@ def check(found, expected, condition, dtype, what, vanishes):
 @pytest.mark.parametrize("case", ALL)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("way", [*BOTH, "definitions"])
-def test_losses_keep_their_digits_at_both_ends(case, dtype, way):
+def test_losses_are_accurate_for_extreme_inputs(case, dtype, way):
     points = case.points.astype(dtype)
     points = points[np.abs(points) > np.finfo(dtype).tiny]
     with mg.fused(way != "definitions"), mg.kernels.use("jit" if way == "jit" else "numpy"):
@@ -311,7 +311,7 @@ def test_losses_keep_their_digits_at_both_ends(case, dtype, way):
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("case", ALL)
-def test_a_reduced_loss_keeps_its_tail(case, reduction):
+def test_reduced_losses_are_accurate_for_extreme_inputs(case, reduction):
     x = mg.tensor(case.points, requires_grad=True)
     each = case.loss(x).detach().array
     total = math.fsum(each) / (len(each) if reduction == "mean" else 1)
@@ -320,7 +320,7 @@ def test_a_reduced_loss_keeps_its_tail(case, reduction):
 
 
 @pytest.mark.parametrize("target", [0.0, 1.0])
-def test_an_infinite_logit_is_certain(target):
+def test_binary_cross_entropy_of_infinite_logits(target):
     right = inf if target else -inf
     x = mg.tensor([right, -right], requires_grad=True)
     losses = bce(target)(x)
@@ -331,7 +331,7 @@ def test_an_infinite_logit_is_certain(target):
 
 @pytest.mark.parametrize("way", [*BOTH, "definitions"])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_confident_cross_entropy_vanishes_slowly(way, reduction):
+def test_confident_cross_entropy_does_not_underflow_to_zero(way, reduction):
     """In float32 softmax is 1 from a lead of 17 on; the loss, 4e-8, and its gradient are not 0."""
     with mg.fused(way != "definitions"), mg.kernels.use("jit" if way == "jit" else "numpy"):
         x = mg.tensor([[17.0, 0.0, -1.0], [0.0, 30.0, -inf]], requires_grad=True)

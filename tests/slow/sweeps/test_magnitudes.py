@@ -438,7 +438,7 @@ CASES = {
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("name", CASES)
-def test_kernels_are_their_definitions_at_all_magnitudes(name, which, dtype):
+def test_kernels_match_definitions_at_all_magnitudes(name, which, dtype):
     dtype = np.dtype(dtype)
     with np.errstate(all="ignore"):
         for found, expected, bound in CASES[name](jit if which == "jit" else cpu, dtype):
@@ -488,7 +488,7 @@ def loops():
 
 
 @needs_numba
-def test_only_sums_may_be_reordered():
+def test_only_sums_use_reassociating_fast_math():
     """No loop has a flag but "contract"; the addition of `accumulate` alone may be reordered."""
     for loop in loops():
         flags = loop.targetoptions["fastmath"]
@@ -527,7 +527,7 @@ def clipped(x):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", SPREADS)
-def test_lengths_are_right_where_squares_are_out_of_range(name, dtype):
+def test_norms_do_not_overflow_or_underflow(name, dtype):
     """With gradients that PyTorch has of the same numbers in float64, where it can be asked: a finite one."""
     ours, definition = SPREADS[name]
     powers = (-30, -25, -19, -10, 0, 10, 19, 25, 30) if dtype == "float32" else (-250, -160, 0, 160, 250)
@@ -556,7 +556,7 @@ def test_lengths_are_right_where_squares_are_out_of_range(name, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "cross_entropy"])
-def test_readable_definitions_are_right_far_from_0(name, dtype):
+def test_unfused_definitions_are_accurate_for_large_logits(name, dtype):
     """Also with logits of which all that differs is far behind the first digit."""
 
     def run(x, *settings):
@@ -580,7 +580,7 @@ def test_readable_definitions_are_right_far_from_0(name, dtype):
 
 
 @pytest.mark.parametrize("which", BOTH)
-def test_log_softmax_of_equal_logits_is_the_logarithm_of_a_half(which):
+def test_log_softmax_of_two_equal_logits_is_log_half(which):
     for v in (1.0, 1e4, 1e6, 1e8, 1e30):
         x = mg.tensor([[v, v]], requires_grad=True)
         with kernels.use(which):
@@ -598,7 +598,7 @@ def test_log_softmax_of_equal_logits_is_the_logarithm_of_a_half(which):
 
 
 @needs_numba
-def test_a_gate_of_nan_is_nan():
+def test_recurrent_kernels_propagate_nan_gates():
     """One weight that is NaN, of a gate that a sigmoid closes."""
     for kind, gates in (("lstm", 4), ("gru", 3)):
         for gate in range(gates):

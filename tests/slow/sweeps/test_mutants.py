@@ -31,7 +31,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("words", CHANGES)
-def test_what_is_done_to_the_gradient_of_any_op_is_named(words):
+def test_planted_gradient_errors_are_diagnosed_for_every_op(words):
     named = 0
     others = []
     for record in registry.values():
@@ -55,7 +55,7 @@ def test_what_is_done_to_the_gradient_of_any_op_is_named(words):
     assert named > 80
 
 
-def test_the_page_shows_what_is_said():
+def test_the_docs_show_the_diagnosis_of_each_mistake():
     page = (Path(__file__).parents[3] / "docs" / "your-own.md").read_text(encoding="utf-8")
     assert f"plants {len(MISTAKES)} mistakes" in page
     by_title = {mistake.title: mistake for mistake in MISTAKES}

@@ -135,14 +135,14 @@ def test_a_readable_definition_rounds_once(name, half):
 
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("name", [name for name in COMPOSED if isinstance(OURS[name], Op)])
-def test_a_kernel_of_numpys_rounds_once(name, half):
+def test_numpy_kernels_round_once(name, half):
     with kernels.use("numpy"):
         check(name, half)
 
 
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("name", [name for name in OURS if hasattr(mg.Tensor, f"{name}_")])
-def test_a_method_in_place_gives_what_the_function_gives(name, half):
+def test_in_place_methods_match_functions_in_half_precision(name, half):
     record = OURS[name]
     method = getattr(mg.Tensor, f"{name}_")
     function = getattr(mg.Tensor, name, None) or getattr(mg, name)
@@ -181,7 +181,7 @@ def test_a_view_of_16_bits_is_a_view():
 
 
 @pytest.mark.parametrize("half", HALVES)
-def test_a_number_is_rounded_before_it_is_compared(half):
+def test_numbers_are_rounded_to_half_before_comparison(half):
     """As PyTorch has it: what was made of 0.1 equals 0.1."""
     x = mg.tensor([0.1, 0.3]).to(half)
     assert (x == 0.1).tolist() == (x <= 0.1).tolist() == (~(x != 0.1)).tolist() == [True, False]
@@ -264,7 +264,7 @@ NOT_OF_MANY = {
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize(("name", "args", "kwargs"), COUNTS)
 @pytest.mark.parametrize("numbers", ["ones", "any"])
-def test_70_000_elements_are_counted_and_averaged(name, args, kwargs, half, numbers):
+def test_half_precision_reductions_of_70_000_elements(name, args, kwargs, half, numbers):
     """All ones, so that every count and every sum is above 65,504, and any numbers from 0.5 to 2."""
     rng = np.random.default_rng(0)
     shape_of = lambda x: isinstance(x, tuple) and x and x[0] != (N,) and all(isinstance(n, int) for n in x)
@@ -282,7 +282,7 @@ def test_70_000_elements_are_counted_and_averaged(name, args, kwargs, half, numb
     assert_rounded_once(registry[name].call, args, kwargs, half)
 
 
-def test_every_sum_loss_and_normalization_is_counted():
+def test_every_reduction_is_tested_with_70_000_elements():
     counted = {name for name, _, _ in COUNTS}
     families = ("reduction", "loss", "normalization")
     of_many = {name for name, record in OURS.items() if record.family in families}
@@ -311,7 +311,7 @@ def test_running_statistics_are_rounded_once(half):
         lambda x: F.embedding([0, 1, 2, 3], x[0].clone(), max_norm=0.7),
     ],
 )
-def test_what_is_dropped_or_scaled_is_rounded_once(drop, half):
+def test_half_precision_dropout_rounds_once(drop, half):
     x = mg.randn(1, 4, 50).to(half)
     found = []
     for dtype in (half, "float32"):
@@ -321,7 +321,7 @@ def test_what_is_dropped_or_scaled_is_rounded_once(drop, half):
 
 
 @pytest.mark.parametrize("half", HALVES)
-def test_composites_are_what_they_are_in_float32(half):
+def test_half_precision_composites_match_float32(half):
     """sinc(1) was 3e-4 off, sinc(30,000) NaN, and sigmoid(8) exactly 1."""
     x = mg.tensor([1.0, 30000.0, 8.0]).to(half)
     assert mg.sinc(x)[:2].float().abs().tolist() == pytest.approx([0, 0], abs=1e-5)

@@ -7,7 +7,7 @@ from minitransformer.text.tokenizer import Tokenizer
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])
-def test_every_sentence_of_the_phrasebook_comes_back_exactly(kind):
+def test_every_phrasebook_sentence_round_trips(kind):
     book = phrasebook()
     texts = [sentence for pair in book.train + book.test for sentence in pair]
     tokenizer = Tokenizer.train_word(texts) if kind == "word" else Tokenizer.train_bpe(texts, 2000)

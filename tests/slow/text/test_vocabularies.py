@@ -4,7 +4,7 @@ from minitransformer.data.phrasebook import phrasebook
 from minitransformer.text.tokenizer import Tokenizer
 
 
-def test_the_phrasebook_has_plain_words():
+def test_the_phrasebook_uses_the_word_layout():
     tokenizer = Tokenizer.train_word([side for pair in phrasebook().train for side in pair])
     assert (tokenizer.layout, tokenizer.vocab_size) == ("word", 1005)
 

@@ -42,7 +42,7 @@ def result(cli, command):
     return path.name, (path / "model.safetensors").read_bytes()
 
 
-def test_a_damaged_file_is_an_error_or_changes_no_result(cli, here):
+def test_damaged_run_files_give_errors_or_the_same_results(cli, here):
     trained = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "whole", *TINY)
     assert cli(*trained, "--steps", 6, "--checkpoint-every", 3, "--validate-every", 3)[0] == 0
     read = ("run.json", "config.toml", "tokenizer.json", "checkpoints/*/*")
@@ -71,7 +71,7 @@ def test_a_damaged_file_is_an_error_or_changes_no_result(cli, here):
 
 
 @pytest.mark.parametrize("name", ["checkpoints/step-00000004", "tokenizer.json", "run.json", "config.toml"])
-def test_what_belongs_to_another_run_is_refused(cli, here, name):
+def test_files_of_a_different_run_are_rejected(cli, here, name):
     other = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "other", *TINY, "--seed", 1)
     assert cli(*other, "--vocab-size", 200)[0] == 0
     path = here / "mine" / name

@@ -6,7 +6,7 @@ from minitransformer.runs.run import Run
 from tests.tiny import PAIRS
 
 
-def test_what_an_example_adds_is_what_it_scores_alone(place):
+def test_per_example_scores_match_single_example_evaluation(place):
     run = Run(place / "mine")
     pairs = sorted(PAIRS[:7], key=lambda pair: -len(pair[0]))
     scores, _ = run.task.evaluate(run, pairs)

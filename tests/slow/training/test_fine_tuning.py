@@ -51,7 +51,7 @@ def accuracy_of(run, *flags):
     return json.loads((run / "metrics.json").read_text())["accuracy"]
 
 
-def test_minilm_knows_words_of_praise_that_only_the_test_has(tmp_path):
+def test_fine_tuned_minilm_generalizes_to_unseen_words(tmp_path):
     source = minilm_folder(tmp_path / "minilm")
     write_reviews(tmp_path)
     assert main(["import", str(source), "--run-dir", str(tmp_path / "pretrained")]) == 0

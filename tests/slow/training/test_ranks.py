@@ -204,7 +204,7 @@ def together(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_the_first_gradients_are_those_of_one_process(name, alone, together):
+def test_distributed_gradients_match_one_process(name, alone, together):
     expected, found = (mg.load_file(folder / name / "gradients.safetensors") for folder in (alone, together))
     assert expected.keys() == found.keys()
     for key in expected:
@@ -212,7 +212,7 @@ def test_the_first_gradients_are_those_of_one_process(name, alone, together):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_the_losses_run_together(name, alone, together):
+def test_distributed_losses_match_one_process(name, alone, together):
     first = [json.loads((folder / name / "first.json").read_text()) for folder in (alone, together)]
     for key in ("loss", "nll_loss", "grad_norm", "lr"):
         assert first[1][key] == pytest.approx(first[0][key], rel=1e-5)
@@ -225,7 +225,7 @@ def test_the_losses_run_together(name, alone, together):
         assert found == pytest.approx(expected, rel=0.01)
 
 
-def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
+def test_runs_can_be_resumed_with_a_different_number_of_ranks(tmp_path):
     if not (MPIEXEC and find_spec("mpi4py")):
         pytest.skip("no mpiexec or no mpi4py: pip install '.[distributed]'")
     unbroken = translation(tmp_path / "unbroken", steps=12)
@@ -253,7 +253,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
 
 
 @needs_mpi
-def test_ranks_wait_until_the_run_that_they_overwrite_is_deleted(here):
+def test_ranks_wait_until_the_overwritten_run_is_deleted(here):
     assert main(["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", *TINY]) == 0
     code, _, err = on(3, "overwrite", here / "mine")
     assert code == 0, err
@@ -261,7 +261,7 @@ def test_ranks_wait_until_the_run_that_they_overwrite_is_deleted(here):
 
 
 @needs_mpi
-def test_ranks_do_not_take_each_others_cores():
+def test_ranks_share_the_cores_without_oversubscription():
     clean = {key: value for key, value in environment().items() if not key.endswith("_NUM_THREADS")}
     done = subprocess.run(
         [MPIEXEC, "-n", "2", sys.executable, __file__, "threads"],
@@ -293,7 +293,7 @@ def test_a_dead_rank_ends_the_job_and_keeps_the_checkpoint(how, here):
 
 
 @needs_mpi
-def test_what_a_full_disk_refuses_is_the_best_on_no_rank(together):
+def test_a_failed_save_is_the_best_on_no_rank(together):
     states = [json.loads(path.read_text()) for path in sorted(together.glob("full-*.json"))]
     assert len(states) > 1
     assert all(state == {"monitor": "loss", "value": 2.0, "waited": 1} for state in states)
@@ -329,7 +329,7 @@ def test_ctrl_c_stops_all_ranks_after_the_same_step_and_saves_it(here):
 
 
 @needs_mpi
-def test_ranks_refuse_different_settings_and_name_them(tmp_path):
+def test_ranks_reject_and_name_different_settings(tmp_path):
     code, _, err = on(2, "differ", tmp_path)
     assert code == 0, err
     said = [json.loads((tmp_path / f"said-{rank}.json").read_text()) for rank in (0, 1)]
@@ -357,7 +357,7 @@ REFUSED = [
 
 @needs_mpi
 @pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=lambda value: str(value[-1]))
-def test_what_all_ranks_refuse_is_said_once(here, arguments, message):
+def test_errors_common_to_all_ranks_are_printed_once(here, arguments, message):
     if message == "CuPy" and find_spec("cupy"):
         pytest.skip("CuPy is installed")
     code, out, err = run([MPIEXEC, "-n", "2", *command(*arguments)])
@@ -368,7 +368,7 @@ def test_what_all_ranks_refuse_is_said_once(here, arguments, message):
 
 
 @needs_mpi
-def test_a_mistake_on_one_rank_ends_the_others_with_its_message(here):
+def test_an_error_on_one_rank_ends_all_ranks(here):
     good, bad = (command("train", "phrasebook", "--data", name, *TINY) for name in ("pairs.tsv", "none.tsv"))
     code, _, err = run([MPIEXEC, "-n", "1", *good, ":", "-n", "1", *bad])
     assert code == 2
@@ -376,14 +376,14 @@ def test_a_mistake_on_one_rank_ends_the_others_with_its_message(here):
 
 
 @needs_mpi
-def test_an_mpiexec_of_another_mpi_is_found_out(here):
+def test_an_mpiexec_of_a_different_mpi_is_detected(here):
     arguments = ["train", "phrasebook", "--data", "pairs.tsv", *TINY]
     code, _, err = run(command(*arguments), OMPI_COMM_WORLD_SIZE="4")
     assert code == 2
     assert "error: mpiexec started 4 processes, but mpi4py, of another MPI, sees 1.\nUse one MPI:" in err
 
 
-def test_without_mpi4py_mpiexec_is_refused(monkeypatch, capsys):
+def test_mpiexec_without_mpi4py_is_rejected(monkeypatch, capsys):
     monkeypatch.setenv("PMI_SIZE", "2")
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     assert main(["train", "phrasebook"]) == 2
@@ -392,7 +392,7 @@ def test_without_mpi4py_mpiexec_is_refused(monkeypatch, capsys):
     assert "pip install 'minitransformer[distributed]'" in second
 
 
-def test_a_process_alone_does_not_ask_for_mpi(tmp_path):
+def test_a_single_process_does_not_import_mpi(tmp_path):
     code, out, err = run([sys.executable, __file__, "whether_mpi", str(tmp_path)])
     assert (code, out) == (0, "False\n"), err
 

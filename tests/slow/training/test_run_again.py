@@ -37,7 +37,7 @@ def test_a_run_is_repeated_from_its_folder_and_data(cli, here):
     assert weights("runs/phrasebook") != weights("again")
 
 
-def test_a_run_is_not_trained_again_on_other_data(cli, here):
+def test_repeating_a_run_rejects_different_data(cli, here):
     lines = (here / "pairs.tsv").read_text().splitlines()
     (here / "other.tsv").write_text("\n".join(lines[:-1]))
     code, _, err = cli("train", "mine", "--data", "other.tsv", "--run-dir", "again")
@@ -48,13 +48,13 @@ def test_a_run_is_not_trained_again_on_other_data(cli, here):
     assert not (here / "again").exists()
 
 
-def test_a_run_folder_is_resumed_by_its_own_name(cli, here):
+def test_a_run_can_be_resumed_by_its_folder(cli, here):
     assert cli("train", "mine", "--resume", "--steps", 6)[0] == 0
     assert cli(*TRAIN, "--run-dir", "whole", "--steps", 6)[0] == 0
     assert weights("mine") == weights("whole")
 
 
-def test_repeating_a_run_needs_its_initial_run_unchanged(cli, here):
+def test_repeating_a_run_requires_an_unchanged_init_from_run(cli, here):
     assert cli(*TRAIN, "--run-dir", "next", "--init-from", "mine", "--seed", 1)[0] == 0
     assert cli("train", "next", "--run-dir", "again")[0] == 0
     assert weights("again") == weights("next")
@@ -66,7 +66,7 @@ def test_repeating_a_run_needs_its_initial_run_unchanged(cli, here):
     assert re.search(r"which is not in .*mine\.\nPass where that run is now", cli("train", "next")[2])
 
 
-def test_public_data_that_is_not_where_it_was_is_downloaded(here, tmp_path):
+def test_public_data_missing_from_its_folder_is_downloaded(here, tmp_path):
     original = Original.read("mine")
     original.record.data.update(data=None, data_dir=str(tmp_path / "gone"))
     assert original.sources(Sources()).data_dir is None
@@ -104,7 +104,7 @@ def test_run_readme_describes_the_run_and_how_to_repeat_it(cli, here):
 
 
 @pytest.mark.parametrize("edit", ["mine\n", "", None])
-def test_a_readme_that_somebody_else_wrote_is_left_alone(cli, here, edit):
+def test_user_written_readmes_are_not_overwritten(cli, here, edit):
     path = here / "mine" / "README.md"
     if edit is None:  # a link
         (here / "notes.md").write_text("notes")
@@ -122,7 +122,7 @@ def test_a_readme_that_somebody_else_wrote_is_left_alone(cli, here, edit):
     assert path.is_symlink() == (edit is None)
 
 
-def test_scores_of_a_data_set_are_a_table(here):
+def test_readme_shows_scores_as_an_escaped_table(here):
     (here / "mine" / "metrics.json").write_text('{"a|b": 0.51239, "x": "<script>", "list": [1]}')
     assert write_readme(here / "mine")
     text = (here / "mine" / "README.md").read_text()

@@ -38,7 +38,7 @@ NOT_NAMES = ["", "..", " ", "../../escaped", "/escaped", "a\\b", "C:escaped", "a
 
 
 @pytest.mark.parametrize("name", NOT_NAMES, ids=lambda name: ascii(name[:12]))
-def test_the_name_of_a_recipe_is_not_a_path(cli, here, name):
+def test_recipe_names_that_are_paths_are_rejected(cli, here, name):
     (here / "mine.toml").write_text(tomli_w.dumps({"name": name, "task": "translation"}), encoding="utf-8")
     before = contents(here)
     for verb in ("train", "card"):
@@ -50,7 +50,7 @@ def test_the_name_of_a_recipe_is_not_a_path(cli, here, name):
         check_name(name, "name")
 
 
-def test_the_name_in_the_record_of_a_run_is_not_a_path(cli, here):
+def test_run_record_names_that_are_paths_are_rejected(cli, here):
     path = here / "mine" / "run.json"
     record = read_json(path)
     del record["sha256"]
@@ -85,7 +85,7 @@ def test_an_unrelated_folder_with_the_same_names_is_not_a_run(cli, here):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[" * 100_000, '{"a": 1e999}'])
-def test_a_folder_whose_record_cannot_be_read_is_left_as_it_is(cli, here, content):
+def test_folders_with_an_unreadable_record_are_left_unchanged(cli, here, content):
     (here / "mine" / "run.json").write_text(content)
     before = contents("mine")
     for flag in ("--overwrite", "--resume"):
@@ -96,7 +96,7 @@ def test_a_folder_whose_record_cannot_be_read_is_left_as_it_is(cli, here, conten
     assert contents("mine") == before
 
 
-def test_a_record_that_was_changed_is_refused(cli, here):
+def test_modified_run_records_are_rejected(cli, here):
     path = here / "mine" / "run.json"
     path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
     code, out, err = cli("evaluate", "mine")
@@ -104,7 +104,7 @@ def test_a_record_that_was_changed_is_refused(cli, here):
     assert "mine/run.json is damaged or was changed: it does not match its checksum" in err
 
 
-def test_overwrite_deletes_what_a_run_writes_and_nothing_else(cli, here):
+def test_overwrite_deletes_only_files_of_the_run(cli, here):
     names = [
         "notes.txt", ".config.toml.original1", ".run.json.20240101", "checkpoints/model.pt",
         "checkpoints/step-00000004/mine.txt", "checkpoints/step-000000004/model.safetensors",
@@ -123,7 +123,7 @@ def test_overwrite_deletes_what_a_run_writes_and_nothing_else(cli, here):
 @posix
 @pytest.mark.parametrize("name", ["checkpoints", "config.toml", "log.jsonl", ".lock", "run.json"])
 @pytest.mark.parametrize("flag", ["--overwrite", "--resume"])
-def test_nothing_is_written_through_a_link(cli, here, name, flag):
+def test_symlinks_in_a_run_folder_are_not_followed(cli, here, name, flag):
     target = here / "elsewhere"
     path = here / "mine" / name
     path.rename(target) if path.exists() else target.write_text("")
@@ -138,7 +138,7 @@ def test_nothing_is_written_through_a_link(cli, here, name, flag):
 # --- A run that was killed ---
 
 
-def test_a_folder_of_a_run_killed_at_its_start_is_new(cli, here):
+def test_the_folder_of_a_run_killed_at_startup_can_be_reused(cli, here):
     for flags in ((), ("--resume",), ("--overwrite",)):
         shutil.rmtree(here / "new", ignore_errors=True)
         (here / "new").mkdir()
@@ -148,7 +148,7 @@ def test_a_folder_of_a_run_killed_at_its_start_is_new(cli, here):
         assert sorted(path.name for path in (here / "new").glob(".*")) == [".evaluation.lock", ".lock"]
 
 
-def test_an_old_run_stays_if_the_new_one_cannot_start(cli, here):
+def test_overwrite_keeps_the_old_run_if_the_new_one_fails(cli, here):
     (here / "long.tsv").write_text("a " * 99 + "\t" + "b " * 99 + "\n")
     (here / "letter.txt").write_text("R" * 200)
     before = contents("mine"), contents("play")
@@ -161,7 +161,7 @@ def test_an_old_run_stays_if_the_new_one_cannot_start(cli, here):
     assert (contents("mine"), contents("play")) == before
 
 
-def test_overwrite_deletes_nothing_if_it_may_not_delete_all(cli, here, monkeypatch):
+def test_overwrite_deletes_nothing_without_full_permission(cli, here, monkeypatch):
     before = contents("mine")
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "checkpoints")
     code, _, err = cli(*TRAIN, "--run-dir", "mine", "--overwrite")
@@ -171,7 +171,7 @@ def test_overwrite_deletes_nothing_if_it_may_not_delete_all(cli, here, monkeypat
 
 
 @pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
-def test_a_run_killed_while_it_overwrote_another_is_the_new_run(cli, here, monkeypatch, flag):
+def test_a_run_killed_during_overwrite_counts_as_the_new_run(cli, here, monkeypatch, flag):
     """Between the new run.json and the deletion of the old checkpoints."""
 
     def killed(self):
@@ -191,7 +191,7 @@ def test_a_run_killed_while_it_overwrote_another_is_the_new_run(cli, here, monke
     assert final_weights("mine") == final_weights("other")
 
 
-def test_reader_sees_the_new_settings_during_a_change(cli, here):
+def test_config_is_readable_with_an_outdated_record(cli, here):
     before = read_record(here / "mine")
     assert cli(*TRAIN, "--run-dir", "mine", "--resume", "--steps", 6)[0] == 0
     assert read_config(here / "mine", before).training.steps == 6
@@ -202,7 +202,7 @@ def test_reader_sees_the_new_settings_during_a_change(cli, here):
 
 
 @pytest.mark.parametrize("lost", ["checkpoints", "all but the folder"])
-def test_a_run_that_has_lost_all_checkpoints_does_not_start_over(cli, here, lost):
+def test_resume_without_checkpoints_does_not_start_over(cli, here, lost):
     shutil.rmtree(here / "mine" / "checkpoints")
     if lost != "checkpoints":
         (here / "mine" / "checkpoints").mkdir()
@@ -213,7 +213,7 @@ def test_a_run_that_has_lost_all_checkpoints_does_not_start_over(cli, here, lost
     assert (here / "mine" / "metrics.json").read_bytes() == before
 
 
-def test_leftovers_are_removed_by_the_next_training(cli, here):
+def test_training_removes_leftover_temporary_files(cli, here):
     checkpoints = here / "mine" / "checkpoints"
     for name in (".step-00000008.0123abcd.minigrad", ".unusable-step-00000002-0.0123abcd.minigrad"):
         shutil.copytree(checkpoints / "step-00000004", checkpoints / name)
@@ -242,7 +242,7 @@ def test_training_data_is_recorded_and_differences_reported(cli, here):
     assert "| from step 4 | steps 4 -> 5, kernels jit -> numpy |" in (here / "mine/README.md").read_text()
 
 
-def test_settings_that_resume_changes_are_said_and_recorded(cli, here):
+def test_settings_changed_on_resume_are_reported_and_recorded(cli, here):
     run = ("train", "phrasebook", "--run-dir", "mine", "--resume")
     code, _, err = cli(*run, "--steps", 6, "--lr", 0.02)
     assert code == 0
@@ -265,7 +265,7 @@ def test_finished_run_does_not_record_unused_settings(cli, here):
     assert contents("mine") == before
 
 
-def test_a_change_killed_before_it_took_effect_is_undone(cli, here):
+def test_settings_changes_without_a_saved_step_are_undone(cli, here):
     config = (here / "mine" / "config.toml").read_bytes()
     run = ("train", "phrasebook", "--run-dir", "mine", "--resume")
     assert cli(*run, "--steps", 6, "--lr", 0.02)[0] == 0
@@ -276,7 +276,7 @@ def test_a_change_killed_before_it_took_effect_is_undone(cli, here):
     assert changes == [{}, {"steps": [4, 5]}]
 
 
-def test_a_run_remembers_its_data(cli, here, monkeypatch):
+def test_a_run_remembers_the_path_of_its_data(cli, here, monkeypatch):
     (here / "inner").mkdir()
     monkeypatch.chdir(here / "inner")
     data = read_record(here / "mine").data["data"]
@@ -286,7 +286,7 @@ def test_a_run_remembers_its_data(cli, here, monkeypatch):
     assert cli("train", "phrasebook", "--run-dir", here / "mine", "--resume", "--steps", 5)[0] == 0
 
 
-def test_data_that_has_moved_is_asked_for(cli, here):
+def test_moved_data_is_asked_for(cli, here):
     (here / "pairs.tsv").rename(here / "moved.tsv")
     assert cli("train", "phrasebook", "--data", "moved.tsv", "--run-dir", "new", *TINY)[0] == 0
     (here / "moved.tsv").rename(here / "pairs.tsv")
@@ -302,7 +302,7 @@ def test_data_that_has_moved_is_asked_for(cli, here):
 # --- Splits ---
 
 
-def test_splits_can_be_files_of_their_own(cli, here):
+def test_splits_can_be_read_from_separate_files(cli, here):
     for name, pairs in (("valid.tsv", PAIRS[:6]), ("test.tsv", PAIRS[6:10])):
         (here / name).write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
     (here / "twice.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in (*PAIRS, *PAIRS[:3])), encoding="utf-8")
@@ -314,7 +314,7 @@ def test_splits_can_be_files_of_their_own(cli, here):
     assert (scores["n"], scores["split"]) == (4, "test")
 
 
-def test_any_file_can_be_scored(cli, here):
+def test_evaluate_accepts_any_data_file(cli, here):
     metrics = (here / "mine" / "metrics.json").read_bytes()
     lines = (here / "pairs.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     (here / "other.tsv").write_text("".join(lines[:7]) + "A new cat sat.\tUn chat.\n", encoding="utf-8")
@@ -325,7 +325,7 @@ def test_any_file_can_be_scored(cli, here):
     assert (here / "mine" / "metrics.json").read_bytes() == metrics  # the metrics of the run's own test split
 
 
-def test_targets_that_the_tokenizer_loses_are_said(cli, here):
+def test_targets_that_do_not_round_trip_are_reported(cli, here):
     code, _, err = cli(*TRAIN, "--run-dir", "new", "--vocab-size", 100)
     assert code == 0
     assert re.search(r"warning: \d+ of 60 targets do not round-trip .*--tokenizer bpe", err)
@@ -342,7 +342,7 @@ def cells(shown):
     return re.findall(r"<td[^>]*>([^<]*)</td>", shown)
 
 
-def test_a_run_and_its_scores_say_what_they_are(here, cli):
+def test_repr_of_a_run_and_its_scores_is_informative(here, cli):
     assert cli("evaluate", "mine")[0] == 0
     run = Run(here / "mine")
     assert re.fullmatch(r"<Run .*mine: .*; Transformer, [\d,]+ parameters; step-\d+ of \d+ steps>", repr(run))

@@ -58,7 +58,7 @@ def test_scores_intervals_and_paired_test_match_sacrebleu(tmp_path):
     assert lowercased["signature"] == found["b"]["bleu_lc_tok_signature"]
 
 
-def test_runs_are_compared_on_what_was_saved(cli, here):
+def test_compare_uses_saved_evaluations(cli, here):
     assert cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "other", *TINY, "--seed", 1)[0] == 0
     code, out, err = cli("compare", "mine", "other", "--json")
     assert (code, err) == (0, "")

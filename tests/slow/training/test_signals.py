@@ -38,7 +38,7 @@ def unbroken(tmp_path_factory):
 
 @pytest.mark.parametrize("stop", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_a_run_that_a_signal_stopped_goes_on_as_if_nothing_were(stop, unbroken, tmp_path, request):
+def test_a_run_stopped_by_a_signal_resumes_exactly(stop, unbroken, tmp_path, request):
     kernels = request.config.getoption("--kernels")
     script = SCRIPT.format(root=str(Path(__file__).parents[3]), folder=str(tmp_path), kernels=kernels)
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
