@@ -125,7 +125,7 @@ def change_tensors(folder, change):
 def test_save_pretrained_round_trips(name, tmp_path):
     model = MODELS[name]()
     for mmap in (False, True):
-        again = load_pretrained(written(model, tmp_path / "new" / f"model-{mmap}"), mmap=mmap)
+        again = load_pretrained(written(model, tmp_path / "new" / "models" / f"{mmap}"), mmap=mmap)
         assert again.config == model.config
         np.testing.assert_array_equal(output(again), output(model))
 

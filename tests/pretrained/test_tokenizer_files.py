@@ -81,6 +81,7 @@ def test_encode_marked_treats_other_special_tokens_as_text(tmp_path):
     ours = bert(tmp_path)
     assert ours.encode_marked(["the ", "[MASK]", " cats"]) == [5, 4, 6, 7]
     assert ours.encode_marked(["the [SEP] ", "[MASK]", " cats"]) == [5, 1, 1, 1, 4, 6, 7]
+    assert ours.encode_marked(["the ", "[MASK]", " [SEP]"]) == [5, 4, 1, 1, 1]
     assert ours.encode_marked(["[SEP]", "[MASK]", "", "[SEP]", "cats"]) == [1, 1, 1, 4, 3, 6, 7]
 
 
