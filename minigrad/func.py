@@ -327,7 +327,7 @@ def _as_tensors(tree: Any) -> Any:
 
 
 def _lift(path: str, leaf: Any, recording: bool) -> Tensor:
-    """Return a new tensor with the numbers of `leaf`, with respect to which derivatives are computed.
+    """Return a new tensor with the values of `leaf`, to differentiate with respect to.
 
     Raise a DtypeError if they are not floating-point numbers.
     """

@@ -59,14 +59,14 @@ def sync_folder(folder: Path) -> None:
     """Write the names in a folder to the disk, so that a power failure does not undo a rename."""
     if os.name == "nt":  # folders cannot be opened
         return
-    opened = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # some network file systems cannot
+        if error.errno != errno.EINVAL:  # some network file systems cannot sync a folder
             raise
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def make_folder(folder: Path) -> None:

@@ -247,12 +247,12 @@ def fits(target: np.ndarray, expected: np.ndarray, tolerance: float = ROUNDING) 
 def matches(
     target: np.ndarray, base: np.ndarray, found: Sequence[Expression], lengths: Sequence[int] = ()
 ) -> Iterator[Match]:
-    """Yield the expressions e with target = k e base, for a simple number k."""
-    some = _some(target)
+    """Yield the expressions e with target = k * e * base, for a simple number k."""
+    some = _evenly_spaced(target)
     rows = np.array([e.values[some] for e in found]).reshape(-1, some.size) * base[some]
     for at in proportional(target[some], rows):
         e = found[int(at)]
-        distinct = _distinct(e.values)
+        distinct = _count_distinct(e.values)
         if distinct < 2:
             continue  # a constant may be any formula
         k = _factor(target, e.values * base, e.quantity.tolerance, lengths)
@@ -264,10 +264,10 @@ def matches(
 def products(
     target: np.ndarray, base: np.ndarray, found: Sequence[Expression], lengths: Sequence[int] = ()
 ) -> Iterator[Match]:
-    """Yield the pairs of expressions e, f with target = k e f base, for a simple number k."""
-    some = _some(target)
-    found = [e for e in found if not e.quantity.whole and _distinct(e.values) > 2]
-    if len(found) < 2 or _distinct(target) < 5:
+    """Yield the pairs of expressions e, f with target = k * e * f * base, for a simple number k."""
+    some = _evenly_spaced(target)
+    found = [e for e in found if not e.quantity.whole and _count_distinct(e.values) > 2]
+    if len(found) < 2 or _count_distinct(target) < 5:
         return
     values = np.array([e.values[some] for e in found])
     for i, e in enumerate(found[:-1]):
@@ -279,7 +279,7 @@ def products(
                 yield Match(number, (e, f))
 
 
-def _some(target: np.ndarray) -> np.ndarray:
+def _evenly_spaced(target: np.ndarray) -> np.ndarray:
     """Return the indices of at most MOST_POINTS entries, for a first search."""
     return np.unique(np.linspace(0, target.size - 1, MOST_POINTS).astype(int))
 
@@ -293,7 +293,7 @@ def proportional(target: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _factor(target: np.ndarray, expected: np.ndarray, tolerance: float, lengths: Sequence[int]) -> float:
-    """Return k if target = k expected for a simple number k, otherwise 0."""
+    """Return k if target = k * expected for a simple number k, otherwise 0."""
     square = float(expected @ expected)
     if not square or not np.isfinite(square):
         return 0.0
@@ -301,7 +301,7 @@ def _factor(target: np.ndarray, expected: np.ndarray, tolerance: float, lengths:
     return k if k and fits(target, k * expected, tolerance) else 0.0
 
 
-def _distinct(values: np.ndarray) -> int:
+def _count_distinct(values: np.ndarray) -> int:
     """Count the different numbers, where numbers that differ only by rounding count as equal."""
     ordered = np.sort(values)
     return 1 + int((np.diff(ordered) > 1e-3 * np.abs(ordered).max(initial=0.0)).sum())

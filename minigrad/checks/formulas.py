@@ -367,7 +367,7 @@ def find_outer_at_input(entries: Entries) -> Verdict | None:
 
 
 def find_factor(entries: Entries) -> Verdict | None:
-    """Recognize a missing factor: numeric = k e analytic."""
+    """Recognize a missing factor: numeric = k * e * analytic, for a simple number k and an expression e."""
     found = [*matches(entries.numeric, entries.analytic, entries.expressions, entries.lengths)]
     if not found:
         return None
@@ -401,7 +401,7 @@ def _missing_factor(entries: Entries, match: Match) -> Verdict:
             f"is missing",
             CHAIN,
         )
-    return Verdict(f"a factor is missing: {_times(match)}{_both(entries)}", CHAIN)
+    return Verdict(f"a factor is missing: {_times(match)}{_formula_pair(entries)}", CHAIN)
 
 
 def find_products(entries: Entries) -> Verdict | None:
@@ -414,7 +414,7 @@ def find_products(entries: Entries) -> Verdict | None:
 
 
 def find_term(entries: Entries) -> Verdict | None:
-    """Recognize a missing term: numeric = analytic + k e."""
+    """Recognize a missing term: numeric = analytic + k * e, for a simple number k and an expression e."""
     if _is_masked(entries):
         return None
     difference = entries.numeric - entries.analytic
@@ -431,7 +431,7 @@ def _is_masked(entries: Entries) -> bool:
 
 
 def find_exchanged_term(entries: Entries) -> Verdict | None:
-    """Recognize a term k e where k f is right: numeric - analytic = k (f - e)."""
+    """Recognize a term k * e where k * f is right: numeric = analytic + k * (f - e), for expressions e, f."""
     if _is_masked(entries):
         return None
     difference = entries.numeric - entries.analytic
@@ -476,7 +476,7 @@ def _formula(entries: Entries, target: np.ndarray, products_too: bool) -> Match 
     return found
 
 
-def _both(entries: Entries) -> str:
+def _formula_pair(entries: Entries) -> str:
     """Return "; g x for g / x" if both derivatives are simple formulas, otherwise ""."""
     right = _formula(entries, entries.numeric, False)
     wrong = right and _formula(entries, entries.analytic, False)
@@ -501,7 +501,7 @@ def _signed(match: Match) -> str:
 
 
 def find_coupled_exchange(entries: Entries) -> Verdict | None:
-    """Recognize u u^T where v v^T is right, or u in the sum where v is right."""
+    """Recognize u u^T where v v^T is right, or u in the sum where v is right, for two quantities u and v."""
     off = entries.at(entries.coupled)
     if off.numeric.size < 6:
         return None

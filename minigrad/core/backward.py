@@ -161,7 +161,7 @@ class ResultEdge:
 
 
 def needed_only(gradients: tuple, needs: Sequence[bool]) -> tuple:
-    """Replace gradient functions that are not needed by None, which frees the memory that they hold."""
+    """Replace gradient functions that are not needed with None, which frees the memory that they hold."""
     kept = list(gradients)
     for i, needed in enumerate(needs):
         if not needed:
@@ -390,8 +390,8 @@ class GradientSums:
             parts[edge.index] = self.after_hooks(edge, g) if edge.hooks else g
         return parts
 
-    def of_leaves(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
-        """Yield (leaf, gradient after its hooks) for all leaves, or the `wanted` ones, after a backward."""
+    def leaf_gradients(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
+        """After a backward pass, yield (leaf, gradient after its hooks) of all or the `wanted` leaves."""
         for edge, g in self.totals.items():
             is_leaf = type(edge) is not Node and type(edge) is not ResultEdge
             if is_leaf and (wanted is None or edge in wanted):
@@ -412,7 +412,7 @@ class GradientSums:
 
     def accumulate(self, wanted: Collection[Any] | None = None) -> None:
         """Add the gradient of each leaf, or each `wanted` one, to its `.grad` after a backward pass."""
-        for edge, g in list(self.of_leaves(wanted)):
+        for edge, g in list(self.leaf_gradients(wanted)):
             grad = edge._grad
             if grad is None and self.are_arrays:
                 is_ours = edge in self.owned and not isinstance(g, np.generic)

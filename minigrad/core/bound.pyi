@@ -293,7 +293,7 @@ class Methods:
     def isneginf(self) -> Tensor: 'Whether x is -infinity.'
     def isposinf(self) -> Tensor: 'Whether x is +infinity.'
     def isreal(self) -> Tensor: 'True for every element, as there are no complex tensors.'
-    def kron(self, y: Any) -> Tensor: 'Compute the Kronecker product: replace each element of x by that element times y.'
+    def kron(self, y: Any) -> Tensor: 'Compute the Kronecker product: replace each element of x with that element times y.'
     def kthvalue(self, k: Any, dim: Any = -1, keepdim: builtins.bool = False, **axis: Any) -> Tensor: 'Return (values, indices) of the k-th smallest along an axis, counting from k = 1.'
     def lcm(self, y: Any) -> Tensor: 'The least common multiple of integers; 0 if one is 0.'
     def lcm_(self, y: Any) -> Tensor: 'The in-place version of `lcm`.'
@@ -341,7 +341,7 @@ class Methods:
     def masked_fill_(self, mask: Any, value: Any) -> Tensor: 'The in-place version of `masked_fill`.'
     def masked_scatter(self, mask: Any, source: Any) -> Tensor: 'Write the elements of `source`, in order, to a copy of x where `mask` is True.'
     def masked_scatter_(self, mask: Any, source: Any) -> Tensor: 'The in-place version of `masked_scatter`.'
-    def masked_select(self, mask: Any) -> Tensor: 'Return the elements of x where `mask` (both broadcast) is True, as a vector.'
+    def masked_select(self, mask: Any) -> Tensor: 'Return a vector of the elements of x where `mask` is True, after broadcasting both.'
     def matmul(self, y: Any) -> Tensor: 'Multiply matrices over the last two axes; batches broadcast, vectors are taken as a row or a column.'
     def matrix_exp(self) -> Tensor: 'Compute e^X = I + X + X² / 2! + ... by scaling and squaring (Higham 2005, algorithm 2.3).'
     def matrix_power(self, n: Any) -> Tensor: 'Raise a matrix to the integer power n by repeated squaring; a negative n inverts it first.'
@@ -364,7 +364,7 @@ class Methods:
     def mv(self, y: Any) -> Tensor: 'Multiply a matrix and a vector, (n, m) and (m,) -> (n,).'
     def mvlgamma(self, p: Any) -> Tensor: 'log of the multivariate gamma function of dimension p: p (p - 1)/4 log(pi) + sum of lgamma(x - i/2).'
     def mvlgamma_(self, p: Any) -> Tensor: 'The in-place version of `mvlgamma`.'
-    def nan_to_num(self, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor: "Replace NaN and infinities by numbers (None: the dtype's largest and lowest), with d/dx = 0 there."
+    def nan_to_num(self, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor: "Replace NaN and infinities with numbers (None: the dtype's largest and lowest), with d/dx = 0 there."
     def nan_to_num_(self, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor: 'The in-place version of `nan_to_num`.'
     def nanmean(self, dim: Any = None, keepdim: builtins.bool = False, dtype: Any = None, **axis: Any) -> Tensor: 'The mean, ignoring NaN.'
     def nanmedian(self, dim: Any = None, keepdim: builtins.bool = False, **axis: Any) -> Tensor: 'Return the lower median, ignoring NaN, of all elements, or (values, indices) along `dim`.'

@@ -124,7 +124,7 @@ class _Targets:
         """Keep the gradients of the wanted edges at which the backward pass ended."""
         if run_hooks:
             ended = {producer(e) for e in sums.totals if e in self.wanted and isinstance(producer(e), Node)}
-            self.found |= dict(sums.of_leaves(self.wanted))
+            self.found |= dict(sums.leaf_gradients(self.wanted))
             for node in ended:
                 self._keep(node, sums.take(node))
         else:

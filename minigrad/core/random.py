@@ -191,7 +191,7 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The seed that the streams started from (torch.initial_seed)."""
+    """Return the seed that the random streams started from (torch.initial_seed)."""
     return in_use.generator.initial_seed()
 
 

@@ -176,7 +176,7 @@ def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any]) -> Any:
 
 def _pull(name: str, function: Callable, dtype: Any, g: Any) -> Any:
     """The gradient function(g) of one array, checked."""
-    return _own(name, function(g), dtype, g)
+    return _checked_copy(name, function(g), dtype, g)
 
 
 def _pull_all(name: str, function: Callable, dtypes: Sequence[Any], g: Any, needs: Sequence[bool]) -> Any:
@@ -190,12 +190,12 @@ def _pull_all(name: str, function: Callable, dtypes: Sequence[Any], g: Any, need
             f"Return a tuple with a gradient for each array, None where `needs` says that none is needed."
         )
     return [
-        _own(name, part, dtype, g) if needed and part is not None else None
+        _checked_copy(name, part, dtype, g) if needed and part is not None else None
         for part, dtype, needed in zip(found, dtypes, needs, strict=True)
     ]
 
 
-def _own(name: str, gradient: Any, dtype: Any, g: Any) -> Any:
+def _checked_copy(name: str, gradient: Any, dtype: Any, g: Any) -> Any:
     """Check a gradient, and return a copy in its array's dtype, as the engine may add to it in place."""
     of_tensors = isinstance(next(x for x in g if x is not None) if type(g) is list else g, Tensor)
     if isinstance(gradient, Tensor):

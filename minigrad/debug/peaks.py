@@ -84,7 +84,7 @@ class Simulation:
         with np.errstate(all="ignore"):
             sums = propagate(seeds)
         copies = [
-            self._new(g.shape, g.dtype) for leaf, g in sums.of_leaves() if leaf not in sums.owned
+            self._new(g.shape, g.dtype) for leaf, g in sums.leaf_gradients() if leaf not in sums.owned
         ]  # copies for .grad
         del kept, copies
         highest = self.meter.highest
@@ -226,7 +226,7 @@ class Simulation:
         ends = [inner_run.copies.get(place_of(e) if type(e) is ResultEdge else e) for e in node.edges]
         inner_run.copies.clear()
         sums = propagate(seeds)
-        found = {e: g if e in sums.owned else self._new(g.shape, g.dtype) for e, g in sums.of_leaves()}
+        found = {e: g if e in sums.owned else self._new(g.shape, g.dtype) for e, g in sums.leaf_gradients()}
         return [None if edge is None else found.get(edge) for edge in ends]
 
 

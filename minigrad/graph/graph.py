@@ -60,7 +60,7 @@ class Graph(Computation):
     def to_svg(self, color: str = "family", across: bool = False) -> str:
         """Return an SVG document, drawn by Graphviz if it is installed.
 
-        Without Graphviz, it is always drawn from top to bottom.
+        `across` draws from left to right; this needs Graphviz.
         """
         from .saving import to_svg
 
@@ -77,7 +77,10 @@ class Graph(Computation):
         return to_html(self.folding, color)
 
     def save(self, path: str | Path, color: str = "family", across: bool = False) -> None:
-        """Save a picture as .svg, .png (two pixels per unit), .pdf or .dot, or the page as .html."""
+        """Save a picture as .svg, .png (two pixels per unit), .pdf or .dot, or the page as .html.
+
+        `across` draws from left to right; this needs Graphviz.
+        """
         from .saving import save
 
         save(self.folding, path, color, across)

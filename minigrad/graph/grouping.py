@@ -266,10 +266,14 @@ def _parts_with_cycles(root: _Part, homes: Sequence[_Part], links: Sequence[tupl
         a = above[common] if len(above) > common else source
         b = below[common] if len(below) > common else target
         after.setdefault(above[common - 1], {}).setdefault(a, set()).add(b)
-    return [part for part, found in after.items() if len(_topological_order(found, {})[0]) < len(_all(found))]
+    return [
+        part
+        for part, found in after.items()
+        if len(_topological_order(found, {})[0]) < len(_all_items(found))
+    ]
 
 
-def _all(after: dict[Any, set[Any]]) -> set[Any]:
+def _all_items(after: dict[Any, set[Any]]) -> set[Any]:
     return set(after).union(*after.values())
 
 
@@ -278,7 +282,7 @@ def _topological_order(after: dict[Any, set[Any]], first: dict[Any, int]) -> tup
 
     Of several items that may come next, the one with the smallest `first` does.
     """
-    items = list(dict.fromkeys([*after, *_all(after)]))
+    items = list(dict.fromkeys([*after, *_all_items(after)]))
     waiting = dict.fromkeys(items, 0)
     for targets in after.values():
         for target in targets:

@@ -112,7 +112,7 @@ def mathml(latex: str) -> str:
 
 
 def _draw_bar(mover: ElementTree.Element) -> None:
-    """Replace the sign over a base by a CSS bar, since browsers may not stretch the sign to its width."""
+    """Replace the sign over a base with a CSS bar, since browsers may not stretch the sign to its width."""
     mover.tag = f"{MATHML}mrow"
     mover.set("class", "bar")
     mover.remove(mover[1])

@@ -254,7 +254,7 @@ class _Tracing(Observer):
             key = producer(edge), edge.index if type(edge) is ResultEdge else 0
             self.seeds[key] = self.seeds[key] + g if key in self.seeds else g
         with observe(self):
-            found = dict(propagate(seeds, retain_graph=True, keep_grad=False).of_leaves())
+            found = dict(propagate(seeds, retain_graph=True, keep_grad=False).leaf_gradients())
         for leaf, g in found.items():
             self.upstream[leaf] = (self._snapshot(g),)
         flops = sum(filter(None, map(_flops, self.tape.nodes)))

@@ -15,7 +15,7 @@ from numpy import ndindex
 
 from ..core.devices import array_module
 from ..core.dtypes import HALF, float32
-from ..ops.linalg import product
+from ..ops.linalg import matmul_arrays
 
 
 def _last(slices: Iterable[Any]) -> Any:
@@ -71,7 +71,7 @@ def convolution(x, w, stride, padding, dilation, groups):
     positions = columns.shape[-(w.ndim - 2) :]
     rows = math.prod(w.shape[1:])
     matrix = w.reshape(1, groups, len(w) // groups, rows)
-    y = product(matrix, columns.reshape(len(x), groups, rows, math.prod(positions)))
+    y = matmul_arrays(matrix, columns.reshape(len(x), groups, rows, math.prod(positions)))
     return y.reshape(len(x), len(w), *positions)
 
 
@@ -82,7 +82,7 @@ def convolution_input(g, w, size, stride, padding, dilation, groups):
     kernel = w.shape[2:]
     rows = math.prod(w.shape[1:])
     matrix = w.reshape(1, groups, len(w) // groups, rows).swapaxes(-1, -2)
-    columns = product(matrix, g.reshape(len(g), groups, len(w) // groups, math.prod(positions)))
+    columns = matmul_arrays(matrix, g.reshape(len(g), groups, len(w) // groups, math.prod(positions)))
     columns = columns.reshape(len(g), groups * w.shape[1], *kernel, *positions)
     windows = array_module(g).moveaxis(columns, tuple(range(2, 2 + n)), tuple(range(-n, 0)))
     return overlap_add(windows, size, stride, padding, dilation)
@@ -96,4 +96,4 @@ def convolution_weight(x, g, kernel, stride, padding, dilation, groups):
     columns = moveaxis(_columns(x, kernel, stride, padding, dilation, groups), 0, 2 + len(kernel))
     columns = columns.reshape(groups, channels * math.prod(kernel), places)
     matrix = moveaxis(g, 0, 1).reshape(groups, g.shape[1] // groups, places)
-    return product(matrix, columns.swapaxes(-1, -2)).reshape(g.shape[1], channels, *kernel)
+    return matmul_arrays(matrix, columns.swapaxes(-1, -2)).reshape(g.shape[1], channels, *kernel)

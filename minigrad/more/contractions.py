@@ -282,7 +282,7 @@ def inner(x, y):
 
 @derived(exact_in_half=True, samples=cases((real, 2, 3), (real, 3, 2)) | cases((real, 2), (real, 2, 1, 2)))
 def kron(x, y):
-    """Compute the Kronecker product: replace each element of x by that element times y."""
+    """Compute the Kronecker product: replace each element of x with that element times y."""
     x, y = as_tensor(x), as_tensor(y)
     axes = max(x.ndim, y.ndim)
     n, m = ((1,) * (axes - t.ndim) + tuple(t.shape) for t in (x, y))

@@ -180,7 +180,7 @@ def triplet_margin_loss(
 ):
     """max(0, margin + |anchor - positive| - |anchor - negative|), p-norms of vectors (..., D).
 
-    `swap` replaces the last distance by |positive - negative| where that is smaller (Balntas et al. 2016).
+    `swap` replaces the last distance with |positive - negative| where that is smaller (Balntas et al. 2016).
     `eps` is added to each difference.
     """
     distance = lambda x, y: pairwise_distance(x, y, p, eps)

@@ -110,5 +110,5 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 
 def _as_arrays(tree: Any) -> Any:
-    """Replace Tensors by their arrays, also within lists, tuples and dicts."""
+    """Replace Tensors with their arrays, also within lists, tuples and dicts."""
     return map_leaves(lambda x: x.array if isinstance(x, Tensor) else x, tree)

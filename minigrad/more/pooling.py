@@ -195,7 +195,7 @@ def _max_pool(n, x, kernel_size, stride, padding, dilation, ceil_mode, return_in
 
 
 def _clip_to_axis(places, length):
-    """Replace indices (windows, k) in the padding by the nearest index of their window inside the axis."""
+    """Replace indices (windows, k) in the padding with the nearest index of their window inside the axis."""
     valid = (places >= 0) & (places < length)
     if not valid.any(1).all():
         raise ShapeError("a window contains only padding.\nUse less padding or dilation.")

@@ -556,7 +556,7 @@ class Module:
         return self._apply(lambda x: x.to(device=device, dtype=dtype if x.is_floating_point() else None))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
-        """Replace parameters, their gradients and buffers, in place, by what `fn` returns for them."""
+        """Replace parameters, their gradients and buffers, in place, with what `fn` returns for them."""
         for child in self.children() if recurse else ():
             child._apply(fn)
         with no_grad():

@@ -48,7 +48,9 @@ def _check_sizes(**sizes: int) -> None:
 
 
 class RNNBase(Module):
-    """Base class of stacked recurrent layers; weights are initialized uniformly from ±1/sqrt(H).
+    """Base class of stacked recurrent layers.
+
+    Weights are initialized uniformly in [-1/sqrt(H), 1/sqrt(H)], H = hidden_size.
 
     The input is (T, B, input_size), (B, T, input_size) with `batch_first`, (T, input_size) without a batch,
     or a PackedSequence. The result is (output, h_n): the last layer's states at every step (T, B, D H), with
@@ -116,7 +118,7 @@ class RNNBase(Module):
         reset_uniformly(self, self.hidden_size)
 
     def flatten_parameters(self) -> None:
-        """Do nothing: in PyTorch, this lays out the weights for cuDNN."""
+        """Do nothing; PyTorch uses this to lay out weights for cuDNN."""
 
     @property
     def all_weights(self) -> list[list[Parameter]]:

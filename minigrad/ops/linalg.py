@@ -79,8 +79,8 @@ def matmul(x, y, /):
     return value, (left, right)
 
 
-def product(a, b):
-    """a @ b for arrays, computed as the op does: by its kernels, and rounded once for 16 bits."""
+def matmul_arrays(a, b):
+    """Return a @ b for arrays, using the kernels of the `matmul` op: a 16-bit result is rounded only once."""
     return matmul.op.run((a, b), {})[0]
 
 

@@ -71,7 +71,7 @@ def clamp_max(x, max):
     latex=r"g\,[|x| < \infty]",
 )
 def nan_to_num(x, /, nan=0.0, posinf=None, neginf=None):
-    """Replace NaN and infinities by numbers (None: the dtype's largest and lowest), with d/dx = 0 there."""
+    """Replace NaN and infinities with numbers (None: the dtype's largest and lowest), with d/dx = 0 there."""
     xp = namespace(x)
     if not is_floating(x.dtype):
         return xp.copy(x), (lambda g: g,)

@@ -65,7 +65,7 @@ def mean(x, /, dim=None, keepdim=False, dtype=None):
     if not is_floating(x.dtype):
         raise DtypeError(f"mean cannot be computed in {x.dtype}.\nChoose a floating-point dtype.")
     value = _total(x, axes, keepdim, n or math.nan)
-    return value, (lambda g: cast(expand_reduced(_over(g, n or math.nan), shape, axes, keepdim), source),)
+    return value, (lambda g: cast(expand_reduced(_divide(g, n or math.nan), shape, axes, keepdim), source),)
 
 
 def _total(x, axes, keepdim, divisor=1):
@@ -76,7 +76,7 @@ def _total(x, axes, keepdim, divisor=1):
     return value if divisor == 1 else value / divisor
 
 
-def _over(g, n):
+def _divide(g, n):
     """g / n, where n may exceed the range of 16 bits."""
     return (g.astype(float32) / n).astype(g.dtype) if g.dtype in HALF else g / n
 

@@ -111,7 +111,7 @@ def take_along_dim(x, indices, dim=None):
 
 @derived(samples=cases((real, 2, 3), (mask, 2, 3)) | cases((real, 3), (mask, 2, 1)))
 def masked_select(x, mask):
-    """Return the elements of x where `mask` (both broadcast) is True, as a vector."""
+    """Return a vector of the elements of x where `mask` is True, after broadcasting both."""
     x, mask = broadcast_tensors(x, mask)
     check_mask_dtype("masked_select", mask)
     return getitem(x, mask.array.copy())

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.devices import array_module
 from ..core.errors import OptionError
-from ..ops.linalg import product
+from ..ops.linalg import matmul_arrays
 from .optimizer import Optimizer
 
 ADJUST = ("original", "match_rms_adamw")
@@ -115,6 +115,6 @@ def orthogonalize(
     xp = array_module(x)
     x = x / xp.maximum(xp.sqrt((x * x).sum()), eps)
     for _ in range(steps):
-        gram = product(x, x.T)
-        x = a * x + product(b * gram + c * product(gram, gram), x)
+        gram = matmul_arrays(x, x.T)
+        x = a * x + matmul_arrays(b * gram + c * matmul_arrays(gram, gram), x)
     return x.T if tall else x

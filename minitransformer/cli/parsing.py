@@ -168,7 +168,7 @@ class Parser(ArgumentParser):
 
 
 def _with_hyphens(word: str) -> str:
-    """Replace underscores in a flag's name by hyphens: `--d_model=8` becomes `--d-model=8`."""
+    """Replace underscores in a flag's name with hyphens: `--d_model=8` becomes `--d-model=8`."""
     flag, equals, value = word.partition("=")
     return flag.replace("_", "-") + equals + value if word.startswith("--") else word
 

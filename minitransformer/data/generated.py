@@ -27,7 +27,7 @@ def reverse(count: int = 10_000, symbols: int = 20, low: int = 4, high: int = 12
         chosen = letters[random.integers(0, symbols, random.integers(low, high + 1))]
         return " ".join(chosen), " ".join(chosen[::-1])
 
-    return _distinct(draw, count, stream=0)
+    return _draw_distinct(draw, count, stream=0)
 
 
 def addition(count: int = 20_000, digits: int = 5) -> Splits:
@@ -44,13 +44,16 @@ def addition(count: int = 20_000, digits: int = 5) -> Splits:
         spell = lambda number: " ".join(reversed(number))
         return f"{spell(f'{a:0{digits}}')} + {spell(f'{b:0{digits}}')}", spell(str(a + b))
 
-    return _distinct(draw, count, stream=1)
+    return _draw_distinct(draw, count, stream=1)
 
 
 def brackets(count: int = 20_000, low: int = 4, high: int = 16) -> Splits:
-    """Brackets of two kinds, and whether they are balanced: ("( [ ] )", "balanced"). Half of the texts are.
+    """Bracket sequences labelled "balanced" or "unbalanced": ("( [ ] )", "balanced").
 
-    The others are balanced texts in which brackets were swapped, so counting brackets does not help.
+    They have `low` to `high` brackets, both rounded down to even numbers. Unbalanced ones are balanced
+    sequences in which brackets were swapped, so counting brackets does not help. Both labels are drawn
+    equally often, but balanced sequences repeat more often, so fewer than half of the distinct ones are
+    balanced.
     """
 
     def draw(random: np.random.Generator) -> tuple[str, str]:
@@ -62,7 +65,7 @@ def brackets(count: int = 20_000, low: int = 4, high: int = 16) -> Splits:
             text[i], text[j] = text[j], text[i]
         return " ".join(text), "unbalanced"
 
-    return _distinct(draw, count, stream=2)
+    return _draw_distinct(draw, count, stream=2)
 
 
 def insert_spaces(text: str) -> str:
@@ -96,7 +99,7 @@ def _balanced(random: np.random.Generator, pairs: int) -> list[str]:
     return text
 
 
-def _distinct(draw: Callable[[np.random.Generator], tuple[str, str]], count: int, stream: int) -> Splits:
+def _draw_distinct(draw: Callable[[np.random.Generator], tuple[str, str]], count: int, stream: int) -> Splits:
     """Splits of different examples: `count` for training, and HELD_OUT each for validation and test."""
     random = generator(0, GENERATED, stream)
     found: dict[str, tuple[str, str]] = {}

@@ -457,7 +457,7 @@ def _find_columns(table: Table) -> list[list[int]]:
 
 
 def _take_header(table: Table) -> None:
-    """If the first row is a header, use it as column names. Raise a DataError if it may be one."""
+    """Use the first row as column names if it is a header. Raise a DataError if that is unclear."""
     how = table.how
     if table.names is not None or how.is_plain or how.header is False:
         return
@@ -478,7 +478,9 @@ def _take_header(table: Table) -> None:
         label, *rest = [cells[int(place) - 1] for cells in table.cells if int(place) <= len(cells)] or [""]
         counts = Counter(rest)
         if label not in counts and min(counts.values(), default=0) > 1:
-            reasons.append(f"the labels are {', '.join(sorted(counts)[:10])}, and {label!r} once")
+            reasons.append(
+                f"the labels are {', '.join(sorted(counts)[:10])}, but the first row has {label!r}"
+            )
     if reasons:
         raise ask(table, f"may start with a header, because {reasons[-1]}")
 

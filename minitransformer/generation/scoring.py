@@ -62,7 +62,7 @@ def keep_min_p(scores: Scores, p: float) -> Scores:
 def penalize_repetition(scores: Scores, ids: Ids, penalty: float) -> Scores:
     """Divide the positive scores of tokens in `ids` by `penalty`, and multiply the negative ones by it
     (Keskar et al. 2019)."""
-    ids = np.where(ids < 0, ids[:, -1:], ids)  # replaces padding by the last token
+    ids = np.where(ids < 0, ids[:, -1:], ids)  # replaces padding with the last token
     used = np.take_along_axis(scores, ids, -1)
     scores = scores.copy()
     np.put_along_axis(scores, ids, np.where(used < 0, used * penalty, used / penalty), -1)

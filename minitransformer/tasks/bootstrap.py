@@ -71,7 +71,10 @@ def intervals(scores: Mapping[str, float]) -> dict[str, tuple[float, float]]:
 
 
 def differences(baseline: Mapping[str, Score], scores: Mapping[str, Score]) -> dict[str, Difference]:
-    """Test the scores that both mappings have by the paired bootstrap. Both must have the same examples."""
+    """Compare the scores present in both mappings with a paired bootstrap test.
+
+    Both must be computed on the same examples.
+    """
     names = [name for name in scores if name in baseline]
     before = resample({name: baseline[name] for name in names})
     after = resample({name: scores[name] for name in names})

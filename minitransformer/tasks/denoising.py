@@ -50,7 +50,7 @@ MASK = "<MASK>"
 class DenoisingData(TextSettings):
     """The source of the texts, the noise, and the batching."""
 
-    dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE: a text on each line)
+    dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE: one text per line)
     objective: str = "span_corruption"  # "span_corruption" (T5) or "infilling" (BART)
     noise: float = 0.15  # the fraction of tokens that is removed
     mean_span: float = 3.0  # mean length of the removed spans, in tokens

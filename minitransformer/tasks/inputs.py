@@ -56,7 +56,7 @@ def marked_ids(tokenizer: Any, text: str, marks: Sequence[str]) -> list[int]:
 
 
 def with_mark(text: str, mark: str) -> str:
-    """Replace the middle word of a text by a mark."""
+    """Replace the middle word of a text with a mark."""
     words = text.split()
     words[len(words) // 2] = mark
     return " ".join(words)

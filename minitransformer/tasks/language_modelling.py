@@ -155,7 +155,10 @@ class LanguageModelling(Task):
     def evaluate(
         cls, run: Trained, examples: str, stride: int | None = None, **decoding: Any
     ) -> tuple[dict[str, Any], Rows]:
-        """Score a text in blocks or, with a `stride`, in windows that move by that many tokens."""
+        """Score a text in blocks or, with a `stride`, in windows that move by that many tokens.
+
+        Return the scores, the perplexity and the number of predictions.
+        """
         # a pretrained tokenizer adds its special tokens, such as the <s> before a text
         encode = getattr(run.tokenizer, "encode_with_special_tokens", run.tokenizer.encode)
         ids = np.array(encode(examples), np.int64)

@@ -96,5 +96,5 @@ def bleu_tokenizer(references: Sequence[str]) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """Replace line feeds by spaces."""
+    """Replace line feeds with spaces."""
     return text.replace("\n", " ")

@@ -235,7 +235,7 @@ class Tokenizer:
         return self._as_text(self._encoding(text).ids)
 
     def _as_text(self, ids: list[int]) -> list[int]:
-        """Replace special tokens by their bytes: in a text, "<END>" is ordinary text.
+        """Replace special tokens with their bytes: in a text, "<END>" is ordinary text.
 
         Only a unigram model encodes special tokens in a text as such.
         """

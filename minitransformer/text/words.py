@@ -27,7 +27,7 @@ def words_with_marks(words: Iterable[str]) -> list[str]:
 
 
 def _fold(text: str) -> str:
-    """Replace typographic apostrophes by "'", and combining marks by "_", which matches `\\w`."""
+    """Replace typographic apostrophes with "'", and combining marks with "_", which matches `\\w`."""
     return "".join("_" if unicodedata.category(c)[0] == "M" else "'" if c == "’" else c for c in text)
 
 

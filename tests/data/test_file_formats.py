@@ -204,7 +204,8 @@ THREE = r"\n  line 1: .*\n  line 2: .*\n  line 3: .*\n"
 MRPC = table(("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"), *([1, 7, 8, *pair] for pair in PAIRS))
 REFUSED = {  # name: how it is read, file, content, flags, and the error with the flag or the fix
     "a header or a label": (read_labelled, "x.tsv", table(("snippet", "mood"), *LABELLED), {},
-        rf"the labels are neg, pos, and 'mood' once:{THREE}Say .*--columns 1,2 .*--header.*--no-header"),
+        rf"the labels are neg, pos, but the first row has 'mood':{THREE}"
+        r"Say .*--columns 1,2 .*--header.*--no-header"),
     "unknown names": (read_labelled, "x.tsv", table(("snippet", "mood"), *LABELLED), {"header": True},
         r"which column is the text; there are snippet, mood:\n.*\n.*\n.*\n.*--columns snippet,mood"),
     "CSV with a header of unknown names": (read_labelled, "x.csv", "Satz;Etikett\na, b;pos\n", {},

@@ -75,7 +75,7 @@ def test_cached_samples_match_uncached_samples(gpt, settings):
 
 
 @pytest.mark.parametrize("prompt", [1, 15, 16, 17, 20])
-def test_cached_generation_beyond_the_positions_uses_a_window(gpt, prompt):
+def test_cache_does_not_change_generation_past_the_context_length(gpt, prompt):
     prompts = np.random.default_rng(0).integers(0, 7, (2, prompt)).tolist()
     assert generate(gpt, prompts, 20) == generate(gpt, prompts, 20, use_cache=False)
 

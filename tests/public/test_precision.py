@@ -41,10 +41,10 @@ def test_autocast_runs_products_in_half_and_softmax_in_float32(half):
 
 
 def test_ops_declare_their_autocast_behavior():
-    said = {name: op.autocast for name, op in registry.items() if op.autocast}
-    assert said["matmul"] == said["scaled_dot_product_attention"] == said["addmm"] == "lower"
-    assert said["softmax"] == said["exp"] == said["norm"] == "float32"
-    assert "relu" not in said
+    modes = {name: op.autocast for name, op in registry.items() if op.autocast}
+    assert modes["matmul"] == modes["scaled_dot_product_attention"] == modes["addmm"] == "lower"
+    assert modes["softmax"] == modes["exp"] == modes["norm"] == "float32"
+    assert "relu" not in modes
 
 
 def test_autocast_losses_are_float32_and_products_bfloat16():

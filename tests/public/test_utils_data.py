@@ -191,6 +191,6 @@ def test_data_loader_and_random_split_reject_invalid_input():
     [[mg.ones(2), mg.ones(3)], [np.ones(2), np.ones(3)], [[1, 2], [3]], [(mg.ones(2), 1), (mg.ones(3), 0)]],
 )
 def test_collating_different_shapes_suggests_padding(examples):
-    said = message(lambda: next(iter(DataLoader(examples, batch_size=2))), mg.errors.ShapeError)
-    assert "Pad them" in said
-    assert "collate_fn" in said
+    error_message = message(lambda: next(iter(DataLoader(examples, batch_size=2))), mg.errors.ShapeError)
+    assert "Pad them" in error_message
+    assert "collate_fn" in error_message

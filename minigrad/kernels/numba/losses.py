@@ -19,10 +19,10 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     logits = contiguous(logits)
     target = np.ascontiguousarray(target, np.int64)
     n, classes = logits.shape
-    counts = np.empty(2, np.int64)
-    _count(target, classes, ignore_index, counts)
-    if counts[0] >= 0:
-        ops.raise_class_error(target[counts[0]], classes, ignore_index)
+    found = np.empty(2, np.int64)
+    _check_and_count(target, classes, ignore_index, found)
+    if found[0] >= 0:
+        ops.raise_class_error(target[found[0]], classes, ignore_index)
     losses = np.empty(n, F)
     shifts = np.empty((n, 2), F)
     smoothing = F(label_smoothing)
@@ -33,42 +33,45 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
         scale = np.empty(n, F)
         r = np.empty_like(logits)
         scale[...] = g
-        _cross_entropy_backward(logits, target, shifts, scale, r, ignore_index, smoothing, counts, is_mean)
+        _cross_entropy_backward(logits, target, shifts, scale, r, ignore_index, smoothing, found, is_mean)
         return r, None
 
     if reduction == "none":
         return losses, gradient
     total = np.empty((), F)
-    _sum(losses, counts, is_mean, total)
+    _sum(losses, found, is_mean, total)
     return total, gradient
 
 
 @loop
-def _count(target, classes, ignored, counts):
-    """Write to `counts` the first row with a class out of range, or -1, and how many rows are not ignored."""
+def _check_and_count(target, classes, ignored, found):
+    """Set found[0] to the first row whose class is out of range, or to -1.
+
+    If -1, set found[1] to the number of rows that are not ignored.
+    """
     number = 0
     for i in range(target.size):
         if target[i] != ignored:
             if target[i] < 0 or target[i] >= classes:
-                counts[0] = i
+                found[0] = i
                 return
             number += 1
-    counts[0] = -1
-    counts[1] = number
+    found[0] = -1
+    found[1] = number
 
 
 @loop
-def _sum(losses, counts, is_mean, total):
+def _sum(losses, found, is_mean, total):
     """The sum of the losses, or their mean over the rows not ignored; NaN if all are ignored."""
     added = 0.0
     for i in range(losses.size):
         added = accumulate(added, losses[i])
-    total[()] = (added / counts[1] if counts[1] else np.nan) if is_mean else added
+    total[()] = (added / found[1] if found[1] else np.nan) if is_mean else added
 
 
 @loop
 def _cross_entropy(x, target, losses, shifts, ignored, smoothing):
-    """log sum exp x - sum of q x, q = (1 - e) onehot(target) + e / V.
+    """With q = (1 - smoothing) onehot(target) + smoothing / classes: log sum exp x - sum of q x.
 
     The other classes are summed separately from the target's, which keeps the digits of tiny losses. Each
     row's largest score m and log(sum(exp(x - m))) are stored separately, since their sum may lose digits.
@@ -99,13 +102,13 @@ def _cross_entropy(x, target, losses, shifts, ignored, smoothing):
 
 
 @loop
-def _cross_entropy_backward(x, target, shifts, scale, r, ignored, smoothing, counts, is_mean):
-    """(softmax - q) * scale, divided by the number of rows not ignored if the loss is a mean.
+def _cross_entropy_backward(x, target, shifts, scale, r, ignored, smoothing, found, is_mean):
+    """(softmax(x) - q) * scale, with q as in `_cross_entropy`; for a mean, divided by the rows not ignored.
 
     For the target's class, softmax - 1 is computed as -(sum over the other classes), which is exact near 0.
     """
     classes = x.shape[1]
-    divisor = F(counts[1] if is_mean and counts[1] else 1)
+    divisor = F(found[1] if is_mean and found[1] else 1)
     for i in range(x.shape[0]):
         t = target[i]
         if t == ignored:

@@ -20,7 +20,11 @@ def adam(p, g, m, v, hyperparameters):
 
 @loop
 def _adam(p, g, m, v, rate, c1, b2, c2, root, eps, shrink, decay):
-    """m += c1 (d - m), v = b2 v + c2 d**2, p = shrink p - rate m / (root sqrt(v) + eps), d = g + decay p."""
+    """Update p, m and v in place by one step of Adam.
+
+    First p = shrink p. Then, with d = g + decay p, m += c1 (d - m), v = b2 v + c2 d**2 and
+    p -= rate m / (root sqrt(v) + eps).
+    """
     for i in range(p.size):
         x = p[i] * shrink
         d = g[i] + decay * x

@@ -26,14 +26,14 @@ ROWS, VECTORS = (8, 2) if binding.get_host_cpu_features().get("avx512f") else (4
 COLUMNS = LANES * VECTORS
 
 
-def _tile_of(vectors: int) -> Callable:
-    """The intrinsic that multiplies a tile with this many vectors in a row."""
+def _make_tile_multiply(vectors: int) -> Callable:
+    """Return an intrinsic that computes an output tile of ROWS rows, each `vectors` SIMD vectors wide."""
 
     @intrinsic
     def multiply_tile(typing_context, a, a_row, a_column, w, w_stride, out, out_stride, depth, add):
         """out[:ROWS, :LANES * vectors] = a[:ROWS] @ w, or += if `add` is 1.
 
-        Arrays are given as addresses, with the strides of rows and columns in bytes.
+        Arrays are passed as addresses, and strides in bytes.
         """
 
         def generate(context, b, signature, args):
@@ -60,14 +60,14 @@ def _tile_of(vectors: int) -> Callable:
     return multiply_tile
 
 
-tile, _narrow_tile = _tile_of(VECTORS), _tile_of(1)
+tile, _narrow_tile = _make_tile_multiply(VECTORS), _make_tile_multiply(1)
 
 
 @loop
 def panel(a, a_row, a_column, w, w_stride, out, out_stride, columns, depth, add):
     """out[:ROWS, :columns] = a[:ROWS, :depth] @ w[:depth, :columns], or += if `add` is 1.
 
-    Arrays are given as addresses, with strides in bytes. `columns` must be a multiple of LANES.
+    Arrays are passed as addresses, and strides in bytes. `columns` must be a multiple of LANES.
     """
     wide = columns - columns % COLUMNS
     for j in range(0, wide, COLUMNS):

@@ -148,7 +148,7 @@ def softmax_columns(typing_context, s, stride, rows, factors):
 
 @intrinsic
 def softmax_columns_backward(typing_context, e, d, stride, rows, factors, scale):
-    """e becomes scale dS = scale W (dW - sum(dW W)), with W = factors e and dW = d."""
+    """With W = factors e and dW = d: e becomes scale dS = scale W (dW - sum(dW W))."""
 
     def generate(context, b, signature, args):
         e, d, stride, rows, factors, scale = args

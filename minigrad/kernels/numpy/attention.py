@@ -34,7 +34,7 @@ class RowWork(NamedTuple):
     `causal_offset` is the position of the first row's query among the keys; None if attention is not causal.
     """
 
-    # (scores, causal_offset): replaces the scores by the weights, and returns each row's log sum exp
+    # (scores, causal_offset): replaces the scores with the weights, and returns each row's log sum exp
     softmax: Callable[[np.ndarray, int | None], np.ndarray]
     # (scores, log sum exp, causal_offset): scores -> weights
     recompute: Callable[[np.ndarray, np.ndarray, int | None], None]

@@ -11,7 +11,10 @@ from ...ops import losses as ops
 
 @kernel(ops.cross_entropy, "numpy")
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
-    """-sum of q log softmax(logits), q = (1 - e) onehot(target) + e / V; d logits = softmax - q, scaled."""
+    """With q = (1 - e) onehot(target) + e / classes, e = label_smoothing: -sum of q log softmax(logits).
+
+    d logits = softmax(logits) - q, scaled.
+    """
     n, classes = logits.shape
     valid = target != ignore_index
     number = int(np.count_nonzero(valid))

@@ -30,20 +30,20 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
 
 
 class Cell(NamedTuple):
-    """One step of a recurrent layer. `a` is W_ih x + W_hh h plus biases; in backward, the gates.
+    """One step of a recurrent layer: forward(a, r, before, after, kept), backward(a, ..., kept, d, da, dr).
 
-    forward(a, r, before, after, kept) turns `a` into the gates, in place, and writes the new states `after`;
-    `kept` holds other arrays for backward. backward(a, before, after, kept, d, da, dr) replaces `d`, the
-    gradients of the new states, by the gradients of the previous states (except for the part through W_hh),
-    and writes the gradient of `a` to `da`. If W_hh h + b_hh is not simply added to `a` (`separate`), the cell
-    gets it as `r`, and writes its gradient to `dr`.
+    `forward` overwrites the pre-activations `a`, W_ih x + W_hh h + biases, with the gates, and writes the new
+    states to `after` and other arrays for backward to `kept`; `backward` receives the gates as `a`. It
+    replaces `d`, the gradients of the new states, with those of the previous states (without the part that
+    flows through W_hh), and writes the gradient of the pre-activations to `da`. If W_hh h + b_hh is not
+    simply added to `a` (`separate`), the cell gets it as `r`, and writes its gradient to `dr`.
     """
 
     forward: Callable[..., None]
     backward: Callable[..., None]
     keeps: int = 0  # number of arrays (T, B, H) in `kept`
     separate: bool = False  # whether W_hh h + b_hh is `r` instead of part of `a`
-    gates: int = 1
+    gates: int = 1  # row blocks in W_ih: 4 in an LSTM
 
 
 class Tape(NamedTuple):

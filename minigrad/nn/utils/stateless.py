@@ -82,7 +82,10 @@ def _check_tied(
 
 
 def _are_same(a: Tensor, b: Tensor) -> bool:
-    """Return whether two tensors are interchangeable: `state_dict` detaches one for each name."""
+    """Return whether a and b are the same tensor, or detached tensors that share an array.
+
+    `state_dict` returns the latter for tied weights.
+    """
     return a is b or (a.array is b.array and not (a.requires_grad or b.requires_grad))
 
 

@@ -45,7 +45,7 @@ def data_of(trial: Trial) -> Sentences:
 
 @mg.no_grad()
 def with_own_words(model: Transformer, batch: Batch, part: float, random: np.random.Generator) -> Batch:
-    """Replace a fraction `part` of the words that the decoder reads by the words that it predicts there.
+    """Replace a fraction `part` of the words that the decoder reads with the words that it predicts there.
 
     (Mihaylova and Martins 2019, "Scheduled Sampling for Transformers".)
     """

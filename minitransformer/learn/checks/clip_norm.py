@@ -48,7 +48,7 @@ def _each(arrays: Arrays, limit: float) -> Arrays:
     return [a * _factor([a], limit) for a in arrays]
 
 
-def _to(arrays: Arrays, limit: float) -> np.ndarray:
+def _scale_to(arrays: Arrays, limit: float) -> np.ndarray:
     """The gradient scaled to the norm `limit`, even if it was smaller; NaN if it is 0."""
     return _flat(arrays) * np.float64(limit) / _norm(arrays)
 
@@ -86,16 +86,16 @@ WRONG_GRADIENTS: dict[str, Callable[[Arrays, float], np.ndarray]] = {
     "are clipped number by number, which changes the direction: one factor for all": (
         lambda g, limit: np.clip(_flat(g), -limit, limit)
     ),
-    "always get the norm max_norm: a smaller gradient must stay as it is": _to,
+    "always get the norm max_norm: a smaller gradient must stay as it is": _scale_to,
     "always get the norm max_norm (or stay 0): a smaller gradient must stay as it is": (
-        lambda g, limit: np.nan_to_num(_to(g, limit))
+        lambda g, limit: np.nan_to_num(_scale_to(g, limit))
     ),
     "are scaled if their norm is below max_norm, and not if it is above": (
-        lambda g, limit: _to(g, limit) if _norm(g) < limit else _flat(g)
+        lambda g, limit: _scale_to(g, limit) if _norm(g) < limit else _flat(g)
     ),
     "are not a number if all are 0: 0 / 0": (
         lambda g, limit: (
-            _flat(g) * np.minimum(1.0, np.float64(limit) / _norm(g)) if _norm(g) else _to(g, limit)
+            _flat(g) * np.minimum(1.0, np.float64(limit) / _norm(g)) if _norm(g) else _scale_to(g, limit)
         )
     ),
     "get the norm 1, not max_norm": lambda g, limit: _flat(g) / (_norm(g) if _norm(g) > limit else 1.0),

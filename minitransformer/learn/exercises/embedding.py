@@ -14,7 +14,7 @@ import numpy as np
 
 
 def embedding(table, ids):
-    """Row ids[...] of the table for each id: table (V, D), ids (...), result (..., D)."""
+    """Look up a row of `table` (V, D) for each of `ids` (...). Return the rows as (..., D)."""
     # BLANK: compute `vectors`; ids is an array of integers of any shape
     vectors = table[ids]
     # END

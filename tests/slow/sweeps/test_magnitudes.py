@@ -17,7 +17,7 @@ import minigrad as mg
 from minigrad import kernels
 from minigrad.core.registry import ops
 from minigrad.nn import functional as F
-from minigrad.ops.linalg import product
+from minigrad.ops.linalg import matmul_arrays
 from tests.kernel_sets import BOTH, Kernels, needs_numba, registered
 
 cpu, jit = Kernels("numpy"), Kernels("jit")
@@ -202,7 +202,7 @@ def of_products(package, dtype):
         yield dx, g @ W, abs(g) @ abs(W)
         yield dw, g.T @ X, abs(g.T) @ abs(X)
         yield db, g.astype(WIDE).sum(0), abs(g).sum(0)
-        yield product(x, w.T), X @ W.T, abs(X) @ abs(W.T)
+        yield matmul_arrays(x, w.T), X @ W.T, abs(X) @ abs(W.T)
 
 
 def of_embedding(package, dtype):
