@@ -286,8 +286,8 @@ def _promote(op: Op, inputs: list[Any]) -> None:
 def _warn_of_float64(op: Op, inputs: Sequence[Any]) -> None:
     """Warn that float64 data (NumPy's default) makes a float32 model compute in float64.
 
-    PyTorch raises an error instead. Only ops that autocast computes in 16 bits (matrix products) are checked,
-    as they have most of the parameters.
+    PyTorch raises an error instead. Only ops that autocast computes in 16 bits, such as matrix products and
+    attention, are checked, as they have most of the parameters.
     """
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     data = [x for x in tensors if x.dtype == float64 and not x.requires_grad]

@@ -104,6 +104,8 @@ def flip(x, *dims, dim=None):
         raise DtypeError(
             f"flip needs the axes to reverse.\nUse x.flip(0), or for all axes x.flip(*range({x.ndim}))."
         )
+    if dims != () and dim is not None:
+        raise OptionError(f"flip got the axes {dims} and dim={dim}.\nPass them once.")
     chosen = sizes_of(dims) if dim is None else dim
     return reversed_along(x, axes_of(chosen, x.ndim) if chosen != () and x.ndim else ())
 

@@ -88,6 +88,7 @@ def split_heads(
 
 
 def merge_heads(heads: Float[Tensor, "B H T d"]) -> Float[Tensor, "B T D"]:
+    """Concatenate the heads of each token."""
     return heads.transpose(1, 2).flatten(-2)
 
 

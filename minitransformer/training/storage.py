@@ -130,7 +130,7 @@ def _is_owner(folder: Path) -> bool:
 
 
 def _describe_owner(folder: Path) -> str:
-    """A description of the process that has locked a folder. Waits until the process has written its id."""
+    """Describe the process that has locked a folder. Wait up to 2.5 s for it to write its id."""
     for _ in range(50):
         if owner := _owner(folder):
             return f"process {owner['pid']} on {owner['host']} since {owner['since']}"

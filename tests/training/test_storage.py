@@ -14,11 +14,11 @@ from minitransformer.files import read_json
 from minitransformer.runs import evaluations
 from minitransformer.runs.folder import RunError
 from minitransformer.runs.run import is_finished
-from minitransformer.training.checkpoint import CheckpointError, Checkpoints
+from minitransformer.training.checkpoint import CheckpointError, Checkpoints, step_of
 from minitransformer.training.log import read_log, truncate_log
 from minitransformer.training.storage import FolderLostError, check_owner, lock, lock_evaluation, write_all
 from tests.tiny import TINY
-from tests.training.test_trainer import translation
+from tests.training.test_trainer import translation, weights
 
 TRAIN = ("train", "phrasebook", "--data", "pairs.tsv", *TINY)
 posix = pytest.mark.skipif(os.name == "nt", reason="links and folders of POSIX")
@@ -353,3 +353,26 @@ def test_evaluations_are_not_written_to_a_replaced_run(cli, here):
     with pytest.raises(OSError, match="no longer contains that run"):
         evaluations.write(Path("mine"), Path("mine"), evaluation, run.record.id)
     assert (here / "mine" / "metrics.json").read_bytes() == before
+
+
+# --- Names of checkpoints ---
+
+
+def test_checkpoints_are_sorted_by_step(tmp_path):
+    trainer = translation(tmp_path, steps=10**9, keep=2)
+    weights_of = {}
+    for step in (99_999_998, 99_999_999, 100_000_000, 100_000_001):
+        trainer.train_step()
+        trainer.step = step
+        trainer.save()
+        weights_of[step] = weights(trainer)
+    names = Checkpoints(tmp_path / "checkpoints").names()
+    assert [step_of(name) for name in names] == [
+        99_999_998,
+        100_000_000,
+        100_000_001,
+    ]  # the first is the best
+    again = translation(tmp_path, steps=10**9)
+    again.resume()
+    assert again.step == 100_000_001
+    assert weights(again) == weights_of[100_000_001]

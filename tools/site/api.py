@@ -47,16 +47,16 @@ TITLES = {
         "Creating and drawing tensors": "ops.creation ops.sampling",
         **{title: modules for title, modules in FAMILIES.items() if "Networks" not in title},
         **{f"minigrad.{module}": module for module in ALONE.split()},
-        "Ops and kernels of your own": "ops ops.samplers kernels",
+        "Ops and kernels of your own": "ops ops.samplers kernels core.namespace",
         "Devices and precision": "amp accelerator allocator",
     },
     "minitransformer": {
         "Models": "models models.presets pretrained",
-        "Layers": "layers",
-        "Text and data": "text.tokenizer data.batching data.phrasebook",
+        "Layers": "layers layers.attention layers.masks",
+        "Text and data": "text.tokenizer data.batching data.phrasebook data.splits data.rows",
         "Generation": "generation",
-        "Training": "training.trainer training.config training.log training.ranks",
-        "Tasks and scores": "tasks tasks.scores tasks.bootstrap",
+        "Training": "training.trainer training.config training.log training.ranks runs.run",
+        "Tasks and scores": "tasks tasks.encoder tasks.scores tasks.bootstrap",
         "Recipes, commands, errors": "recipes cli errors",
         "Looking inside a model": "inspection.recording inspection.heads inspection.states inspection.probes "
         "inspection.words inspection.word_files",
@@ -77,15 +77,22 @@ NAMES = {  # of modules without __all__
     "minigrad.graph": "Graph keep named_scope trace why_nan",
     "minigrad.random": "Generator default_generator fork_rng get_rng_state initial_seed manual_seed seed "
     "set_rng_state",
+    "minigrad.core.namespace": "namespace",
     "minigrad.ops": "About Op OpInfo composite derived differentiable",
     "minigrad.ops.samplers": "binary distinct each integers mask positive probability real symmetric unary",
     "minigrad.allocator": "keep_freed_memory",
     "minitransformer.models.presets": "preset",
     "minitransformer.data.batching": "Batches IGNORE ShuffledBatches TokenBatches collate pad_rows",
     "minitransformer.data.phrasebook": "Phrasebook phrasebook",
+    "minitransformer.data.splits": "Splits",
+    "minitransformer.data.rows": "BadRow read_rows texts_of",
+    "minitransformer.layers.attention": "attention_scores merge_heads split_heads",
+    "minitransformer.layers.masks": "from_blocked",
+    "minitransformer.runs.run": "Run",
     "minitransformer.training.log": "Log read_log",
     "minitransformer.training.ranks": "MPIRanks Ranks join",
-    "minitransformer.tasks.scores": "Score",
+    "minitransformer.tasks.scores": "Score rmse",
+    "minitransformer.tasks.encoder": "LabelledData",
     "minitransformer.tasks.bootstrap": "intervals",
     "minitransformer.recipes": "Recipe load_recipe names",
     "minitransformer.cli": "main",
@@ -103,7 +110,7 @@ HEADINGS = {  # of the names that a file defines, where the file's name says too
 OPENING = """API reference
 =============
 
-Every public name of both packages, with signature, docstring and source. Formulas of all derivatives are in
+The public names of both packages, with signature, docstring and source. Formulas of all derivatives are in
 the :doc:`reference of ops <ops>`. Names, arguments and defaults are PyTorch's, Hugging Face's or JAX's where
 they have such a name; :doc:`coming from PyTorch <pytorch>` lists what differs.
 
@@ -327,5 +334,7 @@ def fields(thing: type) -> Iterator[tuple[str, str]]:
     for place in reversed(thing.__mro__):
         if dataclasses.is_dataclass(place):
             source = inspect.getsource(place)
-            for name, about in re.findall(r"^    ([a-z]\w*: [^#\n]+?)(?:  # (.*))?$", source, re.MULTILINE):
-                yield name, as_rst(about)
+            own = {field.name for field in dataclasses.fields(place)}
+            for line, about in re.findall(r"^    ([a-z]\w*: [^#\n]+?)(?:  # (.*))?$", source, re.MULTILINE):
+                if line.partition(":")[0] in own:
+                    yield line, as_rst(about)

@@ -135,7 +135,7 @@ function listOfParts(e) {
     h(
       "div",
       e.isRecurrent ? null : headTable(e, measures, heads, change),
-      h("p", { role: "status" }, measured(e, measures)),
+      h("p", measures.left.length ? {} : { role: "status" }, measured(e, measures)),
     ),
   ];
 }

@@ -753,7 +753,9 @@ function headKeys(e) {
   if (heads < 2) return null;
   const isOffAt = i => e.attentionPaths().every(path => i >= e.stackOf(path).heads || isOff(e, path, i));
   const choose = i => e.set({ pictureHead: i === e.pictureHead ? null : i });
-  const title = "A line has the colour of the head that looks most. Select a head to see its lines alone.";
+  const title =
+    "A line has the colour of the head that looks most; from the ninth head on, colours repeat. " +
+    "Select a head to see its lines alone.";
   return h(
     "span",
     { class: "key", title },

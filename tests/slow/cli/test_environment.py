@@ -90,24 +90,66 @@ def test_warnings_are_shown_on_one_line(capsys):
     assert capsys.readouterr().err == "warning: first\n"
 
 
-def test_a_missing_numba_cache_folder_is_reported_once(tmp_path, monkeypatch):
+LOOP = "def loop(x):\n    for i in range(x.size):\n        x[i] += 1\n"
+
+
+@pytest.fixture
+def loop(tmp_path, monkeypatch):
+    """A function in a file of its own, beside which numba caches it."""
     pytest.importorskip("numba")
     from minigrad.kernels.numba import compiler
 
     monkeypatch.setattr(compiler, "warned", False)
+    path = tmp_path / "loops.py"
+    path.write_text(LOOP)
+    space = {"__name__": "loops"}
+    exec(compile(LOOP, str(path), "exec"), space)
+    return space["loop"]
+
+
+def add_one(loop):
+    from minigrad.kernels.numba.compiler import compiled
+
+    x = np.zeros(3)
+    compiled(nogil=True)(loop)(x)
+    assert x.tolist() == [1, 1, 1]
+
+
+def test_a_missing_numba_cache_folder_is_reported_once(loop, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "__pycache__").write_text("a file")  # beside the function, where numba caches it
-    space = {"__name__": "loops"}
-    exec(compile("def loop(x):\n    x[0] += 1\n", str(tmp_path / "loops.py"), "exec"), space)
-    (tmp_path / "loops.py").touch()
-    x = np.zeros(3)
-    with pytest.warns(UserWarning, match=r"cannot be cached.*set NUMBA_CACHE_DIR"):
-        compiler.compiled(nogil=True)(space["loop"])(x)
+    (tmp_path / "__pycache__").write_text("a file")
+    with pytest.warns(UserWarning, match="cannot be cached.*set NUMBA_CACHE_DIR"):
+        add_one(loop)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        compiler.compiled(nogil=True)(space["loop"])(x)
-    assert x.tolist() == [2, 0, 0]
+        add_one(loop)
+    assert not (tmp_path / "not").exists()
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("content", [b"", b"garbage"])
+def test_damaged_numba_cache_is_rewritten(loop, tmp_path, suffix, content):
+    add_one(loop)
+    files = list((tmp_path / "__pycache__").glob(f"*.{suffix}"))
+    assert files
+    for path in files:
+        path.write_bytes(content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        add_one(loop)
+    assert all(path.read_bytes() != content for path in files)
+
+
+def test_numba_cache_on_a_full_disk_warns(loop, monkeypatch):
+    from numba.core import caching
+
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "_save_data", fail)
+    with pytest.warns(UserWarning, match="No space left"):
+        add_one(loop)
 
 
 # ---------------------------------------------------------------- streams

@@ -371,3 +371,22 @@ def test_a_missing_monitored_score_leaves_the_folder_unchanged(cli, place):
     code, _, err = cli("train", "phrasebook", "--run-dir", "new", *again[1:], "--monitor", "blue")
     assert code == 2
     assert not Path("new").exists()
+
+
+def test_reader_retries_if_checkpoints_are_replaced(here):
+    checkpoints = Checkpoints(Path("mine/checkpoints"))
+    folder = checkpoints.path("last")
+    reads = []
+    later = folder.with_name("step-00000099")
+
+    def read():
+        reads.append(checkpoints.path("last").name)
+        if len(reads) == 1:  # a training replaces it before its weights are read
+            os.replace(folder, later)
+        return (folder if len(reads) == 1 else later).joinpath("model.safetensors").read_bytes()
+
+    assert checkpoints.retry_read(read) == (later / "model.safetensors").read_bytes()
+    assert reads == [folder.name, later.name]
+    with pytest.raises(OSError, match="nothing"):
+        checkpoints.retry_read(lambda: reads.append("") or Path("nothing").read_bytes())
+    assert len(reads) == 3  # what does not change is not read again
