@@ -9,13 +9,19 @@ from contextlib import contextmanager
 from typing import Any
 
 
+class StopEvent(threading.Event):
+    """An event that a signal sets."""
+
+    signal = ""  # the signal's name
+
+
 @contextmanager
-def stop_signals() -> Iterator[threading.Event]:
+def stop_signals() -> Iterator[StopEvent]:
     """A context in which SIGINT, SIGTERM and SIGHUP set an event. A second signal raises KeyboardInterrupt.
 
     The context yields the event. Outside of the main thread, signals are not handled.
     """
-    event = threading.Event()
+    event = StopEvent()
     if threading.current_thread() is not threading.main_thread():
         yield event
         return
@@ -23,6 +29,7 @@ def stop_signals() -> Iterator[threading.Event]:
     def handle(number: int, frame: Any) -> None:
         if event.is_set():
             raise KeyboardInterrupt
+        event.signal = signal.Signals(number).name
         event.set()
 
     previous = {}

@@ -259,6 +259,10 @@ class Trainer:
             if self.step and not self.save():
                 raise self._unsaved_error()
             self.callbacks.notify("on_train_end", self)
+        if stop:  # the caller may ignore what is returned
+            name = stopped.signal or "a signal to another rank"
+            steps = f"step {self.step} of {self.config.steps}"
+            self.console.print(f"{name} stopped the training after {steps}", highlight=False)
         if self.best.is_out_of_patience:
             waited = f"{counted(self.best.waited, 'validation')} without a better {self.config.monitor}"
             reason = f"{waited} (patience = {self.config.patience})"

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -166,6 +167,21 @@ def test_a_run_stopped_before_its_first_step_can_restart(tmp_path):
 
 
 # --- Numbers that are none ---
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_training_stopped_by_a_signal_is_reported(name, tmp_path, monkeypatch, capsys):
+    trainer = language(tmp_path)
+    batch = trainer.task.batch
+
+    def batch_and_signal(step):
+        if step == 1:
+            signal.raise_signal(getattr(signal, name))
+        return batch(step)
+
+    monkeypatch.setattr(trainer.task, "batch", batch_and_signal)
+    assert not trainer.train()
+    assert f"{name} stopped the training after step 2 of 7" in " ".join(capsys.readouterr().err.split())
 
 
 def test_nan_loss_stops_training_and_names_step_and_module(tmp_path, monkeypatch):

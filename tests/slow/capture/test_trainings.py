@@ -73,17 +73,17 @@ def test_loading_an_optimizer_state_records_again(device):
 )
 def test_captured_training_matches_plain_training(kind, settings, device, tmp_path):
     plain = training(device, tmp_path / "plain", False, kind, **settings)
-    plain.train()
+    assert plain.train()  # False if a signal, such as that of `timeout`, stops it
     captured = training(device, tmp_path / "captured", True, kind, **settings)
-    captured.train()
+    assert captured.train()
     assert_trained_alike(plain, captured)
     if kind == "text":
         assert captured._captured.run_step.recordings
         half = training(device, tmp_path / "half", True, kind, **settings | {"steps": 4})
-        half.train()
+        assert half.train()
         rest = training(device, tmp_path / "half", True, kind, **settings)
         assert rest.resume()
-        rest.train()
+        assert rest.train()
         assert_trained_alike(plain, rest)
 
 

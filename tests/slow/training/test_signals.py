@@ -32,7 +32,7 @@ def unbroken(tmp_path_factory):
     trainer = translation(
         tmp_path_factory.mktemp("unbroken"), steps=300, checkpoint_every=7, validate_every=50
     )
-    trainer.train()
+    assert trainer.train()
     return weights(trainer)
 
 
@@ -55,5 +55,5 @@ def test_a_run_stopped_by_a_signal_resumes_exactly(stop, unbroken, tmp_path, req
         assert int(last.removeprefix("step-")) == done
     trainer = translation(tmp_path, steps=300, checkpoint_every=7, validate_every=50)
     assert trainer.resume()
-    trainer.train()
+    assert trainer.train()  # nor did a signal stop this process, as `timeout` does
     assert weights(trainer) == unbroken
