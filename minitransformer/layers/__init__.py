@@ -1,11 +1,11 @@
 """Layers: multi-head attention, embeddings, positions, masks, and the encoder and decoder made of them."""
 
-from .attention import MultiHeadAttention
+from .attention import MultiHeadAttention, attention_scores, merge_heads, split_heads
 from .cache import Cache, KeyValueCache, LayerCache
 from .config import ACTIVATIONS, GATED, NORMS, LayerConfig
 from .embeddings import TokenEmbedding
 from .encoder_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, Residual
-from .masks import causal_mask, padding_mask
+from .masks import causal_mask, from_blocked, padding_mask
 
 __all__ = [
     "ACTIVATIONS",
@@ -23,6 +23,10 @@ __all__ = [
     "MultiHeadAttention",
     "Residual",
     "TokenEmbedding",
+    "attention_scores",
     "causal_mask",
+    "from_blocked",
+    "merge_heads",
     "padding_mask",
+    "split_heads",
 ]

@@ -52,7 +52,7 @@ TITLES = {
     },
     "minitransformer": {
         "Models": "models models.presets pretrained",
-        "Layers": "layers layers.attention layers.masks",
+        "Layers": "layers",
         "Text and data": "text.tokenizer data.batching data.phrasebook data.splits data.rows",
         "Generation": "generation",
         "Training": "training.trainer training.config training.log training.ranks runs.run",
@@ -86,8 +86,6 @@ NAMES = {  # of modules without __all__
     "minitransformer.data.phrasebook": "Phrasebook phrasebook",
     "minitransformer.data.splits": "Splits",
     "minitransformer.data.rows": "BadRow read_rows texts_of",
-    "minitransformer.layers.attention": "attention_scores merge_heads split_heads",
-    "minitransformer.layers.masks": "from_blocked",
     "minitransformer.runs.run": "Run",
     "minitransformer.training.log": "Log read_log",
     "minitransformer.training.ranks": "MPIRanks Ranks join",
