@@ -22,7 +22,8 @@ from .. import allocator
 from ..core.argument_checks import FLAG, NUMBER, SETTING, Checks, raise_argument_error
 from ..core.closures import root
 from ..core.devices import CPU, array_module, device_of, is_array, is_writeable, on_device
-from ..core.errors import DtypeError, OptionError, SetByInit, ShapeError, StateError
+from ..core.error_context import signature_text
+from ..core.errors import DtypeError, OptionError, SetByInit, ShapeError, SignatureError, StateError
 from ..core.frames import caller
 from ..core.hooks import Handle, check_hook
 from ..core.kernels import Routine
@@ -513,7 +514,10 @@ def _check_ranges(options: Mapping[str, Any]) -> None:
 def check_implementation(optimizer: Optimizer, settings: Mapping[str, Any]) -> None:
     """Accept PyTorch's options that do not change results, and raise an error for others."""
     if unknown := settings.keys() - set(IMPLEMENTATION):
-        raise TypeError(f"{type(optimizer).__name__}() got an unexpected keyword argument {min(unknown)!r}")
+        raise SignatureError(
+            f"{type(optimizer).__name__}() got an unexpected keyword argument {min(unknown)!r}.\n"
+            f"It takes {signature_text(type(optimizer))}."
+        )
     if settings.get("differentiable"):
         raise OptionError(
             "differentiable=True is not supported.\nWrite the update with out-of-place operations."

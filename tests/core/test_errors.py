@@ -136,6 +136,8 @@ MISTAKES = {
     "a boolean as index": (lambda: [1, 2][mg.tensor(1.5)], DtypeError, "integer tensor", r"\.long\(\)"),
     "a missing argument": (lambda: A.softmax(), SignatureError, "softmax.*missing.*dim", r"takes \(x, dim"),
     "an extra argument": (lambda: A.exp(1), SignatureError, r"exp\(\) got 2 arguments", r"takes \(x\)"),
+    "an optimizer's argument": (lambda: mg.optim.AdamW([A], learning_rate=1), SignatureError,
+        r"AdamW\(\).*learning_rate", r"takes \(params, lr"),
     "a misspelt argument": (lambda: A.sum(dimension=1), SignatureError, "sum.*dimension", "takes x, dim"),
     "the length of a number": (lambda: len(mg.tensor(1.0)), DtypeError, "no length", "item"),
     "walking over a number": (lambda: list(mg.tensor(1.0)), DtypeError, "cannot be iterated over", "item"),
