@@ -484,7 +484,7 @@ def finish(
         pictures.draw(folder, console)
         update_readme(folder, console)
         command = _resume_command(training)
-        console.print(f"stopped after step {trainer.step}; the run is saved. Continue with: {command}")
+        console.print(f"the run is saved. Continue with: {command}")
         return
     run = Run(folder, device=training.device)
     console.print(f"trained in {trainer.seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")

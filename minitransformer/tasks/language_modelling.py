@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -250,7 +251,14 @@ class LanguageModelling(Task):
         if not ids and (prompt or not before):
             raise UserError(f"the prompt {prompt!r} has no tokens.\nPass a longer prompt.")
         begins = ids[: len(before)] == before  # the user wrote the special tokens
-        return ids if begins else [*before, *ids]
+        ids = ids if begins else [*before, *ids]
+        most = run.model.max_length
+        if most is not None and len(ids) > most:
+            print(
+                f"warning: of the prompt's {len(ids):,} tokens, the model reads the last {most:,}",
+                file=sys.stderr,
+            )
+        return ids
 
 
 def score_text(

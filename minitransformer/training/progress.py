@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import statistics
 import time
 from collections import deque
@@ -107,12 +106,8 @@ class SlowSteps:
         self.done = True
         if (threads := self.threads()) < 2:
             return ""
-        if "OPENBLAS_THREAD_TIMEOUT" in os.environ:  # the user has followed the advice below
-            remedy = "set OPENBLAS_NUM_THREADS=1, so that no thread waits for another"
-        else:
-            remedy = "set OPENBLAS_THREAD_TIMEOUT=4, which lets waiting threads sleep"
         return (
             f"steps take {seconds / usual:.1f} times as long as before, on {threads} threads: another "
             f"program may be using the cores while the threads wait for each other. Stop (Ctrl-C), "
-            f"{remedy}, and continue with --resume."
+            f"set OPENBLAS_NUM_THREADS=1, and continue with --resume."
         )

@@ -294,9 +294,7 @@ def test_ctrl_c_saves_and_says_how_to_continue(cli, here, monkeypatch):
     monkeypatch.setattr(Translation, "batch", interrupted)
     code, _, err = cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", *TINY)
     assert code == 1
-    assert "stopped after step 1; the run is saved. Continue with: minitransformer train" in " ".join(
-        err.split()
-    )
+    assert "the run is saved. Continue with: minitransformer train" in " ".join(err.split())
     assert "--resume --run-dir new" in " ".join(err.split())
     assert (here / "new/checkpoints/step-00000001").is_dir()
 

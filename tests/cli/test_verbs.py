@@ -222,6 +222,12 @@ def test_generate_continues_the_prompt_reproducibly(cli):
     assert cli("generate", "play", "--prompt", "ROMEO:", "--max-new-tokens", 20, "--seed", 1)[1] != out
 
 
+def test_generate_warns_of_a_prompt_that_is_cut(cli):
+    code, _, err = cli("generate", "play", "--prompt", "to be " * 50, "--max-new-tokens", 2)
+    assert code == 0
+    assert "warning: of the prompt's 300 tokens, the model reads the last" in err
+
+
 @pytest.mark.parametrize("text", ["to be or not to be", "to  be,\tor not\nto be"])
 @pytest.mark.parametrize("train", [Tokenizer.train_word, lambda texts: Tokenizer.train_bpe(texts, 300)])
 def test_the_space_after_the_prompt_is_kept(monkeypatch, text, train):
@@ -232,7 +238,9 @@ def test_the_space_after_the_prompt_is_kept(monkeypatch, text, train):
     monkeypatch.setattr("minitransformer.tasks.language_modelling.generate", whole)
     monkeypatch.setattr("minitransformer.tasks.language_modelling.stream", steps)
     recipe = load_recipe("shakespeare-char")
-    run = SimpleNamespace(recipe=recipe, tokenizer=tokenizer, model=None, task=LanguageModelling)
+    run = SimpleNamespace(
+        recipe=recipe, tokenizer=tokenizer, model=SimpleNamespace(max_length=None), task=LanguageModelling
+    )
     for prompt in ("to", text[:6].rstrip()):
         assert [prompt + new for new in LanguageModelling.generate(run, prompt, 5)] == [text]
         assert prompt + "".join(LanguageModelling.stream_text(run, prompt, 5)) == text

@@ -142,7 +142,8 @@ def test_prompts_are_encoded_as_the_start_of_a_text(kind):
     tokenizer = TOKENIZERS[kind]
     for text in TEXTS:
         tokens = tokenizer.encode_with_offsets(text)
-        run = SimpleNamespace(tokenizer=tokenizer, task=LanguageModelling)
+        model = SimpleNamespace(max_length=None)
+        run = SimpleNamespace(tokenizer=tokenizer, model=model, task=LanguageModelling)
         for n, (_, (_, end)) in enumerate(tokens, 1):
             if n == len(tokens) or (tokens[n][1][0] >= end and text[end].isspace()):
                 assert LanguageModelling.prompt_ids(run, text[:end]) == [i for i, _ in tokens[:n]]

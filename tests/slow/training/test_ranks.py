@@ -323,7 +323,7 @@ def test_ctrl_c_stops_all_ranks_after_the_same_step_and_saves_it(here):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     done = max(record["step"] for record in read_log(log))
-    assert f"stopped after step {done}; the run is saved" in err
+    assert f"stopped the training after step {done} of" in err
     assert Checkpoints(here / "mine/checkpoints").names()[-1] == f"step-{done:08d}"
     assert (here / "mine/curves.png").is_file()
 
