@@ -33,8 +33,8 @@ def backward(
 ) -> None:
     """Add the gradients of several tensors to `.grad` of leaves, as x.backward() does for one.
 
-    `grad_tensors` has an upstream gradient for each tensor; scalars need none. With `inputs`, only these
-    leaves get gradients.
+    `grad_tensors` has an upstream gradient for each tensor; scalars need none. If `inputs` is given, only
+    these leaves get gradients.
     """
     outs = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     several = isinstance(grad_tensors, list | tuple)

@@ -40,8 +40,8 @@ def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the gradient of `f`, which returns a scalar (jax.grad).
 
     `argnums` is the number of the argument to differentiate with respect to, or a sequence of numbers; then
-    the gradients are a tuple. Unused inputs have gradient 0. With `has_aux`, `f` returns (scalar, aux), and
-    the new function returns (gradient, aux).
+    the gradients are a tuple. Unused inputs have gradient 0. If `has_aux` is True, `f` returns (scalar, aux),
+    and the new function returns (gradient, aux).
 
     >>> f = lambda x: (x**3).sum()
     >>> x = mg.tensor([1.0, 2.0])
@@ -89,8 +89,8 @@ def value_and_grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> 
 def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """Return (f(*primals), pull), where pull(v) is vᵀ J, a tuple with a gradient for each argument (jax.vjp).
 
-    v must have the structure and shapes of the result. `pull` may be called several times. With `has_aux`,
-    `f` returns (result, aux), and `vjp` returns (result, pull, aux).
+    v must have the structure and shapes of the result. `pull` may be called several times. If `has_aux` is
+    True, `f` returns (result, aux), and `vjp` returns (result, pull, aux).
     """
     run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
 

@@ -16,7 +16,7 @@ class UserError(ValueError):
 
 
 def check_range(config: object, names: str, low: float, below: float = math.inf) -> None:
-    """Raise a UserError if a field of `config` is outside [low, below), or an integer of more than 64 bits.
+    """Raise a UserError if a field of `config` is outside [low, below), or an integer beyond int64.
 
     `names` are the fields, separated by spaces. Fields that are None are not checked.
     """

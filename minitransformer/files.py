@@ -150,7 +150,7 @@ def read_json(
 ) -> Any:
     """Read a JSON file. Numbers must be finite.
 
-    With `fields`, the content must be an object with these keys, whose values have the given types.
+    If `fields` is given, the content must be an object with these keys, whose values have the given types.
     """
     text = read_text(path, limit)
     try:

@@ -367,7 +367,10 @@ def find_outer_at_input(entries: Entries) -> Verdict | None:
 
 
 def find_factor(entries: Entries) -> Verdict | None:
-    """Recognize a missing factor: numeric = k * e * analytic, for a simple number k and an expression e."""
+    """Recognize a missing factor: numeric = k * e * analytic, for a simple number k and an expression e.
+
+    Return None if no factor fits.
+    """
     found = [*matches(entries.numeric, entries.analytic, entries.expressions, entries.lengths)]
     if not found:
         return None

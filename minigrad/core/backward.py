@@ -221,7 +221,7 @@ def backward(
 ) -> None:
     """Accumulate the derivative of `tensor` (times `gradient`) into `.grad` of the leaves it depends on.
 
-    `gradient` has the tensor's shape and may be left out for a tensor of one element. With `inputs`,
+    `gradient` has the tensor's shape and may be left out for a tensor of one element. If `inputs` is given,
     only these leaves get a gradient (torch.Tensor.backward).
 
     >>> x = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -350,7 +350,8 @@ class GradientSums:
     def add(self, edge: Any, g: Any, source: Any) -> None:
         """Add `g`, which a rule computed from the gradient `source`, to the gradient of an edge.
 
-        `g` is a new array, `source` itself or a view of `source`.
+        `g` is a new array, `source` itself or a view of `source`: later gradients are added in place only to
+        a new array.
         """
         totals = self.totals
         kind = type(edge)

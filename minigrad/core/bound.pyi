@@ -489,9 +489,9 @@ class Methods:
     def trace(self) -> Tensor: 'Sum the diagonal of a matrix.'
     def transpose(self, dim0: Any, dim1: Any) -> Tensor: 'Swap two axes.'
     def transpose_(self, dim0: Any, dim1: Any) -> Tensor: "The in-place version of `transpose`: the tensor's shape changes, not its memory."
-    def tril(self, diagonal: Any = 0) -> Tensor: 'Return the lower triangle of each matrix, with zeros above the diagonal.'
+    def tril(self, diagonal: Any = 0) -> Tensor: 'Return the lower triangle of each matrix of x (..., M, N), with zeros above a diagonal.'
     def tril_(self, diagonal: Any = 0) -> Tensor: 'The in-place version of `tril`.'
-    def triu(self, diagonal: Any = 0) -> Tensor: 'Return the upper triangle of each matrix, with zeros below the diagonal.'
+    def triu(self, diagonal: Any = 0) -> Tensor: 'Return the upper triangle of each matrix of x (..., M, N), with zeros below a diagonal.'
     def triu_(self, diagonal: Any = 0) -> Tensor: 'The in-place version of `triu`.'
     def true_divide(self, y: Any) -> Tensor: 'q = x / y; d/dx = 1 / y, d/dy = -q / y.'
     def true_divide_(self, y: Any) -> Tensor: 'The in-place version of `true_divide`.'

@@ -128,4 +128,4 @@ class UnwritableFileError(FileError, OSError):
 
 
 class DependencyError(MinigradError, ImportError):
-    """A package or program that is not installed."""
+    """Raised if a package or program that is needed is not installed."""

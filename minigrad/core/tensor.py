@@ -487,7 +487,7 @@ def raise_lost_gradient(what: str) -> NoReturn:
 
 
 def holds_gradient(tree: Any) -> bool:
-    """Whether, in grad mode, a tensor in a tree of lists, tuples and dicts requires a gradient."""
+    """Whether grad mode is on and a tensor in nested lists, tuples and dicts requires a gradient."""
     return modes.grad_enabled and _holds_gradient(tree, ())
 
 
@@ -549,8 +549,11 @@ _NUMBERS = {float, int, bool, str, type(None), np.ndarray}  # types that cannot 
 
 
 def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None = None) -> np.ndarray:
-    """Convert `data` to an array. Tensors in lists that require a gradient are added to `tracked`; if that is
-    None, they raise an error."""
+    """Convert `data` to an array.
+
+    If lists contain tensors that require a gradient, these are added to `tracked`; if `tracked` is None, a
+    GraphError is raised.
+    """
     if data is None:
         raise DtypeError("expected a tensor, an array or numbers, got None.\nPass one of these.")
     if isinstance(data, Tensor):

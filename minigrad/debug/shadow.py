@@ -33,9 +33,9 @@ TOLERANCES = {
 
 @dataclass
 class Shadow:
-    """The result of `shadow`: the number of comparisons, and the `first` difference, or "".
+    """The result of `shadow`: the number of comparisons, and a description of the first difference.
 
-    It is true if there is no difference.
+    It is true, and `first` is empty, if there is no difference.
     """
 
     operations: int = 0
@@ -88,7 +88,9 @@ class _DeviceComparison(Observer):
         self.other = other
         self.rtol = rtol
         self.report = Shadow()
-        self.counterparts: dict[int, tuple[Any, Callable]] = {}  # id(f) -> gradient functions f, other f
+        self.counterparts: dict[
+            int, tuple[Any, Callable]
+        ] = {}  # id(f) -> gradient function f, its counterpart
         self.skipped = 0  # how many computations ran on `other` itself
 
     def on_result(

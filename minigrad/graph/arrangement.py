@@ -29,7 +29,7 @@ SWEEPS = 8  # how often the rows are reordered
 class Link:
     """A piece of a tensor's path, from cell `above` of a row to cell `below` of the next row.
 
-    `place` is the op's input where it arrives, -1 at a group or a lane.
+    `place` is the index of the op's input where it arrives, or -1 at a group or a lane.
     """
 
     above: int

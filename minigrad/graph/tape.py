@@ -48,10 +48,10 @@ class Tape:
         self.leaves: list[Tensor] = list(dict.fromkeys(e for e in edges_in_order if isinstance(e, Tensor)))
 
     def run(self, double: bool = False) -> Iterator[tuple[Any, Arrays]]:
-        """Recompute all nodes. Yield (leaf or node, its arrays) in order.
+        """Yield (leaf or node, its arrays) in the order of recording.
 
-        Arrays are freed after their last use. With `double`, everything is recomputed in float64; otherwise,
-        tensors that still exist are reused.
+        Results that are no longer in memory are recomputed; all are, in float64, if `double` is True. Arrays
+        are freed after their last use.
         """
         uses = self._uses()
         arrays: dict[Any, Arrays] = {}

@@ -174,7 +174,7 @@ class _Names:
     def __init__(self, params: Module | Mapping[str, Tensor] | None, outputs: list[Tensor]) -> None:
         self.modules: dict[int, str] = {}
         self.tensors: dict[Any, str] = {}
-        self.learned: set[Any] = set()
+        self.learned: set[Any] = set()  # parameters and buffers that require a gradient
         self.own: set[str] = set()  # names of tensors passed one by one
         if isinstance(params, Module):
             self._name(params, "")

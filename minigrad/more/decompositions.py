@@ -307,8 +307,8 @@ def svdvals(a):
 def matrix_rank(a, *, atol=None, rtol=None, hermitian=False):
     """Count the singular values above max(atol, rtol * largest), as int64.
 
-    rtol defaults to the dtype's epsilon times the longer side, or to 0 if atol is given. With `hermitian` the
-    matrix is taken as symmetric, and only its lower triangle is read.
+    rtol defaults to the dtype's epsilon times the longer side, or to 0 if atol is given. If `hermitian` is
+    True, the matrix is taken as symmetric, and only its lower triangle is read.
     """
     a = as_tensor(a).detach()
     s = svdvals(mirrored(a) if hermitian else a).numpy()

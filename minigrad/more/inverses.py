@@ -226,8 +226,8 @@ def pseudoinverse(x, /, atol, rtol):
 def pinv(x, rtol=None, hermitian=False, *, atol=None):
     """Compute the Moore-Penrose pseudoinverse; singular values up to max(atol, rtol * largest) count as 0.
 
-    rtol defaults to the dtype's epsilon times the longer side, or to 0 if atol is given. With `hermitian` x
-    is taken as symmetric, and only its lower triangle is read.
+    rtol defaults to the dtype's epsilon times the longer side, or to 0 if atol is given. If `hermitian` is
+    True, x is taken as symmetric, and only its lower triangle is read.
     """
     return pseudoinverse(mirrored(x) if hermitian else x, *limits(atol, rtol))
 

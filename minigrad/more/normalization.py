@@ -105,8 +105,8 @@ def instance_norm(
 ):
     """Normalize each channel (axis 1) of each image over its positions, (N, C, ...) (Ulyanov et al. 2016).
 
-    With `use_input_stats` the statistics are the input's, and running statistics, if given, move towards
-    their mean over the images by the fraction `momentum`. Otherwise the running statistics are used.
+    If `use_input_stats` is True, the statistics are the input's, and running statistics, if given, move
+    towards their mean over the images by the fraction `momentum`. Otherwise the running statistics are used.
     """
     x = as_tensor(input)
     if (running_mean is None) != (running_var is None):

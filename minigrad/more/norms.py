@@ -85,7 +85,7 @@ def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
 def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
     """Compute a vector norm, or a matrix norm if `dim` names two axes, or x has two and `ord` is given.
 
-    Without `ord` it is the root of the sum of squares of all elements.
+    If `ord` is not given, it is the root of the sum of squares of all elements.
     """
     x = as_tensor(x)
     axes = tuple(dim) if isinstance(dim, tuple | list) else None if dim is None else (dim,)

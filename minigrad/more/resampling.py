@@ -57,8 +57,8 @@ def interpolate(
 
     `mode`: "nearest" (as in early PyTorch) or "nearest-exact", "linear" for one axis, "bilinear" and
     "bicubic" (Keys 1981 with a = -0.75, or -0.5 with `antialias`) for two, "trilinear" for three, "area"
-    (averages). With `align_corners` the centres of the corner elements are aligned, otherwise the outer
-    edges. `antialias` widens the weights when downsampling.
+    (averages). If `align_corners` is True, the centres of the corner elements are aligned, otherwise the
+    outer edges. `antialias` widens the weights when downsampling.
     """
     x = as_tensor(input)
     if mode in ("bilinear", "bicubic") and x.dtype == uint8:  # an image

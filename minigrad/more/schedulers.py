@@ -533,10 +533,10 @@ class _WithMomentum(LRScheduler):
 class OneCycleLR(_WithMomentum):
     """From max_lr / div_factor up to `max_lr`, then down to the initial rate / final_div_factor (Smith 2018).
 
-    The increase takes a fraction `pct_start` of all steps. With `three_phase`, the decrease takes as long,
-    and a third phase goes from the initial rate to the final one. With `cycle_momentum`, the momentum (or the
-    first of betas) moves the opposite way, between `max_momentum` and `base_momentum`. The schedule ends
-    after `total_steps` steps.
+    The increase takes a fraction `pct_start` of all steps. If `three_phase` is True, the decrease takes as
+    long, and a third phase goes from the initial rate to the final one. If `cycle_momentum` is True, the
+    momentum (or the first of betas) moves the opposite way, between `max_momentum` and `base_momentum`. The
+    schedule ends after `total_steps` steps.
     """
 
     def __init__(
@@ -753,7 +753,8 @@ class _CombinedScheduler(LRScheduler):
 class SequentialLR(_CombinedScheduler):
     """Runs schedules one after another; at each of `milestones` the next one starts, from its step 0.
 
-    With `last_epoch`, all steps up to it are repeated, so the rates are those of a run without interruption.
+    If `last_epoch` is given, all steps up to it are repeated, so the rates are those of a run without
+    interruption.
     """
 
     def __init__(

@@ -29,7 +29,8 @@ __all__ = ["digamma", "erfinv", "lgamma", "logit", "mvlgamma", "polygamma", "xlo
 def logit(x, /, eps=None):
     """log(x / (1 - x)), the inverse of sigmoid; d/dx = 1 / (x (1 - x)).
 
-    Outside [0, 1] both are NaN. With `eps`, x is first clamped to [eps, 1 - eps], outside of which d/dx = 0.
+    Outside [0, 1] both are NaN. If `eps` is given, x is first clamped to [eps, 1 - eps], outside of which
+    d/dx = 0.
     """
     xp = namespace(x)
     y, outside, there = x, (x < 0) | (x > 1), math.nan

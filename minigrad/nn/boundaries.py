@@ -17,9 +17,9 @@ Gradients = Sequence[Tensor | None]
 
 
 def boundary(tensors: list[Tensor], pull: Callable[[Gradients], Gradients]) -> list[Tensor]:
-    """Return the tensors as results of one node; in backward, `pull` receives and returns their gradients.
+    """Return the tensors as results of one node, whose gradients `pull` maps to those of the inputs.
 
-    The gradient of a tensor that was not used is None.
+    The gradient of a result that was not used is None.
     """
 
     def gradients(g: list[Any], needs: Sequence[bool]) -> list[Any]:

@@ -84,8 +84,8 @@ class Linear(Module):
 class Embedding(Module):
     """A lookup table of `num_embeddings` vectors of size `embedding_dim`, initialized from N(0, 1).
 
-    Row `padding_idx` is initialized to zeros and gets no gradient. With `max_norm`, each looked-up row with a
-    larger norm (of order `norm_type`) is scaled down to it in place.
+    Row `padding_idx` is initialized to zeros and gets no gradient. If `max_norm` is given, each looked-up row
+    with a larger norm (of order `norm_type`) is scaled down to it in place.
 
     >>> embedding = nn.Embedding(10, 4, padding_idx=0)
     >>> embedding(mg.tensor([[5, 7, 0]])).shape

@@ -150,8 +150,9 @@ class Module:
     ) -> Handle:
         """Call hook(module, args, output) after each forward; a returned value replaces the output.
 
-        With `with_kwargs`: hook(module, args, kwargs, output). With `always_call`, also if forward or another
-        hook raises an error; then the output may be None. `remove()` of the returned handle removes the hook.
+        With `with_kwargs`: hook(module, args, kwargs, output). If `always_call` is True, also if forward or
+        another hook raises an error; then the output may be None. `remove()` of the returned handle removes
+        the hook.
         """
         return add_hook(self._forward_hooks, hook, with_kwargs, prepend, always_call)
 
@@ -364,7 +365,7 @@ class Module:
     ) -> Iterator[tuple[str, Parameter]]:
         """Iterate over (path, parameter); a shared parameter comes once, under its first path.
 
-        Without `recurse`, submodules are left out.
+        If `recurse` is False, submodules are left out.
         """
         return self._named_tensors("parameter", prefix, recurse, remove_duplicate)
 
@@ -414,7 +415,7 @@ class Module:
     ) -> dict[str, Any]:
         """Return the parameters and persistent buffers by path, detached but sharing memory with the module.
 
-        With `keep_vars` they are not detached. They are added to `destination`, if it is given.
+        If `keep_vars` is True, they are not detached. They are added to `destination`, if it is given.
         """
         state = {} if destination is None else destination
         self._save_to_state_dict(state, prefix, keep_vars)
@@ -435,9 +436,10 @@ class Module:
     ) -> IncompatibleKeys:
         """Copy values into the parameters and buffers of the same paths; return the keys that do not match.
 
-        With `strict`, such keys are an error. Everything is checked before anything changes. With `assign`,
-        the values replace the parameters and buffers, and keep their own dtype and device. A tensor with
-        several paths stays one tensor, also with `assign`; different values for it are an error.
+        If `strict` is True, such keys are an error. Everything is checked before anything changes. If
+        `assign` is True, the values replace the parameters and buffers, and keep their own dtype and device.
+        A tensor with several paths stays one tensor, also with `assign`; different values for it are an
+        error.
         """
         if not isinstance(state_dict, Mapping):
             raise DtypeError(

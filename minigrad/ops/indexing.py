@@ -100,7 +100,7 @@ def checked_ids(name, ids, count, ignored=None):
 def checked_places(name, index, x, dim, negative=False):
     """Return a copy of `index` as an array; raise an error unless all are positions along `dim`.
 
-    With `negative`, positions may count from the end.
+    If `negative` is True, positions may count from the end.
     """
     array = _copy_index(index)
     if array.size == 0 and array.dtype.kind == "f":

@@ -169,8 +169,8 @@ _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     """Reduce each element of x with the elements of src that `scatter` would write there.
 
-    `reduce` is "sum", "prod", "mean", "amax" or "amin". Without `include_self`, x's own element is ignored if
-    there is another. Equal extremes share the gradient.
+    `reduce` is "sum", "prod", "mean", "amax" or "amin". If `include_self` is False, x's own element is
+    ignored if there is another. Equal extremes share the gradient.
     """
     if reduce not in _REDUCTIONS:
         raise OptionError(f"reduce must be one of {', '.join(_REDUCTIONS)}, got {reduce!r}.\nChoose one.")

@@ -181,7 +181,7 @@ _medians = cases((distinct, 2, 3)) | cases((distinct, 2, 4), dim=1) | cases((dis
 def median(x, dim=None, keepdim=False):
     """Return the lower median of all elements, or (values, indices) along `dim`; NaN if any is NaN.
 
-    Without `dim`, elements equal to the median share the gradient.
+    If `dim` is not given, elements equal to the median share the gradient.
     """
     return _median(x, dim, keepdim, skip_nan=False)
 

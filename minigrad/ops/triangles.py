@@ -21,7 +21,10 @@ __all__ = ["tril", "triu"]
     flops=zero_flops,
 )
 def tril(x, /, diagonal=0):
-    """Return the lower triangle of each matrix, with zeros above the diagonal."""
+    """Return the lower triangle of each matrix of x (..., M, N), with zeros above a diagonal.
+
+    `diagonal` is 0 for the main diagonal, positive for one above it and negative for one below it.
+    """
     xp = _of_matrices(x, diagonal)
     return xp.tril(x, diagonal), (lambda g: xp.tril(g, diagonal),)
 
@@ -32,7 +35,10 @@ def tril(x, /, diagonal=0):
     flops=zero_flops,
 )
 def triu(x, /, diagonal=0):
-    """Return the upper triangle of each matrix, with zeros below the diagonal."""
+    """Return the upper triangle of each matrix of x (..., M, N), with zeros below a diagonal.
+
+    `diagonal` is 0 for the main diagonal, positive for one above it and negative for one below it.
+    """
     xp = _of_matrices(x, diagonal)
     return xp.triu(x, diagonal), (lambda g: xp.triu(g, diagonal),)
 

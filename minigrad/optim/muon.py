@@ -21,9 +21,9 @@ class Muon(Optimizer):
     """v += (1 - momentum) (g - v), p -= lr * ratio * orthogonalize(v) (Jordan 2024, "Muon").
 
     Every direction of a matrix gets an update of about the same size, while a few directions dominate
-    Adam's. With `nesterov`, g + momentum (v - g) replaces v; the weight decay is AdamW's. The ratio of a
-    matrix (A, B) is sqrt(max(1, A / B)) if adjust_lr_fn is "original" or None, and 0.2 sqrt(max(A, B)) if it
-    is "match_rms_adamw" (Liu et al. 2025, "Muon is scalable", section 2.2), which suits the lr and weight
+    Adam's. If `nesterov` is True, g + momentum (v - g) replaces v; the weight decay is AdamW's. The ratio of
+    a matrix (A, B) is sqrt(max(1, A / B)) if adjust_lr_fn is "original" or None, and 0.2 sqrt(max(A, B)) if
+    it is "match_rms_adamw" (Liu et al. 2025, "Muon is scalable", section 2.2), which suits the lr and weight
     decay of AdamW. Use AdamW for embeddings, output layers, biases and norms.
     """
 

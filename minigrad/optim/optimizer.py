@@ -530,7 +530,7 @@ check_methods(Optimizer, ["add_param_group", "load_state_dict"])
 class SGD(Optimizer):
     """v = momentum * v + (1 - dampening) * d with d = g + weight_decay * p, at first v = d; p -= lr * v.
 
-    With `nesterov`, p -= lr * (d + momentum * v) (Sutskever et al. 2013).
+    If `nesterov` is True, p -= lr * (d + momentum * v) (Sutskever et al. 2013).
 
     >>> w = nn.Parameter(mg.tensor([1.0]))
     >>> (w**2).sum().backward()
@@ -593,7 +593,7 @@ class Adam(Optimizer):
     """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g**2, p -= lr m' / (sqrt(v') + eps).
 
     m' and v' are m and v with bias correction (Kingma and Ba 2015, algorithm 1). The weight decay is added to
-    the gradient; AdamW's is decoupled. With `amsgrad`, v' is the largest so far (Reddi et al. 2018).
+    the gradient; AdamW's is decoupled. If `amsgrad` is True, v' is the largest so far (Reddi et al. 2018).
 
     >>> w = nn.Parameter(mg.tensor([1.0]))
     >>> optimizer = optim.Adam([w], lr=0.1)

@@ -21,7 +21,7 @@ from ..errors import UserError, did_you_mean
 class Rule:
     """A rule: one quantity must be lower than another by at least `by`, the smallest effect that counts.
 
-    A quantity is "arm: measure". With `ratio`, it must be lower by the factor `by`, and logarithms are
+    A quantity is "arm: measure". If `ratio` is True, it must be lower by the factor `by`, and logarithms are
     compared. If `by` is negative (or a factor below 1), the quantity may be higher by that much. A rule with
     a `case` applies only in that case.
 

@@ -97,7 +97,8 @@ def load_or_evaluate(
 ) -> Evaluation:
     """Load the saved evaluation of a run if it is current (see `is_current`); otherwise evaluate the run.
 
-    `path` may also be a folder in RUN/evaluations. With `data`, that file is scored, and nothing is saved.
+    `path` may also be a folder in RUN/evaluations. If `data` is given, that file is scored, and nothing is
+    saved.
     """
     if not (path / "run.json").exists() and (path / STATISTICS).exists():
         saved = read(path)

@@ -145,7 +145,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Score the test split, or the validation split if there is none. Return the content of metrics.json.
 
-    With `save`, scores and predictions are written to the run folder (see runs/evaluations.py).
+    If `save` is True, scores and predictions are written to the run folder (see runs/evaluations.py).
     `checkpoint` is the name that the run was loaded with; `decoding` has arguments of `generate`.
     """
     evaluation = score(run, splits, **decoding)

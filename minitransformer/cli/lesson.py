@@ -123,7 +123,7 @@ def read_and_run(file: Path, with_code: bool, seed: int) -> None:
 
 
 def parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of a text between which a reader pauses, and whether each is the last."""
+    """Yield (part, is_last) for the parts of a text between which the reader pauses."""
     found = [part for part in PAUSE.split(text) if part.strip()]
     for i, part in enumerate(found, 1):
         yield part.strip(), i == len(found)

@@ -190,7 +190,8 @@ def _parameters(target: Any) -> Iterator[tuple[str, Any, Any, bool]]:
 def _settings(kind: Any, default: Any, has_opposite: bool) -> dict[str, Any]:
     """The keyword arguments of `add_argument` for an annotation: bool, Literal, tuple or another type.
 
-    A union with None is optional. With `has_opposite`, a bool that is False by default gets a --no-... flag.
+    A union with None is optional. If `has_opposite` is True, a bool that is False by default gets a --no-...
+    flag.
     """
     parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     kinds = [part for part in parts if part is not NoneType]

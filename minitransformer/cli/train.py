@@ -304,7 +304,7 @@ def prepare(training: Training) -> TrainingSetup:
     reading = kind.reading(splits)
     splits = kind.filter(recipe.data, tokenizer, splits)
     is_new = resumed is None and training.original is None  # other runs were checked when they started
-    warnings = check_labels(recipe, splits, training.sources, refused=is_new)
+    warnings = check_labels(recipe, splits, training.sources, strict=is_new)
 
     # the task, and the model with its initial weights
     task = build_task(recipe, tokenizer, splits, labels, source)

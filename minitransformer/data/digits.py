@@ -263,7 +263,7 @@ def read_array(content: bytes) -> np.ndarray:
 def check_range(where: str, found: PixelRange, trained: PixelRange, is_refused: bool) -> None:
     """Print a warning if a file's pixels do not fit the training images.
 
-    With `is_refused`, pixels that are too large raise a DataError instead.
+    If `is_refused` is True, pixels that are too large raise a DataError instead.
     """
     problem = found.problem(trained)
     sign_problem = found.sign_problem(trained)

@@ -257,7 +257,11 @@ def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
 
 
 def _answered_row(question: Any, context: Any, answer: Any, start: Any) -> Question:
-    """Make a Question of the cells of a row. Raise a BadRow if they are not valid."""
+    """Make a Question from the cells of a row. Raise a BadRow if they are not valid.
+
+    `answer` is a text, a dict with "text" and "answer_start" as in SQuAD, or a list of these, of which the
+    first is learned. `start` is the answer's place in the context, in characters, or empty.
+    """
     answer, *others = answer if isinstance(answer, list) else [answer]
     start = start[0] if isinstance(start, list) and start else start
     if isinstance(answer, dict):

@@ -547,8 +547,8 @@ def read_pairs(path: str | Path, how: FileFormat = AUTO, same_meaning: bool = Fa
     """Read the pairs of a file with `source<TAB>target` on each line, or of another format.
 
     Blank lines are skipped. In JSON objects with a list of messages, each reply is a target, and all turns
-    before it are its source. With `same_meaning`, all pairs must mean the same: a column of judgements raises
-    a DataError.
+    before it are its source. If `same_meaning` is True, all pairs must mean the same: a column of judgements
+    raises a DataError.
     """
     table = read_table(path, how, "source", "target")
     for i, name in enumerate(table.names or ()):

@@ -46,19 +46,19 @@ def generate(
     A decoder-only model continues the sequences, and an encoder-decoder translates them. A text ends at
     `eos_token_id` (None: the model's end token), or after `max_new_tokens`.
 
-    Decoding is greedy by default. With `do_sample`, tokens are drawn from softmax(logits / temperature) over
-    the `top_k` best tokens, using `seed` or the stream "generate" of `minigrad.random`. With `num_beams` > 1,
-    it is a beam search. The other options are the fields of `GenerationConfig`. A pretrained model
-    (`load_pretrained`) may have other defaults, from its generation_config.json.
+    Decoding is greedy by default. If `do_sample` is True, tokens are drawn from softmax(logits / temperature)
+    over the `top_k` best tokens, using `seed` or the stream "generate" of `minigrad.random`. If `num_beams`
+    > 1, it is a beam search. The other options are the fields of `GenerationConfig`. A pretrained
+    model (`load_pretrained`) may have other defaults, from its generation_config.json.
 
     Returns lists of ids, without the end token: `num_return_sequences` for the first input, then for the
-    second, ... With `return_dict`, returns a `GenerationResult` with ids, scores, log-probabilities, and the
-    requested outputs.
+    second, ... If `return_dict` is True, returns a `GenerationResult` with ids, scores, log-probabilities,
+    and the requested outputs.
 
-    With `use_cache`, a step processes only the newest token, as the model caches what it needs of the others.
-    The logits are the same. If a text exceeds the `max_length` of a decoder-only model, each step processes
-    the last `max_length` tokens, with or without a cache: every token has moved by one position, so cached
-    keys and values are invalid.
+    If `use_cache` is True, a step processes only the newest token, as the model caches what it needs of the
+    others. The logits are the same. If a text exceeds the `max_length` of a decoder-only model, each step
+    processes the last `max_length` tokens, with or without a cache: every token has moved by one position, so
+    cached keys and values are invalid.
 
     >>> from minitransformer import GPT, GPTConfig, generate
     >>> model = GPT(GPTConfig(vocab_size=20, n_positions=8, n_embd=16, n_layer=1, n_head=2))

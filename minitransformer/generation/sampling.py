@@ -109,7 +109,7 @@ def are_end_tokens(tokens: Int[np.ndarray, "*n"], ends: Int[np.ndarray, " ends"]
 
 
 def meet_stopping_criteria(state: DecodingState, criteria: Callable[[list[int]], bool] | None) -> Any:
-    """Whether `criteria` ends each text, as an array, or False without criteria."""
+    """A boolean array: whether `criteria` ends each text. False if `criteria` is None."""
     if criteria is None:
         return False
     return np.array([bool(criteria(state.new_ids(row))) for row in range(len(state.ids))])

@@ -106,9 +106,9 @@ def score_heads(
     read different tokens, and are scored separately. If no head of a module looks ahead, its mask is assumed
     to be causal. A query counts only if it sees related keys and other keys.
 
-    With `counts` of tokens, the relation "rare words" is added: tokens that occur fewer than `rare_below`
-    times. With `referents`, the relation "referent" is added: a dict for each sentence, from a pronoun's
-    position to the position or positions of its referent, such as {7: 1} or {7: [0, 1]}.
+    If `counts` of tokens are given, the relation "rare words" is added: tokens that occur fewer than
+    `rare_below` times. If `referents` is True, the relation "referent" is added: a dict for each sentence,
+    from a pronoun's position to the position or positions of its referent, such as {7: 1} or {7: [0, 1]}.
     """
     modules = {path: weights_array(weights) for path, weights in maps.items() if fnmatchcase(path, pattern)}
     if not modules:

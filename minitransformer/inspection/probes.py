@@ -75,8 +75,8 @@ def probe_layers(
     for tokens or (B,) for sentences, whose vectors are the mean of their tokens' states. `mask` (B, T) is
     True for the tokens to include. `held_out` is the share of the sentences that are used for scoring.
 
-    The control has random labels. With `words` (B, T), a label is drawn for each distinct word, which a probe
-    can memorize as easily as a true property of words. Otherwise the labels are shuffled.
+    The control has random labels. If `words` (B, T) are given, a label is drawn for each distinct word, which
+    a probe can memorize as easily as a true property of words. Otherwise the labels are shuffled.
     """
     if not 0 < held_out < 1:
         raise UserError(

@@ -112,7 +112,7 @@ class MultiHeadAttention(nn.Module):
         rope_theta: float | None = None, rope_scaling: RotaryScaling | None = None,
     ) -> None:  # fmt: skip
         """The defaults are the paper's. With fewer `num_kv_heads`, groups of heads share keys and values
-        (Ainslie et al. 2023). With `rope_theta`, queries and keys are rotated by their positions."""
+        (Ainslie et al. 2023). If `rope_theta` is given, queries and keys are rotated by their positions."""
         super().__init__()
         F.check_probability(dropout)
         self.d_model = d_model
@@ -148,8 +148,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Attend from `query` to itself, or to `memory` if there is one. `mask` broadcasts to (B, H, T, S).
 
-        With `is_causal`, no token attends to a later one. With a `cache`, queries also attend to the tokens
-        of earlier calls, and the keys and values of `memory` are computed only in the first call.
+        If `is_causal` is True, no token attends to a later one. With a `cache`, queries also attend to the
+        tokens of earlier calls, and the keys and values of `memory` are computed only in the first call.
         """
         past = 0 if cache is None else cache.length
         x, kv = self.project(query, memory, cache)

@@ -39,8 +39,8 @@ def token_ids(ids: Any) -> Int[Any, "B T"]:
 class TokenEmbedding(nn.Module):
     """A learned vector for each token, which `logits` also uses as the output layer (section 3.4).
 
-    With `scale`, vectors are multiplied by sqrt(d_model). They are initialized with variance 1 / d_model, so
-    that scaled vectors and the first logits have unit variance.
+    If `scale` is True, vectors are multiplied by sqrt(d_model). They are initialized with variance 1 /
+    d_model, so that scaled vectors and the first logits have unit variance.
     """
 
     output_bias: nn.Parameter | None

@@ -66,7 +66,7 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and a feed-forward network. With `is_causal`, it is the layer of decoder-only models."""
+    """Self-attention and a feed-forward network; the layer of decoder-only models if `is_causal` is True."""
 
     def __init__(self, config: LayerConfig, is_causal: bool = False) -> None:
         super().__init__()

@@ -72,7 +72,7 @@ class Positions(nn.Module):
 class SinusoidalPositions(Positions):
     """The sinusoidal encoding, for any number of positions.
 
-    With `halves`, all sines come first, then all cosines, as in the authors' code (tensor2tensor).
+    If `halves` is True, all sines come first, then all cosines, as in the authors' code (tensor2tensor).
     """
 
     def __init__(self, d_model: int, concatenate: bool = False, halves: bool = False) -> None:
@@ -129,7 +129,8 @@ class NoPositions(Positions):
 def absolute_positions(scheme: str, d_model: int, max_positions: int, concatenate: bool = False) -> Positions:
     """The module that applies one of `SCHEMES`; `NoPositions` for those inside attention.
 
-    With `concatenate`, position vectors have half of the width d_model, and token vectors the other half.
+    If `concatenate` is True, position vectors have half of the width d_model, and token vectors the other
+    half.
     """
     check_choice("positions", scheme, SCHEMES)
     width = d_model // 2 if concatenate else d_model

@@ -60,7 +60,7 @@ class Exercise:
 
     @property
     def solution(self) -> str:
-        """Our solution without the marks of its blanks."""
+        """The solution, without the comments that mark its blanks."""
         return BLANK.sub(r"\3", self.source)
 
     @property

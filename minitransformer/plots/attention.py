@@ -43,7 +43,7 @@ def attention_heads(
 
     `weights` is (H, T, S), or (B, H, T, S), of which batch row `row` is drawn; or a list of such arrays, one
     for each call of a generation. It may also be a dict of these by name, as `record_attention` returns; then
-    each name gets a row of heads. Without `keys`, the queries are also the keys.
+    each name gets a row of heads. If `keys` is not given, the queries are also the keys.
     """
     keys = queries if keys is None else keys
     layers = weights if isinstance(weights, Mapping) else {"": weights}

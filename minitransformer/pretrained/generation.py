@@ -50,10 +50,10 @@ HARMLESS = {  # keys that do not affect texts: padding, caches, speculative deco
 def read_generation(
     folder: Path, settings: Mapping[str, Any], model: Any
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Read options of `generate`: those that the model needs, those that its authors suggest, and the rest.
+    """Return three dicts of options: those the model needs, those its authors suggest, and the unsupported.
 
-    The rest are keys that affect texts but are not applied. Options are read from generation_config.json or,
-    if there is no such file, from config.json (`settings`), as in transformers.
+    The unsupported are keys that affect texts but are not applied. Options are read from
+    generation_config.json or, if there is no such file, from config.json (`settings`), as in transformers.
     """
     path = folder / "generation_config.json"
     content = read_object(path) if path.is_file() else {key: settings.get(key) for key in NEUTRAL}

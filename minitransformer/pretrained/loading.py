@@ -38,8 +38,8 @@ def load_pretrained(
 
     The folder has config.json and model.safetensors (or shards and their index). To fine-tune a BERT, `head`
     and `num_labels` replace its settings; a head that the file does not have gets initial weights. Weights
-    are converted to `dtype`; "auto" keeps the dtype of the file. With `mmap`, they are views of the file
-    where that is possible, and are read when they are first used.
+    are converted to `dtype`; "auto" keeps the dtype of the file. If `mmap` is True, they are views of the
+    file where that is possible, and are read when they are first used.
 
     `generate` applies the model's generation_config.json, which is in its `generation_options`.
 

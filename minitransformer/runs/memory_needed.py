@@ -26,8 +26,8 @@ def check_memory(
 ) -> None:
     """Raise a UserError if the recipe's model does not fit into the available memory.
 
-    With `training`, gradients, moments and activations are included. For a GPU, only the weights are counted,
-    since the model is built on the CPU first; the GPU reports its own errors.
+    If `training` is True, gradients, moments and activations are included. For a GPU, only the weights are
+    counted, since the model is built on the CPU first; the GPU reports its own errors.
     """
     training = training and device == "cpu"
     config = task_class(recipe.task).model_config(recipe.model, tokenizer, labels)

@@ -46,11 +46,11 @@ def build_model(recipe: Recipe, tokenizer: Any, labels: Sequence[str] = ()) -> n
 
 
 def check_labels(
-    recipe: Recipe, splits: Mapping[str, Any], sources: Sources, refused: bool = True
+    recipe: Recipe, splits: Mapping[str, Any], sources: Sources, strict: bool = True
 ) -> list[str]:
     """Return a warning for each held-out split that has labels which are not in the training split.
 
-    With `refused`, such labels in a file of the user raise a DataError.
+    If `strict` is True, such labels in a user's file raise a DataError.
     """
     kind = task_class(recipe.task)
     lines = []
@@ -59,7 +59,7 @@ def check_labels(
     for name in [name for name in files if known and name in splits]:
         found = kind.labels_in(splits[name])
         file = files[name]
-        if file is not None and refused:
+        if file is not None and strict:
             labels.check_labels(str(file), found, known)
         elif problem := labels.unknown_labels(found, known):
             lines.append(f"warning: the {name} split has {problem}; they count as wrong")

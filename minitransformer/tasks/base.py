@@ -321,7 +321,7 @@ class Task:
 
     @classmethod
     def positions(cls, data: Any) -> int:
-        """Return a lower bound on the number of positions in a batch, to estimate memory."""
+        """Return a lower bound on the positions in a batch, to estimate memory, or 0 if none is known."""
         return 0
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
@@ -544,8 +544,8 @@ class Task:
     ) -> list[Prediction]:
         """Return a prediction for each example, with the `top` most likely classes.
 
-        `decoding` has arguments of `generate`, for tasks with `translate`. With `num_return_sequences`, each
-        example has that many consecutive predictions.
+        `decoding` has arguments of `generate`, for tasks with `translate`. If `num_return_sequences` is
+        given, each example has that many consecutive predictions.
         """
         task = cls.of_run(run, examples)
         rows = task.rows_of_logits(run.model, examples)

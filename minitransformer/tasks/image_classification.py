@@ -43,9 +43,9 @@ class ImageData(DataSettings):
 
     dataset: str = "digits"  # scikit-learn's, 8 x 8 pixels; or "file" (--data FILE.npz)
     batch_size: int = 64  # images per batch
-    shift: float = 0.5  # training images are shifted by up to this many pixels,
-    rotation: float = 12.0  # rotated by up to this many degrees,
-    scale: float = 0.1  # and scaled by a factor of up to 1 + scale or 1 / (1 + scale)
+    shift: float = 0.5  # the largest shift of a training image, in pixels
+    rotation: float = 12.0  # the largest rotation, in degrees
+    scale: float = 0.1  # the factor of scaling is between 1 / (1 + scale) and 1 + scale
 
     datasets: ClassVar[tuple[str, ...]] = ("digits", "file")
 

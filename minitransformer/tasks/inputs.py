@@ -79,7 +79,7 @@ def pick_input(
     """Return a list with the first candidate of at most `limit` tokens and without unknown words.
 
     If there is none, return the candidate with the fewest unknown words, the shortest of several; [] without
-    candidates. With `is_argument`, skip texts that cannot be a shell argument.
+    candidates. If `is_argument` is True, skip texts that cannot be a shell argument.
     """
 
     def cost(texts: Sequence[str]) -> tuple[int, int]:

@@ -62,7 +62,7 @@ class Tagging(EncoderTask):
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
-        """Return a line that says there is no entity F1, unless the tags mark entities."""
+        """Return a warning that there is no entity F1, unless the tags mark entities."""
         tags = cls.labels_in(next(iter(splits.values())))
         if are_entities(tags):
             return []

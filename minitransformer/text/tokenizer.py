@@ -82,10 +82,11 @@ class Tokenizer:
         held_out: Iterable[str] = (),
         added: Sequence[str] = (),
     ) -> Tokenizer:
-        """Train a vocabulary of words that occur at least `min_frequency` times, most frequent first.
+        """Train a vocabulary of the words that occur at least `min_frequency` times, most frequent first.
 
-        It has at most `vocab_size` tokens. If a text, or one of `held_out`, does not have standard spacing,
-        tokens include the spaces before them.
+        It has at most `vocab_size` tokens, special tokens included. If decoding would not restore the spaces
+        of all `texts` and `held_out`, a token includes the space before its word. Words of `held_out` are not
+        added to the vocabulary.
         """
         special = [*SPECIAL_TOKENS, *added]
         check_integer("vocab_size", vocab_size or len(special), len(special))

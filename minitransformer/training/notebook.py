@@ -16,7 +16,7 @@ class NotebookLine:
         self.handle: Any = None
 
     def update(self, content: RenderableType, last: bool = False) -> None:
-        """Show the content as plain text. With `last`, it is never skipped."""
+        """Show the content as plain text. If `last` is True, it is never skipped."""
         if time.monotonic() - self.shown < self.interval and not last:
             return
         from IPython.display import display

@@ -34,7 +34,10 @@ class Validation:
             )
 
     def __call__(self, model: Any, texts: int | None = None) -> tuple[dict[str, float], list[str]]:
-        """Return the scores and the samples, without changing the random numbers of the training."""
+        """Return the scores and the lines of samples. The random state of the training does not change.
+
+        Texts are generated for at most `texts` examples, by default `self.texts`.
+        """
         scores = self.task.validate(model)
         texts = self.texts if texts is None else min(texts, self.texts)
         with random.fork_rng():

@@ -161,7 +161,7 @@ def test_backward_with_inputs_does_not_change_other_leaves():
             (x * y).sum().backward(inputs=wrong)
 
 
-def test_backward_from_several_tensors_adds_up():
+def test_backward_accumulates_over_several_tensors():
     x, y = leaf(1, 2), leaf(3, 4)
     autograd.backward([(x * y).sum(), x * 2], [None, mg.tensor([1.0, 10.0])])
     assert x.grad.tolist() == [5, 24]

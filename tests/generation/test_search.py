@@ -219,7 +219,7 @@ def test_a_prefix_is_forced_and_continued(translator, options):
         assert generate(translator, [SOURCES[0]], 5, prefix=free[0][:1]) == [free[0][1:]]
 
 
-def test_several_end_tokens_or_none_are_supported(gpt):
+def test_generation_stops_at_any_end_token(gpt):
     free = generate(gpt, PROMPTS, 9)
     ends = [free[0][2], free[1][4]]
     until = lambda ids: next((i for i, token in enumerate(ids) if token in ends), 9)

@@ -302,7 +302,7 @@ def test_a_checkpoint_is_one_vertex_with_the_same_gradients():
         assert not named(graph)[name].checks  # its function cannot be run on other numbers
 
 
-def test_unfused_definitions_form_a_named_group():
+def test_an_unfused_op_is_traced_as_a_named_group():
     x = leaf([1, 2, 3])
     with mg.fused(False):
         y = x.softmax(-1)

@@ -110,16 +110,16 @@ def test_causal_and_padding_masks_have_the_expected_values():
     np.testing.assert_array_equal(from_blocked([[True, False]]).numpy(), [[False, True]])
 
 
-@pytest.mark.parametrize("crossed", [False, True])
-def test_attention_weights_match_the_forward_pass(crossed):
+@pytest.mark.parametrize("is_cross", [False, True])
+def test_attention_weights_reproduce_the_output(is_cross):
     attention = MultiHeadAttention(8, 2).double().eval()
     rng = np.random.default_rng(0)
     x = mg.tensor(rng.normal(size=(2, 3, 8)))
-    memory = mg.tensor(rng.normal(size=(2, 5, 8))) if crossed else None
-    weights = attention.weights(*attention.project(x, memory), None, not crossed)
+    memory = mg.tensor(rng.normal(size=(2, 5, 8))) if is_cross else None
+    weights = attention.weights(*attention.project(x, memory), None, not is_cross)
     _, _, v = split_heads(*attention.project(x, memory), 2, 2)
     heads = (weights @ v).transpose(1, 2).flatten(-2)
-    expected = attention(x, memory, is_causal=not crossed)
+    expected = attention(x, memory, is_causal=not is_cross)
     np.testing.assert_allclose(attention.out_proj(heads).numpy(), expected.numpy(), rtol=1e-12, atol=1e-14)
 
 

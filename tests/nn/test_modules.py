@@ -428,16 +428,25 @@ def test_converting_a_model_keeps_its_parameters_and_integers():
     assert block.float().to("cpu").scale.dtype == mg.float32
 
 
-def test_zeroing_and_freezing_gradients():
+def test_requires_grad_freezes_parameters():
     block = Block()
     assert not block.requires_grad_(False)(mg.ones(1, 2)).requires_grad
-    block.requires_grad_(True)(mg.ones(1, 2)).sum().backward()
+    assert block.requires_grad_(True)(mg.ones(1, 2)).requires_grad
+
+
+def test_zero_grad_fills_zeros_or_sets_none():
+    block = Block()
+    block(mg.ones(1, 2)).sum().backward()
     grad = block.scale.grad
     block.zero_grad(set_to_none=False)
     assert block.scale.grad is grad
     assert grad.tolist() == [0, 0, 0]
     block.zero_grad()
     assert block.scale.grad is None
+
+
+def test_zero_grad_detaches_gradients():
+    block = Block()
     block(mg.ones(1, 2)).sum().backward(create_graph=True)
     block.zero_grad(set_to_none=False)
     assert block.scale.grad.tolist() == [0, 0, 0]

@@ -67,7 +67,7 @@ def test_cross_entropy_of_integer_logits_is_float32(settings, dtype, fuse):
 # ---------------------------------------------------------------- edges
 
 
-def test_binary_cross_entropy_is_clamped_to_100():
+def test_binary_cross_entropy_clamps_each_loss_at_100():
     p = leaf([0.0, 1.0, 0.0, 1.0])
     losses = F.binary_cross_entropy(p, mg.tensor([1.0, 0.0, 0.0, 1.0]), reduction="none")
     assert losses.tolist() == [100, 100, 0, 0]

@@ -109,7 +109,7 @@ def test_examples_longer_than_the_positions_are_refused():
     ("name", "part", "field"),
     [("phrasebook", "model", "vocab_size"), ("shakespeare-char", "training", "steps")],
 )
-def test_integers_beyond_64_bits_are_rejected_in_recipes(name, part, field):
+def test_integers_beyond_int64_are_rejected_in_recipes(name, part, field):
     recipe = load_recipe(name)
 
     def with_value(value):

@@ -178,7 +178,7 @@ def test_lora_settings_require_lora_rank(base, capsys):
 
 
 @pytest.mark.slow
-def test_init_from_merges_adapters_and_lists_their_settings(base, capsys):
+def test_init_from_merges_adapters_and_lists_settings(base, capsys):
     assert train("tuned", "--init-from", "base", "--lora-rank", "2", "--lr", "0.1", "--steps", "2") == 0
     assert "settings from base: n_positions 16, n_embd 8, n_layer 2, n_head 2" in capsys.readouterr().err
     assert train("after", "--init-from", "tuned", "--lr", "0", "--steps", "1") == 0

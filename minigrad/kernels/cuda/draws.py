@@ -48,7 +48,7 @@ def keep_mask(xp: Any, key: Key, shape: tuple[int, ...], p: float) -> Any:
 
 
 def philox(xp: Any, key: Key, block: int, number: int) -> Any:
-    """Words of the key's sequence: `number` blocks of four words each, starting at block `block`."""
+    """Return the key's random words in blocks `block` to `block + number - 1`: uint64 (4 * number,)."""
     counters = xp.arange(number, dtype=np.uint64) + np.uint64(block + 1)  # NumPy increments before it draws
     others = (xp.full(number, word, dtype=np.uint64) for word in (key.call, key.step, 0))
     a, b, c, d = counters, *others

@@ -57,8 +57,8 @@ def embedding(
     """Look up the rows of `weight` (V, D) for the ids in `input`: (...) -> (..., D).
 
     Row `padding_idx` gets no gradient. An id outside the table raises an error on the CPU and gives NaN on a
-    GPU, where a check would have to wait for the result. With `max_norm`, looked-up rows of `weight` with a
-    larger norm (of order `norm_type`) are first scaled down to it in place.
+    GPU, where a check would have to wait for the result. If `max_norm` is given, looked-up rows of `weight`
+    with a larger norm (of order `norm_type`) are first scaled down to it in place.
 
     >>> table = mg.tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
     >>> F.embedding(mg.tensor([2, 1]), table)
@@ -298,8 +298,8 @@ def scaled_dot_product_attention(
 
     "Attention Is All You Need", equation 1. A boolean `attn_mask`, broadcast to (..., T, S), is True where a
     query may attend; a floating-point one is added to the scores. A query that may attend to nothing gives
-    zeros. With `enable_gqa`, each head of key and value (axis -3) serves a group of query heads (Ainslie et
-    al. 2023).
+    zeros. If `enable_gqa` is True, each head of key and value (axis -3) serves a group of query heads
+    (Ainslie et al. 2023).
 
     >>> q = k = v = mg.randn(1, 2, 4, 8)  # batch, heads, length, head size
     >>> F.scaled_dot_product_attention(q, k, v, is_causal=True).shape

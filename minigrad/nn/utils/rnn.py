@@ -147,7 +147,7 @@ def pack_padded_sequence(
 ) -> PackedSequence:
     """Pack a padded batch (T, B, ...), or (B, T, ...) with `batch_first`, of sequences of these lengths.
 
-    With `enforce_sorted`, the sequences must be sorted by length, the longest first.
+    If `enforce_sorted` is True, the sequences must be sorted by length, the longest first.
     """
     if input.ndim < 2:
         raise ShapeError(

@@ -22,9 +22,9 @@ def functional_call(
 ) -> Any:
     """Call module(*args, **kwargs) with tensors from a dictionary in place of its parameters and buffers.
 
-    A tuple of dictionaries is merged. Gradients go to the dictionary's tensors. With `tie_weights`, a
+    A tuple of dictionaries is merged. Gradients go to the dictionary's tensors. If `tie_weights` is True, a
     parameter with several paths is replaced at all of them, and two different tensors for it are an error.
-    With `strict`, the dictionary must have exactly the module's paths. (torch.func.functional_call)
+    If `strict` is True, the dictionary must have exactly the module's paths. (torch.func.functional_call)
     """
     several = isinstance(parameters_and_buffers, tuple | list)
     parts: Any = parameters_and_buffers if several else [parameters_and_buffers]

@@ -50,7 +50,7 @@ def question_of(trial: Trial, data: Texts) -> Question:
 def each_word(data: Texts, rows: Sequence[Read], both_sides: bool) -> Batch:
     """Make a batch in which each word of each sentence is predicted once.
 
-    With `both_sides`, the word is masked; otherwise, it is predicted from the words before it.
+    If `both_sides` is True, the word is masked; otherwise, it is predicted from the words before it.
     """
     if not both_sides:
         return pad(data, [row.ids[:-1] for row in rows], [[*row.ids[1:-1], IGNORE] for row in rows])

@@ -48,7 +48,7 @@ class use(Switch):
 
 
 def takes(q: Any, k: Any, v: Any) -> bool:
-    """Whether cuDNN is enabled and supports attention of these arrays (batch, heads, length, width)."""
+    """Whether cuDNN is enabled and supports attention for these arrays (batch, heads, length, width)."""
     return (
         _modes.enabled
         and q.dtype in HALF
