@@ -131,8 +131,8 @@ def comparison() -> dict[str, Any]:
         "examples": found,
         "beside": {array: example(of)["printed"][name] for array, (of, name) in BESIDE.items()},
         "note": "On the other stages, the first two examples are one model. “Transformer Network” gives its "
-        "embedding and the encoder's projections. The weights of its decoder were fitted to the numbers that "
-        "it prints: both tables of attention, the states, and the words' scores and probabilities.",
+        "embedding and the encoder's projections; the decoder's weights were fitted to the attention, states, "
+        "scores and probabilities that it prints.",
     }
 
 

@@ -9,7 +9,7 @@ export function documentsScreen(e) {
   const { examples, note } = e.data.documents;
   return {
     thought:
-      "“Transformer Network” and two other texts on the Transformer work through examples by hand. Here the same is computed from their inputs. Where a printed number is further off than rounding along the way explains, both stand there.",
+      "The examples of “Transformer Network” and of two other texts, computed from their inputs. Where a printed number differs by more than rounding explains, both are shown.",
     body: [note ? h("p", note) : null, examples.map(each => documentExample(each))],
   };
 }
