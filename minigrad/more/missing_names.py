@@ -1,7 +1,6 @@
 """PyTorch names that minigrad does not have, and what to use instead.
 
-Asking for one raises an error (see `late_names.py`), so `hasattr` is False. `docs/pytorch.md` shows the table
-(`python -m tools.reference`).
+Asking for one raises an error (see `late_names.py`), so `hasattr` is False.
 """
 
 from __future__ import annotations

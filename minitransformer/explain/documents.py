@@ -131,8 +131,8 @@ def comparison() -> dict[str, Any]:
         "examples": found,
         "beside": {array: example(of)["printed"][name] for array, (of, name) in BESIDE.items()},
         "note": "On the other stages, the first two examples are one model. “Transformer Network” gives its "
-        "embedding and the encoder's projections; the decoder's weights were fitted to the attention, states, "
-        "scores and probabilities that it prints.",
+        "embedding and the encoder's projections; the decoder's weights were fitted to the attention, "
+        "states, scores and probabilities that it prints.",
     }
 
 

@@ -21,10 +21,7 @@ def built():
 F = mg.nn.functional
 
 
-def test_the_reference_command_keeps_an_up_to_date_table(tmp_path, monkeypatch):
-    table = reference.PYTORCH.read_text(encoding="utf-8")
-    (tmp_path / "pytorch.md").write_text(table, encoding="utf-8")
-    monkeypatch.setattr(reference, "PYTORCH", tmp_path / "pytorch.md")
+def test_the_reference_command_writes_the_page(tmp_path, monkeypatch):
     target = tmp_path / "reference" / "ops.md"
     monkeypatch.setattr("sys.argv", ["reference", "-o", str(target)])
     reference.main()
@@ -33,7 +30,6 @@ def test_the_reference_command_keeps_an_up_to_date_table(tmp_path, monkeypatch):
     files = set(re.findall(r"\]\(([^#)]+\.py)\)", page))
     assert files
     assert all((target.parent / file).is_file() for file in files)
-    assert (tmp_path / "pytorch.md").read_text(encoding="utf-8") == table, "run: python -m tools.reference"
 
 
 def test_git_ignores_the_generated_reference():
