@@ -231,7 +231,7 @@ export async function copyLink(e) {
     await navigator.clipboard.writeText(link);
     const isFile = location.protocol === "file:";
     const notice = isFile
-      ? "Copied. The link opens on this computer only: to show it to others, send the file too, and what follows the # with it."
+      ? "Copied. The link opens on this computer only: to show it to others, send the file, and the link from its # on."
       : "";
     e.set({ copied: true, notice });
     announce("The link to this view is copied.");

@@ -356,7 +356,8 @@ function outputs(e, view) {
     );
   const t = e.screen === "backward" ? targetPlace(e) : stepRow(e);
   const width = Math.min(Math.max(output.room, 150), 260);
-  return candidates(e, output, t, output.x + output.room - Math.max(output.room, width), width, 4);
+  const most = Math.min(4, Math.max(2, Math.floor((output.height - 4) / 17))); // a line has at least 17 px
+  return candidates(e, output, t, output.x + output.room - Math.max(output.room, width), width, most);
 }
 
 function candidates(e, output, t, x, width, most) {
@@ -632,8 +633,10 @@ function overviewText(e, view) {
           : opening(e),
     ),
     e.play.at >= 0.99 && e.play.step === null ? vanishingText(e, view) : null,
-    step || e.detail || e.before ? null : [examples(e), continuing(e)],
-    legend(e, view),
+    h("div", { class: "rows" }, [
+      legend(e, view),
+      ...(step || e.detail || e.before ? [] : [examples(e), continuing(e)]),
+    ]),
   ];
 }
 
@@ -706,7 +709,7 @@ function saying(e) {
       `How a model of ${countOfWeights(e)} weights ${verb} `,
       h("span", { class: "read" }, e.isImage ? "an image" : `“${shortened(text, 90)}”`),
       joint,
-      h("span", { class: "said" }, said ? `“${shortened(said, 60)}”` : ""),
+      said ? h("span", { class: "blank" }, h("span", { class: "said" }, `“${shortened(said, 60)}”`)) : null,
       ", in your browser",
     ),
     right < 0 ? null : hint(`The right class: “${e.wordOf(right)}”.`),
@@ -728,10 +731,9 @@ function countOfWeights({ size }) {
 
 /** What the colours say. */
 export function legend(e, view, isBack = false) {
-  const least = view.back
-    ? `±${brief(view.brightest * 10 ** -SPAN)}`
-    : `10⁻${"⁰¹²³⁴⁵⁶"[SPAN]} of the largest`;
-  const most = view.back ? `±${brief(view.brightest)}` : "it";
+  const range_ = view.back
+    ? `±${brief(view.brightest * 10 ** -SPAN)} to ±${brief(view.brightest)}`
+    : `from 10⁻${"⁰¹²³⁴⁵⁶"[SPAN]} of the largest`;
   const key = (kind, label) =>
     h("span", { class: "key" }, h("span", { class: `ramp ${kind}` }), h("span", label));
   const outline = e.before
@@ -742,7 +744,7 @@ export function legend(e, view, isBack = false) {
     { class: "scales" },
     outline,
     isBack ? null : key("values", "values, − to +"),
-    isBack || e.play.at > 0.5 ? key("gradients", `gradients, by powers of ten: ${least} to ${most}`) : null,
+    isBack || e.play.at > 0.5 ? key("gradients", `gradients, by powers of ten: ${range_}`) : null,
     headKeys(e),
   );
 }

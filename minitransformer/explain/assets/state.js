@@ -469,7 +469,7 @@ export function largestIndices(row, count) {
 /** What the model makes of the sentence. */
 export function answerOf(e) {
   const text = answerText(e, e.answer, e.structure.output.head ? bestLabelsOf(e.record) : []);
-  return text || e.isPair ? `→ ${text}` : "";
+  return text || e.isPair ? `→ ${text || "(nothing)"}` : "";
 }
 
 /** An answer that was written, or the label of what is classified. */

@@ -76,7 +76,7 @@ export function vanishingText(e, view) {
         { href: `#softmax:${least.path}`, onclick: () => e.set({ head: least.head, backward: true }) },
         `the scores of ${headsOf(e, least.path, [least.head])}`,
       ),
-      `: ${brief(least.length)}${least.saturated ? `, as ${least.saturated} of the ${least.rows} rows with a choice ${least.saturated === 1 ? "is" : "are"} saturated (a weight above ${SATURATED})` : ""}.`,
+      `: ${brief(least.length)}${least.saturated ? `, as ${least.saturated} of ${least.rows} queries with several keys ${least.saturated === 1 ? "is" : "are"} saturated (a weight above ${SATURATED})` : ""}.`,
     ],
   );
 }

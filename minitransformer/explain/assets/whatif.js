@@ -26,7 +26,7 @@ function isSameAnswer(e) {
 
 function sureness(e) {
   const [was, is] = rivalLosses(e);
-  return Math.abs(is - was) < 0.0005 ? "as sure as before" : is > was ? "less sure" : "surer";
+  return Math.abs(is - was) < 0.0005 ? "as sure as before" : is > was ? "less sure" : "more sure";
 }
 
 // ------------------------------------------------------------ in words
@@ -43,10 +43,10 @@ export function whatChanged(e) {
     .filter(({ was, is }) => percent(was) !== percent(is))
     .map(({ word, was, is }) => unbroken(`${word} ${percent(was)} → ${percent(is)}`));
   const isSame = isSameAnswer(e);
-  const given = e.before.reading ? "the one before" : "the right one";
+  const given = e.before.reading ? "the old one" : "the right one";
   const said = isSame
-    ? `Same answer${e.options.causal ? `, ${sureness(e)}` : moved.length ? "; but of a pass over all of it" : ""}`
-    : `Another answer${moved.length ? `; of ${given}` : ""}`;
+    ? `Same answer${e.options.causal ? `, ${sureness(e)}` : moved.length ? ". Its probabilities, all read at once" : ""}`
+    : `Another answer${moved.length ? `. Probabilities of ${given}` : ""}`;
   return [
     h("span", { class: "taken-away" }, takenAway(e, order)),
     " ",
