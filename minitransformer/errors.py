@@ -1,4 +1,4 @@
-"""Errors for mistakes of the user. The first line says what is wrong, the second how to fix it."""
+"""Errors for users' mistakes. The first line says what is wrong, the second how to fix it."""
 
 import difflib
 import math

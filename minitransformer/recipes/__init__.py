@@ -137,7 +137,7 @@ def with_own_data(recipe: Recipe, name: str) -> Recipe:
     if data == recipe.data:
         return dataclasses.replace(recipe, description=description)
     own: dict[str, Any] = {}
-    if recipe.name in names():  # a recipe file of the user keeps its settings
+    if recipe.name in names():  # a user's recipe file keeps its settings
         package = load_recipe(recipe.name).training
         same = lambda key: getattr(recipe.training, key) == getattr(package, key)
         own = {key: value for key, value in task.own_training.items() if same(key)}

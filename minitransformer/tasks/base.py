@@ -528,7 +528,7 @@ class Task:
 
     @classmethod
     def read_input(cls, run: Trained, texts: Sequence[Any]) -> Any:
-        """Make an example of a user's texts. Raise a UserError if there is nothing to predict."""
+        """Make an example from a user's texts. Raise a UserError if there is nothing to predict."""
         return reading_task(cls).read(run, texts)
 
     @classmethod

@@ -121,7 +121,7 @@ class EncoderTask(Task):
 
     @classmethod
     def read(cls, run: Trained, texts: Sequence[str], names: Sequence[str] = ()) -> Any:
-        """Make an example of the user's texts, with any target. Raise a UserError for invalid texts."""
+        """Make an example from the user's texts, with any target. Raise a UserError for invalid texts."""
         check_texts(run, texts, names or cls.inputs)
         example = cls.unlabelled(run, [text.strip() if isinstance(text, str) else text for text in texts])
         length = cls.length(run.tokenizer, example)

@@ -154,7 +154,7 @@ class MaskedLanguageModelling(EncoderTask):
         By default, `others` is the training split. "follows" is 0 if the second sentence follows the first,
         and 1 if it was replaced, as in BERT.
         """
-        if not self.data.next_sentence or len(examples[0]) == 1:  # a single text, of a user
+        if not self.data.next_sentence or len(examples[0]) == 1:  # a user's single text
             return super().collate(examples, step)
         others = self.train if others is None else others
         drawn = (row_generator(self.seed, PAIRING, step, r) for r in range(len(examples)))
