@@ -61,7 +61,7 @@ class CapturedGraph(LeafObserver):
         return self.thread == threading.get_ident()
 
     def capture(self, step_fn: Callable[..., Any], inputs: Any, named: Any) -> None:
-        """Run the step's Python. The GPU adds the step's operations to the graph without running them."""
+        """Run the step's Python code. CUDA records its GPU operations without running them."""
         found = {leaf: leaf.grad for leaf in self.leaves}
         draws = CapturedGenerator(self)
         self.xp.cuda.runtime.deviceSynchronize()
@@ -104,7 +104,7 @@ class CapturedGraph(LeafObserver):
             self.launch = stream.end_capture().launch
 
     def _guard_gradients(self, found: dict[Tensor, Tensor | None]) -> None:
-        """Let replays set the captured gradients, and require the gradients that the capture started from."""
+        """Let replays restore the captured `.grad`, and guard that they start from the capture's `.grad`."""
         for leaf in self.leaves:
             before = found.get(leaf)
             after = leaf.grad
@@ -117,7 +117,7 @@ class CapturedGraph(LeafObserver):
     # ------------------------------------------------------------ during the capture
 
     def on_replay(self, do: Callable[[], object]) -> None:
-        """Call `do` before each launch."""
+        """Register a function `do` that is called before each launch."""
         self.before_launch.append(do)
 
     def guard(self, condition: Callable[[], bool]) -> None:
@@ -139,7 +139,7 @@ class CapturedGraph(LeafObserver):
         return made
 
     def numbers(self, key: Hashable, compute: Callable[[], Any], now: Any, dtype: Any) -> Any:
-        """Return the array of `key` on the GPU, which is filled with `compute()` before each replay.
+        """Return the GPU array registered under `key`. It is filled with `compute()` before each replay.
 
         `now` is the current value of `compute()`.
         """
@@ -193,7 +193,7 @@ class _Page:
         return self.used + -(-size // 8) <= PAGE
 
     def take(self, numbers: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Reserve space for these numbers, and return views of it on the CPU and on the GPU."""
+        """Copy numbers into free space on the CPU. Return the views of that space on the CPU and on the GPU."""
         part = slice(self.used, self.used + -(-numbers.nbytes // 8))
         self.used = part.stop
         on_host, on_gpu = (x[part].view(numbers.dtype)[: numbers.size] for x in (self.on_host, self.on_gpu))

@@ -331,10 +331,10 @@ class GradientSums:
 
     A tensor that is used twice gets the sum of two gradients (the multivariable chain rule). The first one
     may share memory with the gradient it was computed from, so the engine adds in place only to arrays that
-    it owns: sums that it has allocated, and new arrays that a rule returned for a leaf. A leaf's `.grad` can
-    be such an array without a copy, as a rule never returns one new array for two inputs.
-    `owned` has the edges of these arrays. `keep_grad` is whether `retain_grad()` takes effect. `waiting` is a
-    heap of the nodes that a gradient has reached, the latest first.
+    it owns: sums that it has allocated, and new arrays that a rule returned for a leaf. Such an array becomes
+    a leaf's `.grad` without a copy, because no rule returns the same new array for two inputs.
+    `owned` holds the edges of these arrays. `keep_grad` is whether `retain_grad()` takes effect. `waiting` is
+    a heap of the nodes that a gradient has reached, the latest first.
     """
 
     def __init__(self, seeds: Seeds, create_graph: bool = False, keep_grad: bool = True) -> None:
@@ -392,7 +392,7 @@ class GradientSums:
         return parts
 
     def leaf_gradients(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
-        """After a backward pass, yield (leaf, gradient after its hooks) of all or the `wanted` leaves."""
+        """Yield (leaf, gradient) for all leaves, or only the `wanted` ones, after running their hooks."""
         for edge, g in self.totals.items():
             is_leaf = type(edge) is not Node and type(edge) is not ResultEdge
             if is_leaf and (wanted is None or edge in wanted):
@@ -412,7 +412,7 @@ class GradientSums:
         return Tensor(copied(g))
 
     def accumulate(self, wanted: Collection[Any] | None = None) -> None:
-        """Add the gradient of each leaf, or each `wanted` one, to its `.grad` after a backward pass."""
+        """Add the gradient of each leaf, or only of the `wanted` ones, to its `.grad`."""
         for edge, g in list(self.leaf_gradients(wanted)):
             grad = edge._grad
             if grad is None and self.are_arrays:

@@ -42,9 +42,9 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Saving:
-    """A call of a module: the bytes that it `retains`, and what a checkpoint would save and cost."""
+    """What `autograd.checkpoint` of a module's call would save, in bytes, and cost."""
 
-    group: int
+    group: int  # index in `graph.groups`
     path: str
     name: str
     kind: str

@@ -291,7 +291,7 @@ def _fit(
     now: Sequence[float],
     targets: Sequence[Sequence[float]],
 ) -> list[float]:
-    """Return left sides near the mean of each cell's targets, without targets near `now`.
+    """Return the x of each cell's left side, near the mean of its targets, or near `now` if it has none.
 
     The cells keep their order and the gaps. This weighted least-squares fit is computed by the
     pool-adjacent-violators algorithm.

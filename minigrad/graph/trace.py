@@ -358,7 +358,7 @@ def _summed_axes(expanded: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int
 
 
 def expanded_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the shape to which an input of an elementwise op was broadcast, or None."""
+    """Return the shape to which an elementwise op broadcasts an input of this `shape`, or None."""
     result = shapes(node)[0]
     if shape == result or node.op.family != "elementwise" or len(shape) > len(result):
         return None

@@ -15,7 +15,7 @@ from ..plots.diagnostics import draw as draw_diagnostics
 
 
 def check() -> None:
-    """Import matplotlib, so that invalid settings raise an error before the training."""
+    """Import matplotlib, so that its invalid settings raise an error before training starts."""
     import_module("matplotlib.backends.backend_agg")
 
 

@@ -27,7 +27,7 @@ def phrasebook_tasks() -> dict[str, list[Pair]]:
 
 
 def make_prefixed_pairs(sentences: Sequence[Sentence]) -> list[Pair]:
-    """The prefixed pairs of all tasks, made from these sentences."""
+    """Return the distinct (prefixed source, target) pairs of all tasks for these sentences."""
     translate, negate, ask, summarize, question = PREFIXES
     pairs = [(f"{translate}: {english}", french) for english, french in sentences]
     for sentence in sentences:

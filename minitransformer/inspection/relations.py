@@ -65,7 +65,7 @@ def referent(positions: Mapping[int, int | Sequence[int]], tokens: Sequence[str]
 
 
 def _these_keys(keys: Sequence[bool]) -> Bool[np.ndarray, "T T"]:
-    """The same keys for each query."""
+    """Return a (T, T) mask, each row of which is `keys`."""
     return np.tile(np.array(keys, dtype=bool), (len(keys), 1))
 
 

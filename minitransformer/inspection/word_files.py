@@ -156,10 +156,10 @@ def _is_number(text: str) -> bool:
 
 
 def save_word_vectors(path: str | Path, vectors: Any, tokens: Any, header: bool = True) -> None:
-    """Write word vectors to a text file, in the format of word2vec, or without `header` in that of GloVe.
+    """Write word vectors to a text file in the format of word2vec, or of GloVe if `header` is False.
 
-    `vectors` and `tokens` are as in `nearest_words`, such as a model and its tokenizer. `load_word_vectors`
-    reads the same float32 numbers from the file.
+    `vectors` is an array or Tensor (V, D), an embedding or a model; `tokens` is a list of V words or a
+    tokenizer. `load_word_vectors` reads the same float32 numbers from the file.
     """
     table, names = vectors_and_tokens(vectors, tokens)
     seen: set[str] = set()

@@ -82,10 +82,10 @@ class Denoising(EncoderDecoderTask):
 
     @classmethod
     def built_in(cls, data: Any) -> Splits:
-        """Return texts of a few sentences each.
+        """Return texts of `data.sentences` consecutive sentences of the phrasebook, English or French.
 
-        The tokenizer is trained on the words of text-to-text as well, so that --init-from can start from the
-        denoising model there.
+        The tokenizer's vocabulary also has the words of the task text-to-text, whose models can then start
+        from this one (--init-from).
         """
         found = {}
         for name, split in sentence_splits().items():

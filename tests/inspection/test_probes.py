@@ -150,13 +150,20 @@ def test_encoder_and_decoder_states_have_distinct_names():
         "encoder.embedding": (1, 3, 8), "encoder.layers.0": (1, 3, 8),
         "decoder.embedding": (1, 2, 8), "decoder.layers.0": (1, 2, 8), "decoder.layers.1": (1, 2, 8),
     }  # fmt: skip
+
+
+def test_layer_states_restores_the_model_after_an_error():
+    model = Transformer(TransformerConfig(9, 8, 2, 8, 1, 2))
     layer = model.encoder.layers[0]
-    layer.forward = None  # fails
+    layer.forward = None  # a call of it raises a TypeError
     with pytest.raises(TypeError):
         layer_states(model, np.array([[4, 5, 6]]), np.array([[2, 7]]))
     del layer.forward
     assert model.training
     assert len(layer_states(model, np.array([[4, 5]]), np.array([[2, 7]]))) == 5
+
+
+def test_layer_states_rejects_recurrent_models():
     with pytest.raises(UserError, match="RecurrentLM has no layers with a residual stream"):
         layer_states(RecurrentLM(RecurrentConfig(9, 6, 6)), np.array([[1, 2]]))
 

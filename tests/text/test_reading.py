@@ -185,7 +185,7 @@ def test_all_verbs_encode_gaps_the_same_way(kind):
     assert [*ids, tokenizer.end_id] == explained(run, text)
 
 
-def test_suffixes_of_gaps_are_not_reported_as_unknown(capsys):
+def test_a_suffix_after_a_mask_is_not_reported_as_unknown(capsys):
     run = a_run(MaskedLanguageModelling, TOKENIZERS["spaced word"])
     warn_of_unknown(run, ["The [MASK]'s zebra, [MASK]."])
     assert capsys.readouterr().err == "warning: not in the vocabulary, read as <UNK>: zebra\n"

@@ -106,7 +106,7 @@ def encoder_scores(model: Transformer, data: Sentences, pairs: Ids) -> HeadScore
 
 
 def own_heads(scores: HeadScores, relations: Sequence[str]) -> dict[str, int]:
-    """Choose a different head for each relation, starting with the pair that exceeds the mean by most."""
+    """Assign a different head to each relation, the largest scores above the mean over heads first."""
     table = {(r, head): value for r in relations for head, value in enumerate(above_mean(scores, r))}
     found: dict[str, int] = {}
     for relation, head in sorted(table, key=table.__getitem__, reverse=True):

@@ -28,7 +28,10 @@ def reliability(p: np.ndarray, right: np.ndarray, bins: int = 10) -> list[tuple[
 
 
 def calibration_error(p: np.ndarray, right: np.ndarray) -> float:
-    """The expected calibration error: the mean |confidence - accuracy| over bins (Guo et al. 2017)."""
+    """The expected calibration error: |confidence - accuracy| averaged over all predictions, by bins.
+
+    `p` is (N, classes), and `right` has the N correct classes (Guo et al. 2017).
+    """
     return sum(abs(confidence - accuracy) * part for confidence, accuracy, part in reliability(p, right))
 
 
