@@ -193,7 +193,7 @@ class _Page:
         return self.used + -(-size // 8) <= PAGE
 
     def take(self, numbers: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Copy numbers into free space on the CPU. Return the views of that space on the CPU and on the GPU."""
+        """Copy numbers into free space. Return the views of that space on the CPU and on the GPU."""
         part = slice(self.used, self.used + -(-numbers.nbytes // 8))
         self.used = part.stop
         on_host, on_gpu = (x[part].view(numbers.dtype)[: numbers.size] for x in (self.on_host, self.on_gpu))

@@ -593,8 +593,8 @@ class Adam(Optimizer):
     """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g**2, p -= lr m' / (sqrt(v') + eps).
 
     `betas` are (b1, b2). m' and v' are m and v with bias correction (Kingma and Ba 2015, algorithm 1); if
-    `amsgrad` is True, v' is computed from the largest v so far (Reddi et al. 2018). If `maximize` is True, g is
-    the negative gradient. `weight_decay` times p is added to g, or applied to p as in AdamW if
+    `amsgrad` is True, v' is computed from the largest v so far (Reddi et al. 2018). If `maximize` is True, g
+    is the negative gradient. `weight_decay` times p is added to g, or applied to p as in AdamW if
     `decoupled_weight_decay` is True.
 
     >>> w = nn.Parameter(mg.tensor([1.0]))
