@@ -110,7 +110,7 @@ OVERVIEW = """
   const box = element => element.getBoundingClientRect();
   const stage = box(document.querySelector(".stage"));
   const texts = [...document.querySelectorAll(".over text")];
-  const said = document.querySelector(".saying .said");
+  const said = document.querySelector(".saying");
   const textOf = elements => elements.map(element => element.textContent);
   const overlaps = (a, b) =>
     Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2 &&
