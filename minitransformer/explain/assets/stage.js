@@ -621,6 +621,7 @@ function panel(e, view, isBack) {
 
 function overviewText(e, view) {
   const step = view.steps[stepIndex(view, e.play)];
+  const isOpening = !step && !e.detail && !e.before;
   return [
     saying(e),
     h(
@@ -633,10 +634,8 @@ function overviewText(e, view) {
           : opening(e),
     ),
     e.play.at >= 0.99 && e.play.step === null ? vanishingText(e, view) : null,
-    h("div", { class: "rows" }, [
-      legend(e, view),
-      ...(step || e.detail || e.before ? [] : [examples(e), continuing(e)]),
-    ]),
+    isOpening ? continuing(e) : null,
+    h("div", { class: "rows" }, legend(e, view), isOpening ? examples(e) : null),
   ];
 }
 
