@@ -314,14 +314,6 @@ def test_the_printed_page_omits_keyboard_help(open_page):
     assert not heading.is_visible()
 
 
-def test_saving_as_html_writes_the_page(tmp_path):
-    graph = expression()
-    graph.save(tmp_path / "graph.html", color="gradient")
-    text = (tmp_path / "graph.html").read_text(encoding="utf-8")
-    assert text == graph.to_html("gradient")
-    assert text.startswith("<!doctype html>")
-
-
 # ---------------------------------------------------- panel, walk and quiz (more: tests/slow/graph)
 
 
