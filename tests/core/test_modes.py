@@ -147,6 +147,14 @@ def test_mode_decorators_are_thread_local(name):
     assert found == [under, True, under, True]
 
 
+def test_grad_modes_decorate_without_parentheses():
+    x = mg.ones(2, requires_grad=True)
+    assert not mg.no_grad(lambda: x * 2)().requires_grad
+    with mg.no_grad():
+        assert mg.enable_grad(lambda: x * 2)().requires_grad
+    assert mg.is_grad_enabled()
+
+
 def test_nested_observers_accumulate():
     switch = observe("observer")
     with switch, observe("another"), switch:
