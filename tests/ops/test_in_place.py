@@ -180,13 +180,20 @@ def test_views_are_tracked_after_many_dead_views():
     assert len(z.version.views) < 140
 
 
-def test_copies_are_not_changed_with_the_original():
+@pytest.mark.parametrize("recorded", [True, False])
+def test_copies_share_no_memory_with_the_original(recorded):
     y = leaf(1, 2, 3, 4, shape=(2, 2)) * 1
-    copy = y.T.reshape(-1)
-    chosen = y[[0]]
+    y = y if recorded else y.detach()
+    assert y.contiguous() is y
+    copies = (
+        y.T.reshape(-1), y[[0]], y.flip(0), y.repeat(1, 1), y.repeat(2, 1), y.tile((1, 1)), y.T.contiguous(),
+    )  # fmt: skip
+    before = [copy.tolist() for copy in copies]
     y += 1
-    assert_equal(copy, [1, 3, 2, 4])
-    assert_equal(chosen, [[1, 2]])
+    assert [copy.tolist() for copy in copies] == before
+    for copy in copies:
+        copy += 1
+    assert_equal(y, [[2, 3], [4, 5]])
 
 
 def test_in_place_changes_of_overlapping_views_raise():

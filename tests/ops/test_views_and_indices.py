@@ -41,15 +41,6 @@ def test_viewing_memory_as_another_dtype():
         x.view("float64")  # of 12 bytes
 
 
-def test_contiguous_returns_self_or_a_copy():
-    x = mg.ones(2, 3)
-    assert x.contiguous() is x
-    copy = x.t().contiguous()
-    assert copy.array.flags.c_contiguous
-    copy.fill_(0)
-    assert x.sum().item() == 6
-
-
 def test_repeated_indices_give_the_last_value_the_gradient():
     for write in (
         lambda x, v: x.scatter(0, [1, 1, 0], v), lambda x, v: x.index_copy(0, [1, 1, 0], v),
