@@ -25,7 +25,6 @@ AROUND: list = [1.0]
 AROUND.append(AROUND)
 
 REFUSED = {
-    "a list that contains itself": (lambda: mg.tensor(AROUND), ShapeError),
     "a tree that contains itself": (lambda: mg.func.grad(lambda x: x)(AROUND), ArgumentError),
     "a ragged index": (lambda: X[([[0], [0, 1]],)], mg.RangeError),
     "an argument twice": (lambda: mg.exp(X, x=X), SignatureError),
@@ -39,13 +38,10 @@ REFUSED = {
     "a string to save": (lambda: mg.save_file({"a": "x"}, "a.safetensors"), mg.FileError),
     "a size of -3": (lambda: X.reshape(-3), ShapeError),
     "half an index": (lambda: X.select(0, 0.5), ArgumentError),
-    "no axis": (lambda: X.softmax(()), ArgumentError),
     "a correction of NaN": (lambda: X.var(correction=math.nan), OptionError),
     "a word for a flag": (lambda: X.sort(0, "ascending"), ArgumentError),
     "a tensor for a dtype": (lambda: X.sum(dtype=mg.ones(2)), ArgumentError),
-    "None for a number": (lambda: mg.as_tensor([None], dtype="float32"), mg.DtypeError),
     "a step of -3": (lambda: mg.random.set_step(-3), OptionError),
-    "layers of negative sizes": (lambda: nn.Linear(-1, 3), ShapeError),
     "norms over None": (lambda: F.layer_norm(X, None), ArgumentError),
     "None as an input": (lambda: F.linear(None, X), mg.DtypeError),
     "an array to change in place": (lambda: mg.relu_(X.numpy()), mg.MinigradError),

@@ -78,12 +78,7 @@ def test_tensors_are_made_from_python_and_numpy_data(data, dtype, shape):
         assert made.dtype == dtype
         assert made.dtype.isnative
         assert made.shape == shape
-        values = (
-            [x.item() for x in data]
-            if isinstance(data, list) and data and isinstance(data[0], mg.Tensor)
-            else data
-        )
-        np.testing.assert_array_equal(made.array, np.asarray(values))
+        np.testing.assert_array_equal(made.array, np.asarray(data))
 
 
 class Foreign:
