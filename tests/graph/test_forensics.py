@@ -16,6 +16,7 @@ from minigrad.autograd import checkpoint
 from minigrad.graph import memory, why_nan
 from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig
+from tests.core.gradients import leaf
 from tests.graph.traces import assert_no_circles, assert_partition
 
 INF, NAN = math.inf, math.nan
@@ -26,10 +27,6 @@ HERE = r"test_forensics\.py:\d+"
 def _numpy_is_quiet():
     with np.errstate(all="ignore"):
         yield
-
-
-def leaf(*data):
-    return mg.tensor(np.array(data, dtype=np.float64), requires_grad=True)
 
 
 def names(graph):

@@ -10,10 +10,9 @@ from minigrad.graph import kept_graphs, trace
 from minigrad.graph.parts import parts_of
 from minigrad.nn import functional as F
 from minigrad.ops.sample_calls import as_function, floating, samples_of
+from tests.core.gradients import assert_equal, leaf
 from tests.graph.traces import (
-    assert_equal,
     assert_snapshot,
-    leaf,
     named,
     number,
     op,

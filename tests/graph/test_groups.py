@@ -9,8 +9,8 @@ from minigrad import nn
 from minigrad.graph import named_scope, trace
 from minigrad.graph.pruning import prune
 from minigrad.nn import functional as F
+from tests.core.gradients import assert_equal
 from tests.graph.traces import (
-    assert_equal,
     assert_no_circles,
     assert_partition,
     named,

@@ -81,6 +81,16 @@ def frame_of(graph):
     return lay_out(graph.folding)
 
 
+def cells(frame, kind):
+    """The place of each "vertex", or of each "group", of a frame."""
+    return {
+        cell[1]: place
+        for row, places in zip(frame.rows, frame.places, strict=True)
+        for cell, place in zip(row, places, strict=True)
+        if cell[0] == kind
+    }
+
+
 def frames_in(frame):
     yield frame
     for inner in frame.frames.values():
@@ -123,12 +133,7 @@ def test_the_encoder_is_drawn_left_of_the_decoder(graph):
         (outer,) = [
             f for f in frames_in(frame_of(graph.fold(depth))) if graph.groups[f.inner].name == "Transformer"
         ]
-        place = {
-            graph.groups[cell[1]].name: where
-            for row, places in zip(outer.rows, outer.places, strict=True)
-            for cell, where in zip(row, places, strict=True)
-            if cell[0] == "group"
-        }
+        place = {graph.groups[i].name: where for i, where in cells(outer, "group").items()}
         (x1, y1, w1, _), (x2, y2, *_) = place["encoder"], place["decoder"]
         assert x1 + w1 < x2
         assert y1 == y2
@@ -263,12 +268,7 @@ def test_edges_are_drawn_downward_without_gaps(graph):
         for line in frame.lines:
             assert line.side is not None or line.y2 > line.y1 - 1e-6
             starts.setdefault((line.tensor, round(line.x2, 3), round(line.y2, 3)), []).append(line)
-        rects = {
-            c[1]: p
-            for r, row in enumerate(frame.rows)
-            for c, p in zip(row, frame.places[r], strict=True)
-            if c[0] == "vertex"
-        }
+        rects = cells(frame, "vertex")
         for line in frame.lines:
             if line.target < 0:
                 continue
@@ -288,12 +288,7 @@ def _leaves(line, frame, rects):
     if line.tensor[0] in rects:
         x, y, w, h = rects[line.tensor[0]]
         return abs(line.y1 - (y + h)) < 1e-6 and x < line.x1 < x + w
-    groups = [
-        p
-        for r, row in enumerate(frame.rows)
-        for c, p in zip(row, frame.places[r], strict=True)
-        if c[0] == "group"
-    ]
+    groups = cells(frame, "group").values()
     return any(abs(line.y1 - (y + h)) < 1e-6 and x <= line.x1 <= x + w for x, y, w, h in groups)
 
 

@@ -13,15 +13,8 @@ from minigrad import DtypeError, GraphError, nn
 from minigrad.autograd import checkpoint
 from minigrad.graph import Graph, trace
 from minigrad.nn import functional as F
-from tests.graph.traces import (
-    assert_equal,
-    assert_snapshot,
-    leaf,
-    named,
-    number,
-    op,
-    ops,
-)
+from tests.core.gradients import assert_equal, leaf
+from tests.graph.traces import assert_snapshot, named, number, op, ops
 
 # ---------------------------------------------------------------- values
 
