@@ -204,7 +204,7 @@ def test_without_a_backward_there_are_no_gradients():
     [
         lambda x: x * x,
         lambda x: x.softmax(-1),
-        lambda x: x @ x.T,
+        lambda x: x @ mg.ones(3, 2, dtype="float64"),
         lambda x: x.sum(0),
         lambda x: x.T,
         lambda x: x.logsumexp(-1),
@@ -216,10 +216,7 @@ def test_a_local_derivative_is_the_jacobian(function):
     y = function(x)
     vertex = next(v for v in trace(y, gradient=np.ones(y.shape)).vertices if v.is_output)
     expected = func.jacobian(function)(x).array.reshape(y.numel(), x.numel())
-    if vertex.inputs[0].source == 0 and len({e.source for e in vertex.inputs}) == 1:
-        assert_equal(sum(e.jacobian for e in vertex.inputs), expected, 1e-9, 1e-12)
-    else:
-        assert vertex.inputs[0].jacobian.shape == (y.numel(), x.numel())
+    assert_equal(sum(edge.jacobian for edge in vertex.inputs if edge.needs), expected, 1e-9, 1e-12)
 
 
 def test_elementwise_derivatives_are_marked():
