@@ -209,13 +209,6 @@ def test_a_hook_does_not_change_a_gradients_dtype():
     assert x.grad.dtype == mg.float32
 
 
-def test_hooks_on_tensors_without_grad_raise():
-    with pytest.raises(mg.GraphError, match="does not require one"):
-        mg.ones(2).register_hook(print)
-    with pytest.raises(mg.GraphError, match="does not require one"):
-        mg.ones(2).retain_grad()
-
-
 # ---------------------------------------------------------------- ops with several results
 
 

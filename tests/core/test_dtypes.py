@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.errors import DtypeError, OptionError
+from minigrad.core.errors import OptionError
 from minigrad.nn import functional as F
 
 INF = math.inf
@@ -159,14 +159,6 @@ def test_ldexp_of_float16_stays_float16():
     assert mg.ldexp(x, mg.tensor([20])).dtype == mg.float16
     assert mg.ldexp(x, mg.tensor([20])).tolist() == [1024]  # 2**20 alone is not a float16
     assert mg.ldexp(x, mg.tensor([20.0])).dtype == mg.float32
-
-
-def test_products_of_booleans_are_refused():
-    truth = mg.ones(2, 2, dtype=bool)
-    with pytest.raises(DtypeError, match="Convert them"):
-        truth @ truth
-    with pytest.raises(DtypeError, match="booleans"):
-        F.hardtanh(truth)
 
 
 BINARY = [

@@ -323,11 +323,6 @@ def test_numpy_where_argument_accepts_tensors():
     np.testing.assert_array_equal(out, [3.0, 0.0])
 
 
-def test_out_of_range_numbers_raise_dtype_error():
-    with pytest.raises(mg.DtypeError, match="300 out of bounds for uint8"):
-        mg.ones(2, dtype="uint8").add_(300)
-
-
 def test_a_reversed_view_is_not_shared_with_other_libraries():
     x = mg.from_numpy(np.array([1.0, 2.0])[::-1])
     with pytest.raises(mg.ShapeError, match="negative strides"):
