@@ -60,15 +60,6 @@ def test_a_variance_below_eps_still_gets_a_gradient():
     assert var.grad.item() < 0
 
 
-def test_fully_masked_grouped_attention_gives_zeros():
-    q, k = leaf(np.ones((4, 3, 2))), leaf(np.ones((2, 5, 2)))
-    y = F.scaled_dot_product_attention(q, k, k, np.zeros((3, 5), bool), enable_gqa=True)
-    y.sum().backward()
-    assert y.shape == (4, 3, 2)
-    assert not y.array.any()
-    assert not q.grad.array.any()
-
-
 def test_grouped_attention_is_attention_with_repeated_heads():
     rng = np.random.default_rng(0)
     q, k, v = (mg.tensor(rng.normal(size=shape)) for shape in ((2, 6, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)))
@@ -78,13 +69,21 @@ def test_grouped_attention_is_attention_with_repeated_heads():
 
 
 @pytest.mark.parametrize("fused", [True, False])
-def test_attention_over_no_keys_gives_zeros(fused):
-    q, k = leaf(np.ones((2, 3))), leaf(np.ones((0, 3)))
+@pytest.mark.parametrize(
+    ("q", "k", "settings"),
+    [
+        ((2, 3), (0, 3), {}),
+        ((4, 3, 2), (2, 5, 2), {"attn_mask": np.zeros((3, 5), bool), "enable_gqa": True}),
+    ],
+    ids=["no keys", "all masked, in groups"],
+)
+def test_attention_to_nothing_gives_zeros(q, k, settings, fused):
+    q, k = leaf(np.ones(q)), leaf(np.ones(k))
     with mg.fused(fused):
-        y = F.scaled_dot_product_attention(q, k, k)
+        y = F.scaled_dot_product_attention(q, k, k, **settings)
     y.sum().backward()
-    assert y.tolist() == [[0, 0, 0]] * 2
-    assert q.grad.tolist() == [[0, 0, 0]] * 2
+    np.testing.assert_array_equal(y.array, np.zeros(q.shape))
+    np.testing.assert_array_equal(q.grad.array, np.zeros(q.shape))
 
 
 # ---------------------------------------------------------------- rows that see nothing, or are ignored
@@ -188,7 +187,6 @@ MISTAKES = {
     "beta": (lambda: F.smooth_l1_loss(A, ONES, beta=-1), OptionError, "beta"),
     "delta": (lambda: F.huber_loss(A, ONES, delta=0), OptionError, "delta"),
     "var": (lambda: F.gaussian_nll_loss(A, ONES, -ONES), RangeError, "negative variance"),
-    "a var's shape": (lambda: F.gaussian_nll_loss(A, ONES, np.ones(3)), ShapeError, "var"),
     "p": (lambda: F.multi_margin_loss(A, TARGET, p=3), OptionError, "p must be 1 or 2"),
     "margin's class": (lambda: F.multi_margin_loss(A, TARGET), RangeError, "-100"),
     "rows": (lambda: F.multi_margin_loss(A, [0]), ShapeError, "for each row"),
@@ -259,7 +257,6 @@ def test_target_shape_errors_suggest_a_fix(loss, logits, target, advice):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda ids: nn.Embedding(4, 5)(ids),
         lambda ids: F.one_hot(ids),
         lambda ids: mg.ones(3, 3).gather(0, ids.reshape(1, -1)),
         lambda ids: mg.ones(3, 3)[ids],

@@ -100,7 +100,6 @@ X = mg.ones(2, 3)
         (lambda: X.select(1, 3), RangeError, "index 3 .* axis 1 with 3", "0 to 2"),
         (lambda: X.narrow(1, 2, 2), RangeError, "start 2 and length 2 for axis 1 of length 3", "within"),
         (lambda: X.index_fill(1, [-4], 0), RangeError, "index -4 .* axis 1 with 3", "-3 to 2"),
-        (lambda: X.scatter(1, [[0.5]], 1.0), DtypeError, "integers, got float64", r"\.long\(\)"),
         (lambda: X.scatter_add(1, [[0, 1]], mg.ones(1, 1)), ShapeError, r"\(1, 2\).*\(1, 1\)", "larger"),
         (lambda: X.index_copy(0, [0], X), ShapeError, r"\(1, 3\), got \(2, 3\)", "Pass that shape"),
         (lambda: X.index_put(([0],), mg.arange(3)), DtypeError, "float32, got int64", "Convert"),
