@@ -146,6 +146,8 @@ def test_in_place_functions_match_the_methods():
         (lambda x: mg.autograd.grad([x * 1, x * 2], x, np.ones(2)), OptionError, "2 outputs need"),
         (lambda x: mg.autograd.grad(x.sum(), X), GraphError, "does not require a gradient"),
         (lambda x: x.backward(np.ones(3)), ShapeError, r"shape \(3,\), the tensor \(2,\)"),
+        (lambda x: x.unsqueeze_(0), GraphError, "shape of a leaf"),
+        (lambda x: setattr(x, "data", 5), DtypeError, "cannot hold int64"),
         (lambda x: X.register_hook(print), GraphError, "does not require one"),
         (lambda x: X.retain_grad(), GraphError, "does not require one"),
         (

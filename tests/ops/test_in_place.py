@@ -71,8 +71,9 @@ def test_a_detached_alias_sees_the_change_and_gets_no_gradient():
     assert_equal(data, [3, 7])
     assert data.version is not y.version
     assert not seen.requires_grad
-    with pytest.raises(GraphError, match=r"cannot modify a detached tensor[\s\S]*clone"):
-        seen.mul_(x)
+    for alias in (seen, seen[:1]):
+        with pytest.raises(GraphError, match=r"cannot modify a detached tensor[\s\S]*clone"):
+            alias.mul_(x.sum())
 
 
 CHAINS = {
@@ -152,18 +153,6 @@ def test_views_can_be_changed_in_checkpoints():
     buffer[0][1][0] = x[3]
     buffer.sum().backward()
     assert_equal(x.grad, [3, 0, 1, 1])
-
-
-def test_in_place_changes_of_views_of_a_leaf_raise():
-    w = leaf(1, 2, 3, 4)
-    for change in (lambda: w.view(2, 2)[0].mul_(2), lambda: w.view(2, 2).T[0][0].fill_(1)):
-        with pytest.raises(GraphError, match=r"memory of a leaf[\s\S]*no_grad"):
-            change()
-    with pytest.raises(GraphError, match="shape of a leaf"):
-        w.unsqueeze_(0)
-    h = w * 1
-    with pytest.raises(GraphError, match=r"detached[\s\S]*clone"):
-        h.detach()[:2].mul_(w[2:])
 
 
 def test_views_are_tracked_after_many_dead_views():
@@ -399,12 +388,6 @@ def test_diagonals_are_filled():
     assert mg.zeros(2, 2, 2).fill_diagonal_(1).sum().item() == 2
     with pytest.raises(ShapeError, match="all of equal length"):
         mg.zeros(2, 2, 3).fill_diagonal_(1)
-
-
-def test_data_of_a_parameter_cannot_be_set_to_integers():
-    w = leaf(1, 2)
-    with pytest.raises(DtypeError, match="cannot hold int64"):
-        w.data = 5
 
 
 @pytest.mark.parametrize(
