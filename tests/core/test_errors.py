@@ -93,6 +93,8 @@ MISTAKES = {
     "an id": (lambda: F.embedding([0, 5], W), RangeError,
         r"embedding\(.*: id 5 is out of range for an embedding with 5 rows",
         "count from 0. Use the model's tokenizer, or a larger vocab_size"),
+    "an embedding of a vector": (lambda: F.embedding([0], mg.ones(3)), ShapeError, "weight must be a matrix",
+        "a row for each id"),
     "max_norm of an integer table": (lambda: F.embedding([0], mg.tensor([[3, 4]]), max_norm=1.0), DtypeError,
         "max_norm needs a floating-point weight, got int64", "float"),
     "a negative id": (lambda: F.embedding([0, -1], W), RangeError, r"embedding\(.*: id -1", "count from 0"),
