@@ -6,7 +6,8 @@ import minigrad as mg
 
 
 def leaf(*data, shape=None):
-    return mg.tensor(np.array(data, dtype=np.float64).reshape(shape or len(data)), requires_grad=True)
+    array = np.array(data, dtype=np.float64)
+    return mg.tensor(array if shape is None else array.reshape(shape), requires_grad=True)
 
 
 def assert_equal(x, expected, rtol=1e-12, atol=1e-14):

@@ -9,6 +9,8 @@ import minigrad as mg
 from minigrad import nn
 from minigrad.core.errors import (
     ArgumentError,
+    DtypeError,
+    GraphError,
     OptionError,
     OutOfMemoryError,
     ShapeError,
@@ -25,7 +27,6 @@ AROUND: list = [1.0]
 AROUND.append(AROUND)
 
 REFUSED = {
-    "a list that contains itself": (lambda: mg.tensor(AROUND), ShapeError),
     "a tree that contains itself": (lambda: mg.func.grad(lambda x: x)(AROUND), ArgumentError),
     "a ragged index": (lambda: X[([[0], [0, 1]],)], mg.RangeError),
     "an argument twice": (lambda: mg.exp(X, x=X), SignatureError),
@@ -39,15 +40,12 @@ REFUSED = {
     "a string to save": (lambda: mg.save_file({"a": "x"}, "a.safetensors"), mg.FileError),
     "a size of -3": (lambda: X.reshape(-3), ShapeError),
     "half an index": (lambda: X.select(0, 0.5), ArgumentError),
-    "no axis": (lambda: X.softmax(()), ArgumentError),
     "a correction of NaN": (lambda: X.var(correction=math.nan), OptionError),
     "a word for a flag": (lambda: X.sort(0, "ascending"), ArgumentError),
     "a tensor for a dtype": (lambda: X.sum(dtype=mg.ones(2)), ArgumentError),
-    "None for a number": (lambda: mg.as_tensor([None], dtype="float32"), mg.DtypeError),
     "a step of -3": (lambda: mg.random.set_step(-3), OptionError),
-    "layers of negative sizes": (lambda: nn.Linear(-1, 3), ShapeError),
     "norms over None": (lambda: F.layer_norm(X, None), ArgumentError),
-    "None as an input": (lambda: F.linear(None, X), mg.DtypeError),
+    "None as an input": (lambda: F.linear(None, X), DtypeError),
     "an array to change in place": (lambda: mg.relu_(X.numpy()), mg.MinigradError),
     "a checkpoint of 3": (lambda: mg.autograd.checkpoint(3, X), ArgumentError),
     "too large an integer": (lambda: mg.arange(2**64), OptionError),
@@ -65,8 +63,8 @@ REFUSED = {
     "an identity of a vector": (lambda: nn.init.eye_(mg.ones(3)), ShapeError),
     "a delta of a matrix": (lambda: nn.init.dirac_(X), ShapeError),
     "a largest norm of nan": (lambda: X.renorm(2, 0, math.nan), OptionError),
-    "a narrower norm": (lambda: mg.linalg.norm(X.double(), dtype="float32"), mg.DtypeError),
-    "None in a list": (lambda: mg.ones(2).__setitem__(0, [None]), mg.DtypeError),
+    "a narrower norm": (lambda: mg.linalg.norm(X.double(), dtype="float32"), DtypeError),
+    "None in a list": (lambda: mg.ones(2).__setitem__(0, [None]), DtypeError),
     "an order of 3": (lambda: nn.MultiMarginLoss(p=3), OptionError),
     "a margin of triplets below 0": (lambda: nn.TripletMarginLoss(margin=-1), OptionError),
     "statistics of other channels": (lambda: nn.InstanceNorm1d(3, track_running_stats=True)(mg.ones(1, 2)),
@@ -134,14 +132,6 @@ def test_user_ops_accept_arbitrary_keyword_settings():
     assert moved(x, factor=3.0, offset=mg.tensor(2.0)).tolist() == [5, 5]
 
 
-@pytest.mark.parametrize(
-    "call", [lambda: F.mse_loss(X, X, size_average=False), lambda: nn.MSELoss(reduce=True)]
-)
-def test_deprecated_loss_arguments_suggest_reduction(call):
-    with pytest.raises(SignatureError, match=r'(?s)MSE.*Use reduction="mean"|mse.*Use reduction="mean"'):
-        call()
-
-
 def test_in_place_functions_match_the_methods():
     x = mg.tensor([-1.0, 4.0])
     assert mg.sqrt_(mg.relu_(x)) is x
@@ -149,20 +139,49 @@ def test_in_place_functions_match_the_methods():
 
 
 @pytest.mark.parametrize(
-    ("call", "what"),
+    ("call", "error", "what"),
     [
-        (lambda x: mg.autograd.grad(x.sum(), 1.0), "inputs must be tensors, got float"),
-        (lambda x: mg.autograd.grad(1.0, x), "outputs must be tensors, got float"),
-        (lambda x: mg.autograd.grad([x * 1, x * 2], x, np.ones(2)), "2 outputs need"),
-        (lambda x: mg.func.grad(lambda x: x.sum(), "a")(x), "argnums must be an integer or several"),
-        (lambda x: mg.arange(float("nan")), "no finite length"),
-        (lambda x: mg.randperm(2.5), "n must be an integer, got 2.5"),
-        (lambda x: mg.randperm(-1), "non-negative integers"),
-        (lambda x: mg.nn.Linear(-1, 3), r"at least 0, got \(3, -1\).\nPass non-negative integers."),
+        (lambda x: mg.autograd.grad(x.sum(), 1.0), DtypeError, "inputs must be tensors, got float"),
+        (lambda x: mg.autograd.grad(1.0, x), DtypeError, "outputs must be tensors, got float"),
+        (lambda x: mg.autograd.grad([x * 1, x * 2], x, np.ones(2)), OptionError, "2 outputs need"),
+        (lambda x: mg.autograd.grad(x.sum(), X), GraphError, "does not require a gradient"),
+        (lambda x: x.backward(np.ones(3)), ShapeError, r"shape \(3,\), the tensor \(2,\)"),
+        (lambda x: x.unsqueeze_(0), GraphError, "shape of a leaf"),
+        (lambda x: setattr(x, "data", 5), DtypeError, "cannot hold int64"),
+        (lambda x: X.register_hook(print), GraphError, "does not require one"),
+        (lambda x: X.retain_grad(), GraphError, "does not require one"),
+        (
+            lambda x: mg.func.grad(lambda x: x.sum(), "a")(x),
+            SizesError,
+            "argnums must be an integer or several",
+        ),
+        (lambda x: mg.manual_seed(-1), OptionError, "seed.*-1"),
+        (lambda x: mg.manual_seed(2**64), OptionError, f"seed.*{2**64}"),
+        (lambda x: mg.manual_seed("a"), OptionError, "seed.*'a'"),
+        (lambda x: mg.arange(math.nan), OptionError, "no finite length"),
+        (lambda x: mg.randperm(2.5), ArgumentError, "n must be an integer, got 2.5"),
+        (lambda x: mg.randperm(-1), ShapeError, "non-negative integers"),
+        (lambda x: nn.Linear(-1, 3), ShapeError, r"at least 0, got \(3, -1\).\nPass non-negative integers."),
+        (lambda x: nn.Sequential([nn.ReLU()]), DtypeError, "Sequential holds modules, got list"),
+        (lambda x: nn.BatchNorm2d(8)(mg.ones(2, 4, 3, 3)), ShapeError, r"got 4 channels .* of shape \(8,\)"),
+        (lambda x: nn.MSELoss(reduction="average"), OptionError, "'average'"),
+        (lambda x: nn.MSELoss(reduce=True), SignatureError, r'MSE[\s\S]*Use reduction="mean"'),
+        (lambda x: F.mse_loss(X, X, size_average=False), SignatureError, r'mse[\s\S]*Use reduction="mean"'),
+        (lambda x: mg.optim.AdamW(nn.Linear(2, 2)), OptionError, "takes parameters, got Linear"),
+        (lambda x: mg.where(X, 1.0, 2.0), DtypeError, "where needs a boolean condition, got float32"),
+        (lambda x: mg.stack([x, X]), ShapeError, r"stack\(\[float32\[2\], float32\[2, 3\]\]"),
+        (lambda x: (X == 1) @ (X == 1).T, DtypeError, "Convert them"),
+        (lambda x: F.hardtanh(X == 1), DtypeError, "booleans"),
+        (lambda x: F.glu(X), ShapeError, "even axis"),
+        (lambda x: F.prelu(X, mg.ones(2)), ShapeError, "1 or 3 elements"),
+        (lambda x: mg.ones(2, dtype="uint8").add_(300), DtypeError, "300 out of bounds for uint8"),
+        (lambda x: mg.zeros(2, dtype="int64").normal_(), DtypeError, "needs a floating tensor, got int64"),
+        (lambda x: mg.zeros(2).bernoulli_(2), OptionError, "p of bernoulli_ must be from 0 to 1, got 2"),
+        (lambda x: mg.zeros(2).uniform_(1, 0), OptionError, "high of uniform_ must be finite and at least 1"),
     ],
 )
-def test_a_mistake_is_explained(call, what):
-    with pytest.raises(mg.MinigradError, match=what):
+def test_a_mistake_is_explained(call, error, what):
+    with pytest.raises(error, match=what):
         call(mg.ones(2, requires_grad=True))
 
 

@@ -15,13 +15,6 @@ from tests.leaves import vector
 # ---------------------------------------------------------------- accumulation
 
 
-def test_gradients_of_all_uses_are_summed():
-    x = leaf(1, 2)
-    y = x * 2
-    (y * y + y.exp() + y).sum().backward()
-    assert_equal(x.grad, 2 * (2 * y.array + np.exp(y.array) + 1))
-
-
 def test_backward_does_not_change_the_gradient_argument():
     x = leaf(1, 2)
     g = np.array([1.0, 1.0])
@@ -60,14 +53,6 @@ def test_a_second_backward_names_op_and_line():
         y.backward()
     with pytest.raises(GraphError, match="first backward freed it"):
         autograd.grad(y, x, allow_unused=True)
-
-
-def test_a_retained_graph_can_be_walked_again():
-    x = leaf(1, 2)
-    y = x.exp().sum()
-    y.backward(retain_graph=True)
-    y.backward()
-    assert_equal(x.grad, 2 * np.exp([1, 2]))
 
 
 def test_backward_frees_saved_arrays():
@@ -145,14 +130,6 @@ def test_a_leafs_hook_sees_the_whole_gradient_and_may_replace_it():
     assert_equal(x.grad, [1, 1])
 
 
-def test_hooks_on_intermediates_change_upstream_gradients():
-    x = leaf(1, 2)
-    y = x * 3
-    y.register_hook(lambda g: g * 2)
-    (y * y).sum().backward()
-    assert_equal(x.grad, 3 * 2 * 2 * y.array)
-
-
 def test_tensors_returned_by_a_hook_are_not_modified():
     x = leaf(1, 2)
     kept = mg.tensor(np.array([7.0, 7.0]))
@@ -222,6 +199,7 @@ def test_retain_grad_stores_the_gradient_after_hooks():
     y.register_hook(lambda g: g * 10)
     y.sum().backward()
     assert y.grad.tolist() == [10.0, 10.0]
+    assert x.grad.tolist() == [20.0, 20.0]
 
 
 def test_a_hook_does_not_change_a_gradients_dtype():
@@ -231,27 +209,15 @@ def test_a_hook_does_not_change_a_gradients_dtype():
     assert x.grad.dtype == mg.float32
 
 
-def test_hooks_on_tensors_without_grad_raise():
-    with pytest.raises(mg.GraphError, match="does not require one"):
-        mg.ones(2).register_hook(print)
-    with pytest.raises(mg.GraphError, match="does not require one"):
-        mg.ones(2).retain_grad()
-
-
 # ---------------------------------------------------------------- ops with several results
 
 
 @pytest.mark.parametrize("used", [(0,), (1,), (0, 1)])
 def test_unused_results_of_an_op_have_zero_gradient(used):
-    x = leaf(1, 2, 3)
+    x = vector(1.0, 2.0, 3.0)
     parts = x.split([1, 2])
     sum((parts[i] * parts[i]).sum() for i in used).backward()
-    assert_equal(x.grad, np.concatenate([2 * x.array[:1] * (0 in used), 2 * x.array[1:] * (1 in used)]))
-
-
-def test_an_unused_result_does_not_promote_the_gradient_dtype():
-    x = mg.ones(3, requires_grad=True)
-    x.split([1, 2])[0].sum().backward()
+    assert x.grad.tolist() == [2 * (0 in used), 4 * (1 in used), 6 * (1 in used)]
     assert x.grad.dtype == mg.float32
 
 
@@ -277,17 +243,6 @@ def test_rules_without_a_gradient_can_be_differentiated_twice():
     assert_equal(g, [18, 64])
     (g * g).sum().backward()
     assert_equal(x.grad, 2 * np.array([18, 64]) * [18, 32])
-
-
-def test_read_only_gradients_are_not_accumulated_in_place():
-    @differentiable
-    def same(x, /):
-        return x + 0, (lambda g: np.broadcast_to(g + 0, g.shape),)
-
-    x = leaf(1, 2)
-    (same(x) + same(x) + same(x)).sum().backward()
-    (same(x)).sum().backward()
-    assert_equal(x.grad, [4, 4])
 
 
 def test_kernels_may_return_one_array_for_several_gradients():

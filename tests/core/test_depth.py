@@ -95,6 +95,28 @@ def test_backward_does_not_leak_memory():
     assert gc.collect() == 0
 
 
+def step(x):
+    """A forward and a backward pass through ops of every kind; gives weak references to what they made."""
+    made = [x.exp()]
+    made.append(made[-1].reshape(2, 2).softmax(-1))
+    made += list(made[-1].split(1, dim=1))
+    made.append(mg.cat(made[-2:], dim=1))
+    made[-1].register_hook(lambda g: g * 1)
+    made[1].retain_grad()
+    made[-1].sum().backward()
+    return [weakref.ref(t) for t in made] + [weakref.ref(t.array) for t in made]
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_reference_counting_alone_frees_a_graph():
+    x = leaf(1, 2, 3, 4)
+    assert not any(ref() is not None for ref in step(x))
+    (g,) = autograd.grad((x.exp() * x).softmax(-1)[0], x, create_graph=True)
+    refs = [weakref.ref(g), weakref.ref(g.node), weakref.ref(g.array)]
+    del g
+    assert not any(ref() is not None for ref in refs)
+
+
 def broken(*_):
     raise RuntimeError("on purpose")
 

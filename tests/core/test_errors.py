@@ -93,6 +93,8 @@ MISTAKES = {
     "an id": (lambda: F.embedding([0, 5], W), RangeError,
         r"embedding\(.*: id 5 is out of range for an embedding with 5 rows",
         "count from 0. Use the model's tokenizer, or a larger vocab_size"),
+    "an embedding of a vector": (lambda: F.embedding([0], mg.ones(3)), ShapeError, "weight must be a matrix",
+        "a row for each id"),
     "max_norm of an integer table": (lambda: F.embedding([0], mg.tensor([[3, 4]]), max_norm=1.0), DtypeError,
         "max_norm needs a floating-point weight, got int64", "float"),
     "a negative id": (lambda: F.embedding([0, -1], W), RangeError, r"embedding\(.*: id -1", "count from 0"),
@@ -222,18 +224,3 @@ def test_no_op_reports_a_tuple_index_error_for_0d_tensors():
 @pytest.mark.parametrize("exponent", [mg.tensor(-1), -1, mg.tensor(-2, dtype="int32")])
 def test_negative_powers_of_integers_suggest_floats(exponent):
     assert "Use floats" in message(lambda: mg.tensor([2, 3]) ** exponent)
-
-
-def test_messages_for_common_beginner_mistakes():
-    with pytest.raises(mg.DtypeError, match="Sequential holds modules, got list"):
-        mg.nn.Sequential([mg.nn.ReLU()])
-    with pytest.raises(mg.DtypeError, match="where needs a boolean condition, got float32"):
-        mg.where(mg.ones(2), 1.0, 2.0)
-    with pytest.raises(mg.ShapeError, match=r"batch_norm got 4 channels .* a parameter of shape \(8,\)"):
-        mg.nn.BatchNorm2d(8)(mg.ones(2, 4, 3, 3))
-    with pytest.raises(mg.OptionError, match="'average'"):
-        mg.nn.MSELoss(reduction="average")
-    with pytest.raises(mg.OptionError, match=r"takes parameters, got Linear"):
-        mg.optim.AdamW(mg.nn.Linear(2, 2))
-    with pytest.raises(mg.ShapeError, match=r"stack\(\[float32\[2\], float32\[3\]\]"):
-        mg.stack([mg.ones(2), mg.ones(3)])

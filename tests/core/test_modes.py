@@ -67,33 +67,21 @@ def outside(name):
 
 
 @switches
-def test_modes_can_be_reentered_and_restore_the_state(name):
+def test_modes_can_be_nested_and_restore_the_state(name):
     make, state, under = SWITCHES[name]
     before = state()
     assert before != under
     switch = make()  # some are set from now on, until the first `with` on them ends
     for _ in range(3):
         with switch:
+            if name != "observe":  # one more observer each time, see below
+                with switch:
+                    assert state() == under
             assert state() == under
         assert state() == before
     for _ in range(2):
         with pytest.raises(ZeroDivisionError), switch, make():
             1 / 0  # noqa: B018
-        assert state() == before
-
-
-@switches
-def test_modes_can_be_nested(name):
-    make, state, under = SWITCHES[name]
-    before = state()
-    switch = make()
-    for _ in range(2):
-        with switch:
-            if name == "observe":
-                continue  # one more observer each time, see below
-            with switch:
-                assert state() == under
-            assert state() == under
         assert state() == before
 
 
@@ -145,6 +133,14 @@ def test_mode_decorators_are_thread_local(name):
     for thread in threads:
         thread.join()
     assert found == [under, True, under, True]
+
+
+def test_grad_modes_decorate_without_parentheses():
+    x = mg.ones(2, requires_grad=True)
+    assert not mg.no_grad(lambda: x * 2)().requires_grad
+    with mg.no_grad():
+        assert mg.enable_grad(lambda: x * 2)().requires_grad
+    assert mg.is_grad_enabled()
 
 
 def test_nested_observers_accumulate():

@@ -10,7 +10,6 @@ import minigrad as mg
 from minigrad import nn
 from minigrad.autograd import checkpoint
 from minigrad.core import random
-from minigrad.core.errors import OptionError
 from minigrad.nn import functional as F
 from minigrad.ops import draws
 from minitransformer.data.batching import BlockBatches
@@ -69,12 +68,6 @@ def test_64_bit_seeds_give_different_draws():
         mg.manual_seed(seed)
         draws.add(mg.randn(4).array.tobytes())
     assert len(draws) == 5
-
-
-@pytest.mark.parametrize("seed", [-1, 2**64, "a"])
-def test_invalid_seeds_are_rejected(seed):
-    with pytest.raises(OptionError, match=f"seed.*{seed!r}"):
-        mg.manual_seed(seed)
 
 
 @pytest.mark.parametrize(

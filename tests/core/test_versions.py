@@ -24,7 +24,9 @@ def test_changing_an_input_that_backward_needs_raises(change):
     y = (x * c).sum()
     with mg.no_grad():
         change(c)
-    with pytest.raises(GraphError, match=r"multiply \(recorded at .*test_versions\.py:\d+\) needs its input"):
+    here = r"at .*test_versions\.py:\d+"
+    said = rf"multiply \(recorded {here}\) needs its input[\s\S]*changed since by .* {here}[\s\S]*clone"
+    with pytest.raises(GraphError, match=said):
         y.backward()
 
 
@@ -50,15 +52,6 @@ def test_changing_an_input_breaks_only_gradients_that_need_it():
     assert_equal(autograd.grad(y, x, retain_graph=True)[0], [3, 4])
     with pytest.raises(GraphError, match="needs its input"):
         autograd.grad(y, w)
-
-
-def test_the_message_names_the_change_and_its_line():
-    x = leaf(1, 2)
-    c = mg.ones(2, dtype="float64")
-    y = (x * c).sum()
-    c.mul_(2)
-    with pytest.raises(GraphError, match=r"changed since by mul_ at .*test_versions\.py:\d+[\s\S]*clone"):
-        y.backward()
 
 
 def test_an_output_that_backward_needs_must_not_change():
@@ -124,7 +117,7 @@ IN_PLACE = {
 @pytest.mark.parametrize("change", IN_PLACE.values(), ids=list(IN_PLACE))
 def test_a_leaf_that_requires_a_gradient_is_not_changed_in_place(change):
     x = leaf(1, 2)
-    for tensor in (x, x[:]):
+    for tensor in (x, x[:], x.view(2, 1).T[0]):
         with pytest.raises(GraphError, match=r"of a leaf[\s\S]*requires a gradient[\s\S]*no_grad|a leaf of"):
             change(tensor)
         assert_equal(tensor, [1, 2])
@@ -146,10 +139,10 @@ def test_an_optimizer_step_before_backward_raises():
 def test_changing_an_index_array_does_not_change_the_gradient():
     x = leaf(1, 2, 3)
     places = np.array([0, 0])
-    y = x[places].sum() + x.gather(0, places).sum()
+    y = x[places].sum() + x.gather(0, places).sum() + x.index_put((places,), mg.zeros(2).double()).sum()
     places[:] = 2
     y.backward()
-    assert_equal(x.grad, [4, 0, 0])
+    assert_equal(x.grad, [4, 1, 1])
 
 
 def test_clipping_a_gradient_saved_in_a_graph_raises():

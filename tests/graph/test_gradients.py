@@ -10,10 +10,9 @@ from minigrad.graph import kept_graphs, trace
 from minigrad.graph.parts import parts_of
 from minigrad.nn import functional as F
 from minigrad.ops.sample_calls import as_function, floating, samples_of
+from tests.core.gradients import assert_equal, leaf
 from tests.graph.traces import (
-    assert_equal,
     assert_snapshot,
-    leaf,
     named,
     number,
     op,
@@ -27,10 +26,15 @@ from tests.ops.test_every_op import is_of_more
 # ---------------------------------------------------------------- gradients
 
 
-def test_traced_gradients_match_backward():
+def test_repeated_traces_and_backward_agree():
     model = small_transformer()
     loss = transformer_loss(model)
-    graph = trace(loss, model, whole=10**6)
+    graph, again = (trace(loss, model, whole=10**6) for _ in range(2))
+    for a, b in zip(graph.vertices, again.vertices, strict=True):
+        assert (a.name, a.kind, a.group, a.settings) == (b.name, b.kind, b.group, b.settings)
+        assert_equal(a.value.numbers, b.value.numbers, 0, 0)
+        if a.gradient is not None:
+            assert_equal(a.gradient.numbers, b.gradient.numbers, 0, 0)
     assert all(p.grad is None for p in model.parameters())
     loss.backward()
     seen = named(graph)
@@ -44,12 +48,11 @@ def test_tracing_does_not_change_gradients_or_rng_state():
     x.grad = mg.tensor(np.array([7.0, 7, 7]))
     y = x * x
     y.retain_grad()
-    before = mg.random.snapshot() if hasattr(mg.random, "snapshot") else None
+    before = mg.random.snapshot()
     trace((y * 2).sum())
     assert_equal(x.grad, [7, 7, 7])
     assert y.grad is None
-    if before is not None:
-        assert mg.random.snapshot() == before
+    assert mg.random.snapshot() == before
     (y * 2).sum().backward()
     assert_equal(x.grad, [7 + 4, 7 + 8, 7 + 12])
     assert_equal(y.grad, [2, 2, 2])
@@ -66,18 +69,6 @@ def test_traces_show_gradients_changed_by_hooks():
     assert x.grad is None
 
 
-def test_repeated_traces_and_backward_agree():
-    model = small_transformer()
-    loss = transformer_loss(model)
-    first, second = (trace(loss, model, whole=10**6) for _ in range(2))
-    for a, b in zip(first.vertices, second.vertices, strict=True):
-        assert (a.name, a.kind, a.group, a.settings) == (b.name, b.kind, b.group, b.settings)
-        assert_equal(a.value.numbers, b.value.numbers, 0, 0)
-        if a.gradient is not None:
-            assert_equal(a.gradient.numbers, b.gradient.numbers, 0, 0)
-    loss.backward()
-
-
 def test_tracing_works_under_no_grad_and_detect_anomaly():
     x = leaf(1, 2)
     loss = (x * x).sum()
@@ -92,14 +83,6 @@ def test_a_retained_graph_can_be_traced_after_backward():
     loss.backward(retain_graph=True)
     assert_equal(named(trace(loss, {"x": x}))["x"].gradient.numbers, [2, 4])
     assert_equal(x.grad, [2, 4])
-
-
-def test_tracing_a_freed_graph_raises():
-    x = leaf(1, 2)
-    loss = (x * x).sum()
-    loss.backward()
-    with pytest.raises(GraphError, match=r"was freed by backward\(\)(.|\n)*retain_graph=True"):
-        trace(loss)
 
 
 def test_fused_ops_list_their_parts():
@@ -151,7 +134,7 @@ def test_keep_does_not_change_gradients_and_ends_with_its_block():
     assert_equal(x.grad, [4, 8])
     other = (x * x).sum()
     other.backward()
-    with pytest.raises(GraphError, match=r"mg\.graph\.keep\(\)"):
+    with pytest.raises(GraphError, match=r"freed by backward.*\n.*mg\.graph\.keep\(\).*retain_graph=True"):
         trace(other)
 
 
@@ -190,9 +173,10 @@ def test_tracing_several_outputs_needs_a_gradient():
     silent = trace(y, {"x": x})
     assert named(silent)["x"].gradient is None
     assert "not a scalar" in silent.notes[0]
-    graph = trace(y, {"x": x}, gradient=mg.tensor(np.array([1.0, 10.0])))
-    assert_equal(named(graph)["x"].gradient.numbers, [2, 40])
-    assert graph.notes == ()
+    for gradient in ([1.0, 10.0], mg.tensor([1.0, 10.0])):
+        graph = trace(y, {"x": x}, gradient=gradient)
+        assert_equal(named(graph)["x"].gradient.numbers, [2, 40])
+        assert graph.notes == ()
     with pytest.raises(ShapeError, match=r"\(3,\)(.|\n)*\(2,\)"):
         trace(y, gradient=np.ones(3))
 
@@ -220,7 +204,7 @@ def test_without_a_backward_there_are_no_gradients():
     [
         lambda x: x * x,
         lambda x: x.softmax(-1),
-        lambda x: x @ x.T,
+        lambda x: x @ mg.ones(3, 2, dtype="float64"),
         lambda x: x.sum(0),
         lambda x: x.T,
         lambda x: x.logsumexp(-1),
@@ -232,10 +216,7 @@ def test_a_local_derivative_is_the_jacobian(function):
     y = function(x)
     vertex = next(v for v in trace(y, gradient=np.ones(y.shape)).vertices if v.is_output)
     expected = func.jacobian(function)(x).array.reshape(y.numel(), x.numel())
-    if vertex.inputs[0].source == 0 and len({e.source for e in vertex.inputs}) == 1:
-        assert_equal(sum(e.jacobian for e in vertex.inputs), expected, 1e-9, 1e-12)
-    else:
-        assert vertex.inputs[0].jacobian.shape == (y.numel(), x.numel())
+    assert_equal(sum(edge.jacobian for edge in vertex.inputs if edge.needs), expected, 1e-9, 1e-12)
 
 
 def test_elementwise_derivatives_are_marked():

@@ -9,11 +9,10 @@ from minigrad import nn
 from minigrad.graph import named_scope, trace
 from minigrad.graph.pruning import prune
 from minigrad.nn import functional as F
+from tests.core.gradients import assert_equal
 from tests.graph.traces import (
-    assert_equal,
     assert_no_circles,
     assert_partition,
-    leaf,
     named,
     number,
     op,
@@ -70,24 +69,21 @@ class Tower(nn.Module):
         return x
 
 
-def stacks_of(*blocks):
-    model = Tower(*blocks)
+@pytest.mark.parametrize(
+    ("block", "times"),
+    [
+        (lambda i: Block(4, p=0.1), [6]),
+        (lambda i: Block(4, hidden=9 if i == 3 else 8), [3, 2]),
+        (lambda i: Block(4, p=0.2 if i == 0 else 0.1), [5]),
+    ],
+    ids=["equal", "another width", "another dropout"],
+)
+def test_only_equal_blocks_form_a_stack(block, times):
+    model = Tower(*map(block, range(6)))
     graph = trace(model(mg.randn(2, 4)).sum(), model)
     assert_partition(graph)
     assert_no_circles(graph)
-    return [group.times for group in graph.groups if group.is_stack]
-
-
-def test_identical_blocks_form_a_stack():
-    assert stacks_of(*[Block(4, p=0.1) for _ in range(6)]) == [6]
-
-
-def test_a_block_of_different_width_splits_the_stack():
-    assert stacks_of(*[Block(4, 9 if i == 3 else 8) for i in range(6)]) == [3, 2]
-
-
-def test_a_block_with_different_dropout_splits_the_stack():
-    assert stacks_of(*[Block(4, p=0.2 if i == 0 else 0.1) for i in range(6)]) == [5]
+    assert [group.times for group in graph.groups if group.is_stack] == times
 
 
 def test_separated_blocks_do_not_form_a_cycle():
@@ -105,9 +101,8 @@ def test_a_module_called_twice_has_two_groups():
     model = nn.Module()
     model.shared = shared
     graph = trace(shared(shared(mg.ones(1, 3)).tanh()).sum(), model)
-    calls = [group for group in graph.groups if group.path == "shared" and not group.is_stack]
-    assert len(calls) == 2
-    assert len({call.name for call in calls}) == 2
+    calls = [group for group in graph.groups if group.path == "shared"]
+    assert [call.name for call in calls] == ["shared", "shared (call 2)"]
     (weight,) = [v for v in graph.vertices if v.name == "shared.weight"]
     assert weight.group not in {call.index for call in calls}
     assert_partition(graph)
@@ -161,12 +156,23 @@ def test_wide_sums_are_grouped_without_cycles():
     assert max(len(g.vertices) + len(g.groups) for g in graph.groups if not g.is_stack) <= 40
 
 
-def test_named_scopes_are_groups():
-    x = leaf([1, 2], [3, 4])
-    with named_scope("scores"):
-        y = x @ x.T
-    graph = trace(y.sum(), {"x": x})
-    assert graph.groups[op(graph, "matmul").group].name == "scores"
+def test_named_scopes_can_be_nested_and_used_as_decorators():
+    scope = named_scope("s")
+    x = mg.ones(3, requires_grad=True)
+
+    @scope
+    def squared(x):
+        return x * x
+
+    with scope, scope:
+        y = squared(x)
+    graph = trace(y.sum())
+    assert [(group.name, group.path) for group in graph.groups] == [
+        ("", ""), ("s", "s"), ("s", "s.s"), ("s", "s.s.s"),
+    ]  # fmt: skip
+    assert graph.groups[op(graph, "multiply").group].path == "s.s.s"
+    with pytest.raises(mg.MinigradError, match="a scope's name must be a string, got 3"):
+        named_scope(3)
 
 
 def test_groups_of_modules_in_a_cycle_are_dissolved():
@@ -237,15 +243,20 @@ def test_gradient_graphs_are_grouped_as_backward():
     model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
     x = mg.randn(4, 2, requires_grad=True)
     (first,) = mg.autograd.grad((model(x) ** 2).sum(), x, create_graph=True)
-    paths = {g.path for g in trace((first**2).sum(), {"model": model}).groups}
+    penalty = (first**2).sum()
+    graph = trace(penalty, {"model": model})
+    assert_partition(graph)
+    assert_no_circles(graph)
+    (backward,) = [group for group in graph.groups if group.kind == "gradient"]
+    assert backward.parent == 0
+    paths = {g.path for g in graph.groups}
     assert {"model.2", "backward", "backward.model.2"} <= paths
     assert not any("backward.backward" in path for path in paths)
-    (second,) = mg.autograd.grad((first**2).sum(), x, create_graph=True)
+    (second,) = mg.autograd.grad(penalty, x, create_graph=True)
     paths = {g.path for g in trace((second**2).sum(), {"model": model}).groups}
     assert any(path.startswith("backward.backward") for path in paths)
     assert not any("backward.backward.backward" in path for path in paths)
-
-
-def test_trace_accepts_a_list_as_gradient():
-    x = mg.tensor([1.0, 2.0], requires_grad=True)
-    assert trace(x * 2, gradient=[3.0, 4.0]).vertices[0].gradient.numbers.tolist() == [6.0, 8.0]
+    penalty.backward()
+    for name, p in model.named_parameters("model"):
+        if p.grad is not None:
+            assert_equal(named(graph)[name].gradient.numbers, p.grad.array, 1e-6, 1e-7)

@@ -5,12 +5,9 @@ import numpy as np
 import minigrad as mg
 from minigrad.nn import functional as F
 from minitransformer import Transformer, TransformerConfig
+from tests.core.gradients import assert_equal
 
 RTOL = 1e-6
-
-
-def leaf(*data):
-    return mg.tensor(np.array(data, dtype=np.float64), requires_grad=True)
 
 
 def number(x):
@@ -28,11 +25,6 @@ def op(graph, name):
 
 def named(graph):
     return {v.name: v for v in graph.vertices if v.name and v.kind != "op"}
-
-
-def assert_equal(x, expected, rtol=1e-12, atol=1e-14):
-    with mg.no_grad():
-        np.testing.assert_allclose(np.asarray(x), np.asarray(expected), rtol=rtol, atol=atol)
 
 
 def assert_snapshot(snapshot, array, rtol=RTOL):

@@ -8,7 +8,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import autograd
-from minigrad.core.errors import DtypeError, GraphError, OptionError, ShapeError
+from minigrad.core.errors import DtypeError, GraphError, ShapeError
 from tests.core.gradients import assert_equal, leaf
 
 # ---------------------------------------------------------------- lines of training code
@@ -71,8 +71,9 @@ def test_a_detached_alias_sees_the_change_and_gets_no_gradient():
     assert_equal(data, [3, 7])
     assert data.version is not y.version
     assert not seen.requires_grad
-    with pytest.raises(GraphError, match=r"cannot modify a detached tensor[\s\S]*clone"):
-        seen.mul_(x)
+    for alias in (seen, seen[:1]):
+        with pytest.raises(GraphError, match=r"cannot modify a detached tensor[\s\S]*clone"):
+            alias.mul_(x.sum())
 
 
 CHAINS = {
@@ -154,18 +155,6 @@ def test_views_can_be_changed_in_checkpoints():
     assert_equal(x.grad, [3, 0, 1, 1])
 
 
-def test_in_place_changes_of_views_of_a_leaf_raise():
-    w = leaf(1, 2, 3, 4)
-    for change in (lambda: w.view(2, 2)[0].mul_(2), lambda: w.view(2, 2).T[0][0].fill_(1)):
-        with pytest.raises(GraphError, match=r"memory of a leaf[\s\S]*no_grad"):
-            change()
-    with pytest.raises(GraphError, match="shape of a leaf"):
-        w.unsqueeze_(0)
-    h = w * 1
-    with pytest.raises(GraphError, match=r"detached[\s\S]*clone"):
-        h.detach()[:2].mul_(w[2:])
-
-
 def test_views_are_tracked_after_many_dead_views():
     x = leaf(1, 2)
     y = mg.zeros(4, dtype="float64")
@@ -180,13 +169,20 @@ def test_views_are_tracked_after_many_dead_views():
     assert len(z.version.views) < 140
 
 
-def test_copies_are_not_changed_with_the_original():
+@pytest.mark.parametrize("recorded", [True, False])
+def test_copies_share_no_memory_with_the_original(recorded):
     y = leaf(1, 2, 3, 4, shape=(2, 2)) * 1
-    copy = y.T.reshape(-1)
-    chosen = y[[0]]
+    y = y if recorded else y.detach()
+    assert y.contiguous() is y
+    copies = (
+        y.T.reshape(-1), y[[0]], y.flip(0), y.repeat(1, 1), y.repeat(2, 1), y.tile((1, 1)), y.T.contiguous(),
+    )  # fmt: skip
+    before = [copy.tolist() for copy in copies]
     y += 1
-    assert_equal(copy, [1, 3, 2, 4])
-    assert_equal(chosen, [[1, 2]])
+    assert [copy.tolist() for copy in copies] == before
+    for copy in copies:
+        copy += 1
+    assert_equal(y, [[2, 3], [4, 5]])
 
 
 def test_in_place_changes_of_overlapping_views_raise():
@@ -383,15 +379,6 @@ def test_cauchy_numbers_have_their_quartiles():
     np.testing.assert_allclose(np.quantile(x, [0.25, 0.5, 0.75]), [-1, 1, 3], atol=0.15)
 
 
-def test_in_place_draws_reject_invalid_arguments():
-    with pytest.raises(DtypeError, match="needs a floating tensor, got int64"):
-        mg.zeros(2, dtype="int64").normal_()
-    with pytest.raises(OptionError, match=r"p of bernoulli_ must be from 0 to 1, got 2"):
-        mg.zeros(2).bernoulli_(2)
-    with pytest.raises(OptionError, match="high of uniform_ must be finite and at least 1"):
-        mg.zeros(2).uniform_(1, 0)
-
-
 def test_diagonals_are_filled():
     assert mg.zeros(2, 3).fill_diagonal_(1.0).tolist() == [[1, 0, 0], [0, 1, 0]]
     for wrap in (False, True):
@@ -401,14 +388,6 @@ def test_diagonals_are_filled():
     assert mg.zeros(2, 2, 2).fill_diagonal_(1).sum().item() == 2
     with pytest.raises(ShapeError, match="all of equal length"):
         mg.zeros(2, 2, 3).fill_diagonal_(1)
-
-
-def test_data_of_a_parameter_cannot_be_set_to_integers():
-    w = leaf(1, 2)
-    with pytest.raises(DtypeError, match="cannot hold int64"):
-        w.data = 5
-    with pytest.raises(mg.RangeError, match=r"out of bounds[\s\S]*Indices count from 0"):
-        mg.zeros(2)[9] = 1
 
 
 @pytest.mark.parametrize(

@@ -33,19 +33,6 @@ def test_cross_entropy_with_unit_weights_and_one_hot_targets(reduction, smoothin
         np.testing.assert_allclose(other.array, plain.array, rtol=1e-12)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_ignored_rows_of_nan_do_not_change_gradients(smoothing):
-    spoilt = LOGITS.copy()
-    spoilt[1] = math.nan
-    x = leaf(spoilt)
-    known = [0, 2, 3]
-    alone = leaf(LOGITS[known])
-    F.cross_entropy(x, TARGET, label_smoothing=smoothing).backward()
-    F.cross_entropy(alone, TARGET[known], label_smoothing=smoothing).backward()
-    np.testing.assert_allclose(x.grad.array[known], alone.grad.array, rtol=1e-12, atol=1e-15)
-    assert (x.grad.array[1] == 0).all()
-
-
 @pytest.mark.parametrize("fuse", [True, False])
 @pytest.mark.parametrize("dtype", ["int64", "bool", "uint8"])
 @pytest.mark.parametrize(
@@ -67,27 +54,10 @@ def test_cross_entropy_of_integer_logits_is_float32(settings, dtype, fuse):
 # ---------------------------------------------------------------- edges
 
 
-def test_binary_cross_entropy_clamps_each_loss_at_100():
-    p = leaf([0.0, 1.0, 0.0, 1.0])
-    losses = F.binary_cross_entropy(p, mg.tensor([1.0, 0.0, 0.0, 1.0]), reduction="none")
-    assert losses.tolist() == [100, 100, 0, 0]
-    losses.sum().backward()
-    np.testing.assert_allclose(p.grad.array, [-1e12, 1e12, 0, 0])
-
-
 def test_a_variance_below_eps_still_gets_a_gradient():
     var = leaf([0.0])
     F.gaussian_nll_loss(mg.tensor([0.0]), mg.tensor([1.0]), var).backward()
     assert var.grad.item() < 0
-
-
-def test_fully_masked_grouped_attention_gives_zeros():
-    q, k = leaf(np.ones((4, 3, 2))), leaf(np.ones((2, 5, 2)))
-    y = F.scaled_dot_product_attention(q, k, k, np.zeros((3, 5), bool), enable_gqa=True)
-    y.sum().backward()
-    assert y.shape == (4, 3, 2)
-    assert not y.array.any()
-    assert not q.grad.array.any()
 
 
 def test_grouped_attention_is_attention_with_repeated_heads():
@@ -99,13 +69,21 @@ def test_grouped_attention_is_attention_with_repeated_heads():
 
 
 @pytest.mark.parametrize("fused", [True, False])
-def test_attention_over_no_keys_gives_zeros(fused):
-    q, k = leaf(np.ones((2, 3))), leaf(np.ones((0, 3)))
+@pytest.mark.parametrize(
+    ("q", "k", "settings"),
+    [
+        ((2, 3), (0, 3), {}),
+        ((4, 3, 2), (2, 5, 2), {"attn_mask": np.zeros((3, 5), bool), "enable_gqa": True}),
+    ],
+    ids=["no keys", "all masked, in groups"],
+)
+def test_attention_to_nothing_gives_zeros(q, k, settings, fused):
+    q, k = leaf(np.ones(q)), leaf(np.ones(k))
     with mg.fused(fused):
-        y = F.scaled_dot_product_attention(q, k, k)
+        y = F.scaled_dot_product_attention(q, k, k, **settings)
     y.sum().backward()
-    assert y.tolist() == [[0, 0, 0]] * 2
-    assert q.grad.tolist() == [[0, 0, 0]] * 2
+    np.testing.assert_array_equal(y.array, np.zeros(q.shape))
+    np.testing.assert_array_equal(q.grad.array, np.zeros(q.shape))
 
 
 # ---------------------------------------------------------------- rows that see nothing, or are ignored
@@ -125,11 +103,11 @@ def test_a_query_without_keys_gives_zeros(fused, mask):
     assert_equal(v.grad, [[0] * 4, [0] * 4, [1] * 4])
 
 
-@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize(("fused", "ignored"), [(True, -INF), (False, -INF), (True, math.nan)])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_ignored_rows_do_not_change_cross_entropy(fused, reduction, smoothing):
-    logits = leaf([[1.0, 2.0, 0.5], [-INF, 1.0, 0.0]])
+def test_ignored_rows_do_not_change_cross_entropy(fused, ignored, reduction, smoothing):
+    logits = leaf([[1.0, 2.0, 0.5], [ignored, 1.0, 0.0]])
     alone = leaf([[1.0, 2.0, 0.5]])
     with mg.fused(fused), np.errstate(invalid="ignore"):
         loss = F.cross_entropy(logits, [2, -100], reduction=reduction, label_smoothing=smoothing)
@@ -198,6 +176,8 @@ ONES = np.ones((4, 3))
 MISTAKES = {
     "a weight too many": (lambda: F.cross_entropy(A, TARGET, np.ones(4)), ShapeError, r"\(3,\), got \(4,\)"),
     "probabilities of integers": (lambda: F.cross_entropy(A, np.ones((4, 3), int)), ShapeError, r"\(4,\)"),
+    "an ignored class of probabilities": (lambda: F.cross_entropy(A, ONES / 3, ignore_index=1), OptionError,
+        "ignore_index=1 needs class numbers"),
     "too much smoothing": (lambda: F.cross_entropy(A, TARGET, label_smoothing=1.5), OptionError, "0 to 1"),
     "no class": (lambda: F.cross_entropy(A, TARGET + 3, WEIGHT), RangeError, "out of range"),
     "classes of floats": (lambda: F.nll_loss(A, np.ones(4)), DtypeError, "integers"),
@@ -209,7 +189,6 @@ MISTAKES = {
     "beta": (lambda: F.smooth_l1_loss(A, ONES, beta=-1), OptionError, "beta"),
     "delta": (lambda: F.huber_loss(A, ONES, delta=0), OptionError, "delta"),
     "var": (lambda: F.gaussian_nll_loss(A, ONES, -ONES), RangeError, "negative variance"),
-    "a var's shape": (lambda: F.gaussian_nll_loss(A, ONES, np.ones(3)), ShapeError, "var"),
     "p": (lambda: F.multi_margin_loss(A, TARGET, p=3), OptionError, "p must be 1 or 2"),
     "margin's class": (lambda: F.multi_margin_loss(A, TARGET), RangeError, "-100"),
     "rows": (lambda: F.multi_margin_loss(A, [0]), ShapeError, "for each row"),
@@ -246,14 +225,6 @@ def test_broadcasting_targets_warn(loss):
     assert warned[0].filename == __file__
 
 
-def test_ignore_index_with_probability_targets_raises():
-    logits = mg.zeros(2, 3)
-    target = mg.full((2, 3), 1 / 3)
-    with pytest.raises(OptionError, match="ignore_index=1 needs class numbers"):
-        F.cross_entropy(logits, target, ignore_index=1)
-    assert F.cross_entropy(logits, target).item() == pytest.approx(np.log(3))
-
-
 @pytest.mark.parametrize("shape", [(4, 3), (4, 1), (1, 3), (4,), ()])
 def test_gaussian_nll_loss_broadcasts_the_variance(shape):
     x = mg.ones(4, 3)
@@ -280,7 +251,6 @@ def test_target_shape_errors_suggest_a_fix(loss, logits, target, advice):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda ids: nn.Embedding(4, 5)(ids),
         lambda ids: F.one_hot(ids),
         lambda ids: mg.ones(3, 3).gather(0, ids.reshape(1, -1)),
         lambda ids: mg.ones(3, 3)[ids],
@@ -293,10 +263,3 @@ def test_target_shape_errors_suggest_a_fix(loss, logits, target, advice):
 )
 def test_float_indices_suggest_long(call):
     assert ".long()" in message(lambda: call(mg.zeros(2)))
-
-
-@pytest.mark.parametrize("shape", [(3,), (3, 3, 3), ()])
-@pytest.mark.parametrize("fuse", [True, False])
-def test_embedding_rejects_weights_that_are_not_matrices(shape, fuse):
-    with mg.fused(fuse):
-        assert "weight must be a matrix" in message(lambda: F.embedding(mg.tensor([0]), mg.ones(*shape)))
