@@ -208,7 +208,7 @@ def test_unseeded_threads_draw_different_numbers():
         assert len({*drawn, mg.rand(4).array.tobytes()}) == 9
 
 
-def test_a_named_thread_draws_by_seed_and_name():
+def test_named_threads_draw_reproducibly_from_the_seed():
     names = [f"worker {i}" for i in range(8)]
 
     def drawn(seed):
