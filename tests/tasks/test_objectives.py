@@ -12,7 +12,7 @@ import pytest
 from minitransformer.data import denoising, digits, generated, labels, masking
 from minitransformer.data.batching import IGNORE
 from minitransformer.data.phrasebook import sentence_splits
-from minitransformer.data.rows import DataError, read_prefixed
+from minitransformer.data.rows import DataError
 from minitransformer.tasks import scores
 from minitransformer.text.tokenizer import Tokenizer, TokenizerError
 from minitransformer.text.tokenizer_presets import BERT_TOKENS, MASK, SPECIAL_TOKENS, sentinels
@@ -319,40 +319,6 @@ def test_files_without_images_are_rejected(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):
         digits.read_images(path)
-
-
-# ---------------------------------------------------------------- a user's file
-
-
-@pytest.mark.parametrize(
-    ("read", "text", "message"),
-    [
-        (labels.read_labelled, "good\tyes\n\nbad\n", r"line 3: expected text<TAB>label, found no tab"),
-        (labels.read_labelled, "good\t\n", "line 1: the label is missing or empty"),
-        (labels.read_labelled, "\n", "has no examples"),
-        (labels.read_tagged, "The\tO\ncat\n", r"line 2: expected word<TAB>tag, found no tab: 'cat'"),
-        (labels.read_tagged, "The\tO\ncat\tB-x\n\nHe S-x\n", r"line 4: the tag 'S-x' is not O, B-type"),
-        (read_prefixed, "ask: a\tb\nA dog\tb\n", r"line 2: expected a prefix before the source.*'A dog'"),
-        (labels.read_answered, "Who?\tPaul sang.\tMarie\n", r"line 1: the answer 'Marie' does not occur"),
-        (labels.read_answered, "Who?\tPaul sang.\n", r"line 1: expected question<TAB>context<TAB>answer"),
-        (labels.read_documents, "\n\n", "has no examples"),
-    ],
-)  # fmt: skip
-def test_malformed_data_files_are_rejected_with_the_line(tmp_path, read, text, message):
-    path = tmp_path / "mine.tsv"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=message):
-        read(path)
-
-
-def test_user_text_files_are_read(tmp_path):
-    path = tmp_path / "mine.txt"
-    path.write_text("-DOCSTART- O\n\nEU B-ORG\nrejects O\n\nPeter\tB-PER\n", encoding="utf-8")
-    assert labels.read_tagged(path) == [(("EU", "rejects"), ("B-ORG", "O")), (("Peter",), ("B-PER",))]
-    path.write_text("One.\nTwo.\n\nThree.\n", encoding="utf-8")
-    assert labels.read_documents(path) == [["One.", "Two."], ["Three."]]
-    path.write_text("Who sang?\tPaul sang.\tPaul\n", encoding="utf-8")
-    assert labels.read_answered(path) == [labels.Question("Who sang?", "Paul sang.", "Paul")]
 
 
 # ---------------------------------------------------------------- scores
