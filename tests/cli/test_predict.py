@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shlex
 from dataclasses import fields, replace
 
@@ -464,12 +465,7 @@ def test_empty_texts_are_skipped_with_a_warning(cli):
     (alone,) = cli("predict", "classify", "the cat is red")[1].splitlines()
     code, out, err = cli("predict", "classify", "", "the cat is red", " ", "the " * 30)
     assert (code, out.split("\n")) == (0, ["", alone, "", "", ""])
-    assert [line.partition(": classify")[0] for line in err.splitlines()[:2]] == [
-        "warning: text 1 is not read", "warning: text 3 is not read"
-    ]  # fmt: skip
-    assert err.splitlines()[2].startswith("warning: text 4 is not read: the input has 32 tokens")
-    out = cli("predict", "classify", "", "the cat is red", "--json")[1]
-    assert [line == "null" for line in out.splitlines()] == [True, False]
+    assert re.findall(r"warning: text (\d) is not read", err) == ["1", "3", "4"]
     assert cli("predict", "classify", "", " ")[0] == 2
 
 

@@ -51,6 +51,13 @@ def train(run, *flags):
     return main(["train", "shakespeare-char-cpu", *data, "--run-dir", run, *sizes, *TRAINING, *flags])
 
 
+def train_whole_and_in_parts(*flags):
+    """Train a run, `whole`, and the same with a stop in the middle, `parts`."""
+    assert train("whole", *flags, "--steps", "4") == 0
+    assert train("parts", *flags, "--steps", "2") == 0
+    assert train("parts", "--resume", "--steps", "4") == 0
+
+
 def weights(run, **options):
     return {name: t.numpy() for name, t in Run(run, "last", **options).model.state_dict().items()}
 
@@ -83,10 +90,7 @@ def test_freeze_patterns_matching_nothing_or_all_are_errors(pattern, message):
 
 @pytest.mark.slow
 def test_training_with_frozen_layers_resumes_bit_for_bit(base):
-    flags = ["--init-from", "base", "--freeze", "embedding.*,layers.layers.0.*"]
-    assert train("whole", *flags, "--steps", "4") == 0
-    assert train("parts", *flags, "--steps", "2") == 0
-    assert train("parts", "--resume", "--steps", "4") == 0
+    train_whole_and_in_parts("--init-from", "base", "--freeze", "embedding.*,layers.layers.0.*")
     before, whole, parts = map(weights, ("base", "whole", "parts"))
     for name, expected in whole.items():
         np.testing.assert_array_equal(parts[name], expected, err_msg=name)
@@ -96,10 +100,7 @@ def test_training_with_frozen_layers_resumes_bit_for_bit(base):
 
 @pytest.mark.slow
 def test_adapters_resume_bit_for_bit_and_load_merged(base):
-    flags = ["--init-from", "base", "--lora-rank", "2", "--lora-targets", "in_proj,linear1"]
-    assert train("whole", *flags, "--steps", "4") == 0
-    assert train("parts", *flags, "--steps", "2") == 0
-    assert train("parts", "--resume", "--steps", "4") == 0
+    train_whole_and_in_parts("--init-from", "base", "--lora-rank", "2", "--lora-targets", "in_proj,linear1")
     whole, parts = weights("whole", merge=False), weights("parts", merge=False)
     assert any(".lora_A" in name for name in whole)
     for name, expected in whole.items():

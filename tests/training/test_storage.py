@@ -16,7 +16,7 @@ from minitransformer.runs.folder import RunError
 from minitransformer.runs.run import is_finished
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints, step_of
 from minitransformer.training.log import read_log, truncate_log
-from minitransformer.training.storage import FolderLostError, check_owner, lock, lock_evaluation, write_all
+from minitransformer.training.storage import FolderLostError, lock, lock_evaluation, write_all
 from tests.tiny import TINY
 from tests.training.test_trainer import crash_after, translation, validate_to, weights
 
@@ -170,15 +170,6 @@ def test_training_stops_if_its_folder_is_deleted(tmp_path, then):
         for process in processes:
             process.kill()
             process.communicate()
-
-
-def test_only_the_lock_owner_can_lose_its_folder(tmp_path):
-    check_owner(tmp_path)
-    with lock(tmp_path):
-        check_owner(tmp_path)
-        (tmp_path / ".owner.json").unlink()
-        with pytest.raises(FolderLostError):
-            check_owner(tmp_path)
 
 
 def test_concurrent_evaluations_are_serialized(tmp_path, monkeypatch):
