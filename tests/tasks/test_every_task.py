@@ -49,6 +49,11 @@ WORDS = Tokenizer.train_word(TEXTS, added=BERT_TOKENS)
 PIECES = Tokenizer.train_wordpiece(TEXTS, 45, added=BERT_TOKENS)
 
 
+def run_of(task, tokenizer, model, labels=(), **settings):
+    recipe = SimpleNamespace(data=task.Data(**settings), training=SimpleNamespace(seed=0))
+    return SimpleNamespace(recipe=recipe, tokenizer=tokenizer, labels=labels, model=model, folder="run")
+
+
 # ---------------------------------------------------------------- tagging
 
 
@@ -98,9 +103,7 @@ def test_unknown_labels_count_as_wrong_without_a_loss(kind, labels, examples):
         return mg.tensor(np.broadcast_to(np.float32([2, 0]), (*shape, 2)).copy())
 
     tokenizer = None if kind is ImageClassification else WORDS
-    run = SimpleNamespace(
-        recipe=SimpleNamespace(data=kind.Data()), tokenizer=tokenizer, labels=labels, model=model
-    )
+    run = run_of(kind, tokenizer, model, labels)
     validation = kind(kind.Data(), examples, examples, tokenizer, labels).validate(model)
     test = kind.evaluate(run, examples)[0]
     assert validation["accuracy"] == test["accuracy"] == 0.5
@@ -321,9 +324,7 @@ def test_answers_inside_tokens_are_counted_as_wrong():
         logits[:, first, 0] = logits[:, last, 1] = 9
         return SimpleNamespace(logits=mg.tensor(logits))
 
-    run = SimpleNamespace(
-        recipe=SimpleNamespace(data=data), tokenizer=KINDS["words"], labels=[], model=perfect
-    )
+    run = run_of(QuestionAnswering, KINDS["words"], perfect)
     assert task.validate(perfect)["accuracy"] == 0.5
     assert QuestionAnswering.evaluate(run, splits["validation"])[0]["exact_match"] == 0.5
     with pytest.raises(UserError, match="none of the 1 training answers begins and ends at a token"):
@@ -440,11 +441,6 @@ def test_sentence_pairs_are_cached_by_text():
     for step in range(20):
         task.batch(step)
     assert task.token_ids.cache_info().currsize == 4  # texts
-
-
-def run_of(task, tokenizer, model, **settings):
-    recipe = SimpleNamespace(data=task.Data(**settings), training=SimpleNamespace(seed=0))
-    return SimpleNamespace(recipe=recipe, tokenizer=tokenizer, labels=[], model=model, folder="run")
 
 
 def test_too_long_texts_are_skipped_and_counted(capsys):

@@ -52,7 +52,7 @@ def translation(folder, dropout=0.2, max_tokens=24, ranks=None, **config):
     return Trainer(model, task, config, folder, ranks=ranks)
 
 
-def language(folder, dropout=0.2, ranks=None, **config):
+def language(folder, dropout=0.2, console=None, ranks=None, step_runner=None, **config):
     characters = Tokenizer.train_char([TEXT])
     config = TrainConfig(**{"steps": 7, "warmup_steps": 2, "checkpoint_every": 3, "log_every": 1, **config})
     mg.manual_seed(config.seed)
@@ -61,7 +61,7 @@ def language(folder, dropout=0.2, ranks=None, **config):
         add_lora(model, config.lora_rank, config.lora_alpha, config.lora_targets)
     data = LanguageModelling.Data(block_size=8, batch_size=5)
     task = LanguageModelling(data, TEXT, TEXT[:50], characters, seed=config.seed)
-    return Trainer(model, task, config, folder, ranks=ranks)
+    return Trainer(model, task, config, folder, console, ranks, step_runner=step_runner)
 
 
 def weights(trainer):
