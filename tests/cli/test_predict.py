@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shlex
 from dataclasses import fields, replace
 
@@ -81,14 +82,13 @@ def train(folder, recipe, sources, steps=2):
     model = smaller(recipe.model, **masked)
     recipe = replace(recipe, data=data, model=model, training=training)
     splits = load_splits(recipe, sources=sources)
-    tokenizer = task_class(recipe.task).train_tokenizer(recipe.data, recipe.vocab_size, splits)
     kind = task_class(recipe.task)
+    tokenizer = kind.train_tokenizer(recipe.data, recipe.vocab_size, splits)
     labels = kind.labels(recipe.data, splits)
-    reading = kind.reading(splits)
-    record = new_record(recipe, tokenizer, checksums(splits), sources, labels, reading=reading)
+    record = new_record(recipe, tokenizer, checksums(splits), sources, labels, reading=kind.reading(splits))
     folder.mkdir()
     begin(folder, record, recipe, tokenizer)
-    task = task_class(recipe.task).build(recipe, tokenizer, splits, labels)
+    task = kind.build(recipe, tokenizer, splits, labels)
     model = build_model(recipe, tokenizer, labels)
     assert Trainer(model, task, recipe.training, folder, identity=record.identity).train()
 
@@ -287,14 +287,15 @@ def save_images(path, images):
     return path
 
 
-def train_on_images(folder, images, validation, test):
-    """A run of three files of images."""
+def train_on_images(folder, images, test=None):
+    """A run of three files of images, of which the last two have some of the first."""
     folder.mkdir()
-    files = {"train": images, "validation": validation, "test": test}
+    test = images[8:10] if test is None else test
+    files = {"train": images, "validation": images[4:8], "test": test}
     sources = Sources(*(save_images(folder / f"{name}.npz", array) for name, array in files.items()))
     recipe = with_own_data(load_recipe("digits-vit"), "train.npz")
     train(folder / "run", recipe, sources)
-    return folder / "run"
+    return Run(folder / "run")
 
 
 @pytest.mark.parametrize(
@@ -304,8 +305,7 @@ def test_image_pixels_are_scaled_as_in_training(tmp_path, dtype, largest, capsys
     brightness = np.random.default_rng(0).random((12, 8, 8))
     brightness[0, 0, 0], brightness[1:] = 1, brightness[1:] / 4  # one bright image, in the training file
     images = (brightness * largest).astype(dtype)
-    folder = train_on_images(tmp_path / dtype, images, images[4:8], images[8:10])
-    run = Run(folder)
+    run = train_on_images(tmp_path / dtype, images)
     integers = np.dtype(dtype).kind in "ui"
     read = images.astype(np.float32)[:, None] / np.float32(largest if integers else 1)
     splits = run.splits()
@@ -331,7 +331,7 @@ def save_picture(path, pixels):
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "float32"])
 def test_a_saved_training_image_is_read_back_unchanged(tmp_path, dtype, capsys):
     images = np.random.default_rng(0).integers(0, 190, (12, 8, 8)).astype(dtype)
-    run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
+    run = train_on_images(tmp_path / "mine", images)
     path = save_picture(tmp_path / "one.png", images[8].astype(np.uint8))
     array, picture = (run.task.read(run, [name])[0] for name in ("test:0", str(path)))
     np.testing.assert_array_equal(picture, array)
@@ -344,7 +344,7 @@ def test_a_saved_training_image_is_read_back_unchanged(tmp_path, dtype, capsys):
 @pytest.mark.parametrize(("dtype", "largest"), [("uint8", 16), ("float32", 1)])
 def test_white_is_1_for_float_training_pixels(tmp_path, dtype, largest, capsys):
     images = (np.random.default_rng(0).random((12, 8, 8)) * largest).astype(dtype)
-    run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
+    run = train_on_images(tmp_path / "mine", images)
     pixels = np.random.default_rng(1).integers(0, 256, (8, 8)).astype(np.uint8)
     path = save_picture(tmp_path / "one.png", pixels)
     image, _ = run.task.read(run, [str(path)])
@@ -360,7 +360,7 @@ def test_jpegs_are_rotated_upright_and_converted_to_grey(tmp_path):
 
     images = np.random.default_rng(0).integers(0, 256, (12, 8, 8)).astype(np.uint8)
     images[0, 0, 0] = 255
-    run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
+    run = train_on_images(tmp_path / "mine", images)
     orientation = Image.Exif()
     orientation[274] = 3  # upside down
     path = tmp_path / "one.jpg"
@@ -389,7 +389,7 @@ def test_keras_npz_training_images_are_read(tmp_path, capsys):
 def test_pixels_outside_the_training_range_are_reported(tmp_path, capsys):
     images = np.random.default_rng(0).integers(0, 101, (12, 8, 8)).astype(np.uint8)
     images[0, 0, 0] = 100
-    run = Run(train_on_images(tmp_path / "mine", images, images[5:8], images[8:10]))
+    run = train_on_images(tmp_path / "mine", images)
     bright = images[:4] + np.uint8(20)
 
     def read(run, array):
@@ -407,8 +407,8 @@ def test_pixels_outside_the_training_range_are_reported(tmp_path, capsys):
     with pytest.raises(UserError, match=f"other.npz {said}"):
         splits_of(run, save_images(tmp_path / "other.npz", bright), None)
     with pytest.raises(UserError, match=f"test.npz {said}"):
-        train_on_images(tmp_path / "larger", images, images[5:8], bright)
-    floats = Run(train_on_images(tmp_path / "floats", images / 100, images[5:8] / 100, images[8:10] / 100))
+        train_on_images(tmp_path / "larger", images, bright)
+    floats = train_on_images(tmp_path / "floats", images / 100)
     with pytest.raises(UserError, match="up to 100, but the training images have floats up to 1"):
         read(floats, images[0])
 
@@ -416,7 +416,7 @@ def test_pixels_outside_the_training_range_are_reported(tmp_path, capsys):
 def test_image_files_need_nonnegative_training_pixels(tmp_path, capsys):
     images = np.random.default_rng(0).uniform(-1, 1, (12, 8, 8))
     images[:2, 0, 0] = -1, 1
-    run = Run(train_on_images(tmp_path / "mine", images, images[4:8], images[8:10]))
+    run = train_on_images(tmp_path / "mine", images)
     path = save_picture(tmp_path / "one.png", np.zeros((8, 8), np.uint8))
     with pytest.raises(
         UserError, match=r"one.png .* was trained on pixels from -1 to 1, and how .* not known"
@@ -464,12 +464,7 @@ def test_empty_texts_are_skipped_with_a_warning(cli):
     (alone,) = cli("predict", "classify", "the cat is red")[1].splitlines()
     code, out, err = cli("predict", "classify", "", "the cat is red", " ", "the " * 30)
     assert (code, out.split("\n")) == (0, ["", alone, "", "", ""])
-    assert [line.partition(": classify")[0] for line in err.splitlines()[:2]] == [
-        "warning: text 1 is not read", "warning: text 3 is not read"
-    ]  # fmt: skip
-    assert err.splitlines()[2].startswith("warning: text 4 is not read: the input has 32 tokens")
-    out = cli("predict", "classify", "", "the cat is red", "--json")[1]
-    assert [line == "null" for line in out.splitlines()] == [True, False]
+    assert re.findall(r"warning: text (\d) is not read", err) == ["1", "3", "4"]
     assert cli("predict", "classify", "", " ")[0] == 2
 
 

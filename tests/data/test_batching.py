@@ -2,11 +2,8 @@
 
 import gzip
 import hashlib
-import http.client
-import io
 import os
 import tracemalloc
-import urllib.error
 
 import numpy as np
 import pytest
@@ -24,73 +21,20 @@ from minitransformer.data.batching import (
     sliding_blocks,
 )
 from minitransformer.data.datasets import multi30k, sha256_of, tinyshakespeare
-from minitransformer.data.labels import read_answered
 from minitransformer.data.rows import DataError, read_noted_text, read_pairs
-from minitransformer.errors import UserError, counted
+from minitransformer.errors import UserError
 from minitransformer.text.tokenizer import Tokenizer
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60).map(np.array)
 
 
-@pytest.fixture
-def tsv(tmp_path):
-    def write(content: bytes):
-        path = tmp_path / "pairs.tsv"
-        path.write_bytes(content)
-        return path
-
-    return write
-
-
 # --- A user's file ---
 
 
-def test_pair_files_are_read(tsv):
-    path = tsv(b"I love you.\tJe t'aime.\n\n  \nHello\tBonjour\n")
-    assert read_pairs(path) == [("I love you.", "Je t'aime."), ("Hello", "Bonjour")]
-
-
-def test_byte_order_marks_and_crlf_are_stripped(tsv):
-    assert read_pairs(tsv(b"\xef\xbb\xbfone\tun\r\ntwo\tdeux\r\n")) == [("one", "un"), ("two", "deux")]
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        (b"I love you  Je t'aime", "no tab.*I love you  Je t'aime"),
-        (b"a\tb\tc", "3 columns"),
-        (b"\tbonjour", "source is missing or empty"),
-        (b"hello\t ", "target is missing or empty"),
-        (b"caf\xe9\tcoffee", "UTF-8"),
-    ],
-)
-def test_malformed_lines_are_reported_with_their_content(tsv, line, found):
-    path = tsv(b"one\tun\n\n" + line + b"\n")
-    with pytest.raises(DataError, match=rf"pairs\.tsv, line 3: .*{found}") as caught:
-        read_pairs(path)
-    assert len(str(caught.value).splitlines()) == 2  # what is wrong, and what to do
-
-
-def test_a_missing_column_error_counts_the_columns(tsv):
-    with pytest.raises(DataError, match="found 2 columns: 'a"):
-        read_answered(tsv(b"a\tb\n"))
-    assert [counted(n, "step") for n in (0, 1, 1000)] == ["0 steps", "1 step", "1,000 steps"]
-
-
-@pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf"])
-def test_a_file_without_pairs_is_refused(tsv, content):
-    with pytest.raises(DataError, match="has no examples"):
-        read_pairs(tsv(content))
-
-
 @pytest.mark.parametrize("character", "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
-def test_unicode_separators_do_not_split_lines(tsv, character):
-    assert read_pairs(tsv(f"a{character}b\tc\n".encode())) == [(f"a{character}b", "c")]
-
-
-def test_a_folder_instead_of_a_pair_file_is_rejected(tmp_path):
-    with pytest.raises(UserError, match="is a directory"):
-        read_pairs(tmp_path)
+def test_unicode_separators_do_not_split_lines(tmp_path, character):
+    (tmp_path / "pairs.tsv").write_text(f"a{character}b\tc\n", encoding="utf-8")
+    assert read_pairs(tmp_path / "pairs.tsv") == [(f"a{character}b", "c")]
 
 
 @pytest.mark.parametrize("read", [read_pairs, read_noted_text])
@@ -107,11 +51,6 @@ def test_a_long_text_is_read_whole(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbf" + b"a line\r\n" * 20)
     assert read_noted_text(path)[0] == "a line\n" * 20
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"missing\.tsv"):
-        read_pairs(tmp_path / "missing.tsv")
 
 
 def test_sha256_of_lines_matches_the_file():
@@ -205,86 +144,6 @@ def test_the_real_captions_match_the_published_checksums(shared):
 def test_the_real_shakespeare_matches_the_published_checksum(shared):
     text = "".join(tinyshakespeare(shared / "data" / "tinyshakespeare").values())
     assert hashlib.sha256(text.encode()).hexdigest() == datasets.SHA256["input.txt"]
-
-
-# --- Public data, from its home ---
-
-PLAYS = b"First Citizen:\nBefore we proceed any further, hear me speak.\n"
-
-
-class Response(io.BytesIO):
-    @property
-    def headers(self):
-        return {"Content-Length": str(len(self.getvalue()))}
-
-
-@pytest.fixture
-def home(monkeypatch, tmp_path):
-    """A stand-in for the network; `asked` lists the addresses, `answer` is what they give."""
-
-    class Home:
-        asked: list[str] = []  # noqa: RUF012
-        answer: bytes | Exception = PLAYS
-
-    def urlopen(url, timeout):
-        Home.asked.append(url)
-        if isinstance(Home.answer, Exception):
-            raise Home.answer
-        return Response(Home.answer)
-
-    Home.asked = []
-    monkeypatch.setattr(datasets, "urlopen", urlopen)
-    monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setitem(datasets.SHA256, "input.txt", hashlib.sha256(PLAYS).hexdigest())
-    return Home
-
-
-def test_a_text_is_downloaded_once_and_cached(home):
-    first = tinyshakespeare()
-    assert "".join(first.values()) == PLAYS.decode()
-    assert tinyshakespeare() == first
-    assert len(home.asked) == 1
-    assert home.asked[0].startswith("https://")
-
-
-def test_damaged_cached_files_are_downloaded_again(home, tmp_path):
-    tinyshakespeare()
-    cached = tmp_path / "cache" / "input.txt"
-    cached.write_bytes(PLAYS.replace(b"First", b"Third"))
-    home.answer = urllib.error.URLError("no network")
-    with pytest.raises(DataError, match="could not download"):
-        tinyshakespeare()
-    assert cached.read_bytes().startswith(b"Third")  # it stands until the new one is there
-    home.answer = PLAYS
-    assert "".join(tinyshakespeare().values()) == PLAYS.decode()
-    assert cached.read_bytes() == PLAYS
-
-
-def test_a_language_that_cannot_be_downloaded_leaves_no_files(home, tmp_path):
-    with pytest.raises(DataError, match="Multi30k has no language 'cs'"):
-        multi30k("en", "cs")
-    assert not (tmp_path / "cache").exists()
-
-
-def test_endless_downloads_are_cut_off(home, monkeypatch):
-    monkeypatch.setattr(datasets, "LIMIT", len(PLAYS))
-    home.answer = PLAYS * 3
-    assert "".join(tinyshakespeare().values()) == PLAYS.decode()
-
-
-@pytest.mark.parametrize("failure", [urllib.error.URLError("no network"), http.client.IncompleteRead(b"")])
-def test_network_errors_name_the_data_dir_flag(home, failure):
-    home.answer = failure
-    with pytest.raises(DataError, match=r"could not download https://.*\n.*--data-dir DIR"):
-        tinyshakespeare()
-
-
-def test_downloads_with_a_wrong_checksum_are_not_cached(home):
-    home.answer = b"something else"
-    with pytest.raises(DataError, match="sha256"):
-        tinyshakespeare()
-    home.answer = PLAYS
-    assert "".join(tinyshakespeare().values()) == PLAYS.decode()
 
 
 # --- A batch of pairs ---

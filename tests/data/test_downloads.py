@@ -12,11 +12,12 @@ from minitransformer.data import datasets
 from minitransformer.data.datasets import multi30k, tinyshakespeare
 from minitransformer.data.rows import DataError
 
+ADDRESSES = datasets.MULTI30K, datasets.SHAKESPEARE
 PLAYS = b"First Citizen:\nBefore we proceed any further, hear me speak.\n" * 5000
 
 
 class Home(BaseHTTPRequestHandler):
-    """Serves `files`. `faults` are done to the next requests: a status, or how many bytes are sent."""
+    """Serves `files`. `faults` are done to the next requests: a status, junk, or how many bytes are sent."""
 
     files: dict[str, bytes]
     faults: list[tuple[str, int]]
@@ -25,6 +26,9 @@ class Home(BaseHTTPRequestHandler):
     def do_GET(self):
         self.requests.append(self.path)
         kind, number = self.faults.pop(0) if self.faults else ("send", len(PLAYS))
+        if kind == "junk":
+            self.wfile.write(b"SMTP")
+            return
         if kind == "status" or self.path not in self.files:
             self.send_error(number if kind == "status" else 404)
             return
@@ -61,6 +65,7 @@ def home(monkeypatch, tmp_path):
 
 
 def test_a_data_set_is_downloaded_and_then_read_from_the_cache(home, capsys):
+    assert all(address.startswith("https://") for address in ADDRESSES)
     expected = {name: [(f"{stem} en", f"{stem} de")] for name, stem in datasets.SPLITS.items()}
     assert multi30k("en", "de") == expected
     assert "/train.en.gz" in capsys.readouterr().err
@@ -75,6 +80,7 @@ def test_a_data_set_is_downloaded_and_then_read_from_the_cache(home, capsys):
         (("send", 1000), "the connection ended after 1,000 of 305,000 bytes"),
         (("status", 503), "503"),
         (("status", 404), "404"),
+        (("junk", 0), "SMTP"),
     ],
 )
 def test_a_failed_download_is_explained_and_can_be_retried(home, tmp_path, fault, problem):
@@ -85,10 +91,36 @@ def test_a_failed_download_is_explained_and_can_be_retried(home, tmp_path, fault
     assert "".join(tinyshakespeare().values()).encode() == PLAYS
 
 
-def test_downloads_with_a_changed_checksum_are_rejected(home):
-    home.files["/train.en.gz"] = gzip.compress(b"something else\n")
+def test_downloads_with_a_wrong_checksum_are_not_cached(home):
+    right, home.files["/train.en.gz"] = home.files["/train.en.gz"], gzip.compress(b"something else\n")
     with pytest.raises(DataError, match=r"train\.en\.gz has changed: expected sha256"):
         multi30k("en", "de")
+    home.files["/train.en.gz"] = right
+    assert multi30k("en", "de")["train"] == [("train en", "train de")]
+
+
+def test_damaged_cached_files_are_downloaded_again(home, tmp_path):
+    tinyshakespeare()
+    cached = tmp_path / "cache" / "input.txt"
+    cached.write_bytes(damaged := PLAYS.replace(b"First", b"Third"))
+    home.faults = [("status", 503)]
+    with pytest.raises(DataError, match="could not download"):
+        tinyshakespeare()
+    assert cached.read_bytes() == damaged  # it stands until the new one is there
+    tinyshakespeare()
+    assert cached.read_bytes() == PLAYS
+
+
+def test_endless_downloads_are_cut_off(home, monkeypatch):
+    monkeypatch.setattr(datasets, "LIMIT", len(PLAYS))
+    home.files["/plays/input.txt"] += b"and so on"
+    assert "".join(tinyshakespeare().values()).encode() == PLAYS
+
+
+def test_a_language_that_cannot_be_downloaded_is_named(home):
+    with pytest.raises(DataError, match="Multi30k has no language 'cs'"):
+        multi30k("en", "cs")
+    assert not home.requests
 
 
 def test_concurrent_downloads_read_the_same_data(home):

@@ -12,7 +12,7 @@ import pytest
 from minitransformer.data import denoising, digits, generated, labels, masking
 from minitransformer.data.batching import IGNORE
 from minitransformer.data.phrasebook import sentence_splits
-from minitransformer.data.rows import DataError, read_prefixed
+from minitransformer.data.rows import DataError
 from minitransformer.tasks import scores
 from minitransformer.text.tokenizer import Tokenizer, TokenizerError
 from minitransformer.text.tokenizer_presets import BERT_TOKENS, MASK, SPECIAL_TOKENS, sentinels
@@ -122,17 +122,6 @@ def test_masked_random_and_unchanged_tokens_have_right_shares():
     assert [kinds[k] / chosen for k in ("mask", "random", "same")] == pytest.approx(
         [0.8, 0.1, 0.1], abs=0.015
     )
-
-
-def test_masks_depend_only_on_step_and_row():
-    ids = np.arange(7, 47)
-    masks = [
-        masking.mask_tokens(ids, ids > 0, 6, (7, 50), masking.row_generator(1, masking.MASKING, step, row))[1]
-        for step, row in [(4, 0), (4, 1), (5, 0), (4, 0)]
-    ]
-    assert (masks[0] == masks[3]).all()
-    assert (masks[0] != masks[1]).any()
-    assert (masks[0] != masks[2]).any()
 
 
 def test_at_least_one_maskable_token_is_masked():
@@ -306,7 +295,7 @@ HUGE = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000)}"
     ("content", "message"),
     [
         (b"PK nothing", "is not an .npz"),
-        (npy("{'descr': '<f8', 'fortran_order': False, 'shape': (0,)}"), "is not an .npz"),
+        (NO_IMAGES, "is not an .npz"),
         (zipped(npy(HUGE)), "is not an .npz"),
         (zipped(npy("{'descr': (")), "is not an .npz"),
         (zipped(b"\x93NUMPY\x02\x00" + b"\xff" * 4), "is not an .npz"),  # a header of 4 GB
@@ -319,40 +308,6 @@ def test_files_without_images_are_rejected(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):
         digits.read_images(path)
-
-
-# ---------------------------------------------------------------- a user's file
-
-
-@pytest.mark.parametrize(
-    ("read", "text", "message"),
-    [
-        (labels.read_labelled, "good\tyes\n\nbad\n", r"line 3: expected text<TAB>label, found no tab"),
-        (labels.read_labelled, "good\t\n", "line 1: the label is missing or empty"),
-        (labels.read_labelled, "\n", "has no examples"),
-        (labels.read_tagged, "The\tO\ncat\n", r"line 2: expected word<TAB>tag, found no tab: 'cat'"),
-        (labels.read_tagged, "The\tO\ncat\tB-x\n\nHe S-x\n", r"line 4: the tag 'S-x' is not O, B-type"),
-        (read_prefixed, "ask: a\tb\nA dog\tb\n", r"line 2: expected a prefix before the source.*'A dog'"),
-        (labels.read_answered, "Who?\tPaul sang.\tMarie\n", r"line 1: the answer 'Marie' does not occur"),
-        (labels.read_answered, "Who?\tPaul sang.\n", r"line 1: expected question<TAB>context<TAB>answer"),
-        (labels.read_documents, "\n\n", "has no examples"),
-    ],
-)  # fmt: skip
-def test_malformed_data_files_are_rejected_with_the_line(tmp_path, read, text, message):
-    path = tmp_path / "mine.tsv"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=message):
-        read(path)
-
-
-def test_user_text_files_are_read(tmp_path):
-    path = tmp_path / "mine.txt"
-    path.write_text("-DOCSTART- O\n\nEU B-ORG\nrejects O\n\nPeter\tB-PER\n", encoding="utf-8")
-    assert labels.read_tagged(path) == [(("EU", "rejects"), ("B-ORG", "O")), (("Peter",), ("B-PER",))]
-    path.write_text("One.\nTwo.\n\nThree.\n", encoding="utf-8")
-    assert labels.read_documents(path) == [["One.", "Two."], ["Three."]]
-    path.write_text("Who sang?\tPaul sang.\tPaul\n", encoding="utf-8")
-    assert labels.read_answered(path) == [labels.Question("Who sang?", "Paul sang.", "Paul")]
 
 
 # ---------------------------------------------------------------- scores

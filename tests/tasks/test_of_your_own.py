@@ -344,10 +344,8 @@ X = np.random.default_rng(0).normal(size=(90, 3)).astype(np.float32)
 Y = X @ np.array([1.0, -2.0, 0.5], np.float32)
 
 
-def fit(folder, task, model, steps=60, resume=False, **settings):
+def fit(folder, task, model, steps=60, **settings):
     trainer = Trainer(model, task, TrainConfig(steps=steps, checkpoint_every=20, **settings), folder)
-    if resume:
-        assert trainer.resume()
     trainer.train()
     return task.validate(model)
 
@@ -386,18 +384,15 @@ def test_ignored_targets_have_no_loss_and_no_score():
     assert total / batch.n_tokens == pytest.approx(expected)
 
 
-def test_micro_batches_and_resuming_do_not_change_array_tasks(tmp_path):
-    def trained(name, steps=(60,), **settings):
-        for i, n in enumerate(steps):
-            mg.manual_seed(0)
-            model = nn.Linear(3, 1)
-            task = ArrayTask((X, Y[:, None]), loss=F.mse_loss, batch_size=16)
-            fit(tmp_path / name, task, model, n, resume=i > 0, lr=0.1, **settings)
-        return model.weight.numpy()
-
-    whole = trained("whole", micro_batches=1)
-    assert (trained("parts", (20, 60)) == whole).all()
-    assert trained("micro", micro_batches=3) == pytest.approx(whole, abs=1e-5)
+def test_micro_batches_do_not_change_array_tasks(tmp_path):
+    trained = []
+    for parts in (1, 3):
+        mg.manual_seed(0)
+        model = nn.Linear(3, 1)
+        task = ArrayTask((X, Y[:, None]), loss=F.mse_loss, batch_size=16)
+        fit(tmp_path / str(parts), task, model, lr=0.1, micro_batches=parts)
+        trained.append(model.weight.numpy())
+    assert trained[1] == pytest.approx(trained[0], abs=1e-5)
 
 
 def test_pair_task_accepts_texts_or_ids(tmp_path):

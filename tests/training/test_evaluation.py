@@ -81,7 +81,10 @@ def test_scores_of_a_text_do_not_depend_on_block_size():
         assert one[name].statistics.shape == (5, 2)  # stretches of 100 tokens
         np.testing.assert_allclose(one[name].statistics, other[name].statistics, rtol=1e-5)
     losses = -np.log(np.take_along_axis(table.softmax(-1).numpy()[ids[:-1]], ids[1:, None], 1))
-    assert one["loss"] == pytest.approx(losses.mean(), rel=1e-5)
+    assert one["loss"] == pytest.approx(losses.mean(), rel=1e-5)  # in nats
+    assert one["bits_per_char"] == pytest.approx(one["loss"] / np.log(2))
+    tokenizer = SimpleNamespace(kind="word")
+    assert score_text(bigrams, tokenizer, ids, 7, 4).keys() == {"loss", "token_accuracy"}
 
 
 # ---------------------------------------------------------------- sacreBLEU

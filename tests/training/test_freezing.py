@@ -5,18 +5,14 @@ import shutil
 import numpy as np
 import pytest
 
-import minigrad as mg
 from minitransformer import GPT, GPTConfig, TrainConfig, load_pretrained
 from minitransformer.cli import main
-from minitransformer.layers.lora import add_lora
 from minitransformer.pretrained.adapters import load_adapter
 from minitransformer.runs.run import Run
-from minitransformer.tasks import LanguageModelling
-from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.freezing import freeze, trained_line
 from minitransformer.training.optimizers import build_optimizer
-from minitransformer.training.trainer import Trainer
 from tests.tiny import TINY_BERT
+from tests.training.test_trainer import language
 
 TEXT = "the quick brown fox jumps over the lazy dog. " * 30
 SIZES = ["--n-embd", "8", "--n-layer", "2", "--n-head", "2", "--n-positions", "16", "--block-size", "8"]
@@ -51,6 +47,13 @@ def train(run, *flags):
     return main(["train", "shakespeare-char-cpu", *data, "--run-dir", run, *sizes, *TRAINING, *flags])
 
 
+def train_whole_and_in_parts(*flags):
+    """Train a run, `whole`, and the same with a stop in the middle, `parts`."""
+    assert train("whole", *flags, "--steps", "4") == 0
+    assert train("parts", *flags, "--steps", "2") == 0
+    assert train("parts", "--resume", "--steps", "4") == 0
+
+
 def weights(run, **options):
     return {name: t.numpy() for name, t in Run(run, "last", **options).model.state_dict().items()}
 
@@ -83,10 +86,7 @@ def test_freeze_patterns_matching_nothing_or_all_are_errors(pattern, message):
 
 @pytest.mark.slow
 def test_training_with_frozen_layers_resumes_bit_for_bit(base):
-    flags = ["--init-from", "base", "--freeze", "embedding.*,layers.layers.0.*"]
-    assert train("whole", *flags, "--steps", "4") == 0
-    assert train("parts", *flags, "--steps", "2") == 0
-    assert train("parts", "--resume", "--steps", "4") == 0
+    train_whole_and_in_parts("--init-from", "base", "--freeze", "embedding.*,layers.layers.0.*")
     before, whole, parts = map(weights, ("base", "whole", "parts"))
     for name, expected in whole.items():
         np.testing.assert_array_equal(parts[name], expected, err_msg=name)
@@ -96,10 +96,7 @@ def test_training_with_frozen_layers_resumes_bit_for_bit(base):
 
 @pytest.mark.slow
 def test_adapters_resume_bit_for_bit_and_load_merged(base):
-    flags = ["--init-from", "base", "--lora-rank", "2", "--lora-targets", "in_proj,linear1"]
-    assert train("whole", *flags, "--steps", "4") == 0
-    assert train("parts", *flags, "--steps", "2") == 0
-    assert train("parts", "--resume", "--steps", "4") == 0
+    train_whole_and_in_parts("--init-from", "base", "--lora-rank", "2", "--lora-targets", "in_proj,linear1")
     whole, parts = weights("whole", merge=False), weights("parts", merge=False)
     assert any(".lora_A" in name for name in whole)
     for name, expected in whole.items():
@@ -138,7 +135,7 @@ def test_micro_batches_and_step_runners_do_not_change_training(settings, tmp_pat
     trained = []
     ways = ({}, {"micro_batches": 2}, {"step_runner": lambda step: step})
     for i, options in enumerate(ways):
-        trainer = tiny(tmp_path / str(i), **settings, **options)
+        trainer = language(tmp_path / str(i), 0.0, steps=4, warmup_steps=1, **settings, **options)
         start = {name: p.numpy().copy() for name, p in trainer.model.named_parameters()}
         trainer.train()
         end = {name: p.numpy() for name, p in trainer.model.named_parameters()}
@@ -148,18 +145,6 @@ def test_micro_batches_and_step_runners_do_not_change_training(settings, tmp_pat
         trained.append(trainer.model(np.arange(8)[None] % 5).numpy())
     np.testing.assert_allclose(trained[1], trained[0], rtol=0, atol=1e-5)
     np.testing.assert_array_equal(trained[2], trained[0])
-
-
-def tiny(folder, step_runner=None, **settings):
-    mg.manual_seed(0)
-    config = TrainConfig(steps=4, warmup_steps=1, **settings)
-    tokenizer = Tokenizer.train_char([TEXT])
-    net = GPT(GPTConfig(tokenizer.vocab_size, n_positions=8, n_embd=8, n_layer=1, n_head=2))
-    if config.lora_rank:
-        add_lora(net, config.lora_rank, config.lora_alpha, config.lora_targets)
-    data = LanguageModelling.Data(block_size=8, batch_size=4)
-    task = LanguageModelling(data, TEXT, TEXT[:50], tokenizer, seed=0)
-    return Trainer(net, task, config, folder, step_runner=step_runner)
 
 
 @pytest.mark.slow

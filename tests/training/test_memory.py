@@ -25,17 +25,9 @@ HUGE = 10**400
 @pytest.mark.parametrize(
     "create",
     [
-        lambda n: mg.zeros(n),
-        lambda n: mg.ones(n),
-        lambda n: mg.empty(n),
-        lambda n: mg.full((n,), 1.0),
-        lambda n: mg.eye(3, n),
-        lambda n: mg.linspace(0, 1, n),
-        lambda n: mg.logspace(0, 1, n),
-        lambda n: mg.rand(n),
-        lambda n: mg.randn(n),
-        lambda n: mg.randint(0, 5, (n,)),
-        lambda n: mg.randperm(n),
+        mg.zeros, mg.ones, mg.empty, mg.rand, mg.randn, mg.randperm,
+        lambda n: mg.full((n,), 1.0), lambda n: mg.eye(3, n), lambda n: mg.randint(0, 5, (n,)),
+        lambda n: mg.linspace(0, 1, n), lambda n: mg.logspace(0, 1, n),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("n", [MANY, HUGE], ids=["many", "huge"])
@@ -61,11 +53,8 @@ def test_a_range_too_large_for_memory_is_an_error():
 @pytest.mark.parametrize(
     "create",
     [
-        lambda: mg.arange(HUGE),
-        lambda: mg.arange(0, 10, HUGE),
-        lambda: mg.linspace(0, HUGE, 5),
-        lambda: mg.logspace(0, HUGE, 5),
-        lambda: mg.full((2,), HUGE),
+        lambda: mg.arange(HUGE), lambda: mg.arange(0, 10, HUGE), lambda: mg.full((2,), HUGE),
+        lambda: mg.linspace(0, HUGE, 5), lambda: mg.logspace(0, HUGE, 5),
     ],
 )  # fmt: skip
 def test_integers_beyond_64_bits_are_errors(create):

@@ -8,24 +8,12 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
-from minitransformer import GPT, GPTConfig, Tokenizer, TrainConfig, Trainer
-from minitransformer.tasks import LanguageModelling
 from minitransformer.training.notebook import NotebookLine
-
-TEXT = "the cat sat on the mat. " * 4
+from tests.training.test_trainer import language
 
 
 def train(folder, console):
-    tokenizer = Tokenizer.train_char([TEXT])
-    config = TrainConfig(steps=5, warmup_steps=2, validate_every=3, checkpoint_every=5)
-    model = GPT(GPTConfig(tokenizer.vocab_size, 8, 8, 1, 2))
-    Trainer(
-        model,
-        LanguageModelling(LanguageModelling.Data(block_size=8, batch_size=5), TEXT, TEXT, tokenizer, seed=0),
-        config,
-        folder,
-        console,
-    ).train()
+    language(folder, console=console, steps=5, validate_every=3, checkpoint_every=5, log_every=20).train()
 
 
 class Notebook:

@@ -36,7 +36,15 @@ from minitransformer.training.stopping import BestScore
 from minitransformer.training.validation import Validation
 from tests.tiny import PAIRS as MORE_PAIRS
 from tests.tiny import TINY
-from tests.training.test_trainer import PAIRS, TEXT, language, translation, weights
+from tests.training.test_trainer import (
+    PAIRS,
+    TEXT,
+    language,
+    train_until_power_fails,
+    translation,
+    validate_to,
+    weights,
+)
 
 
 def arrays(folder, rows=64, batch_size=32, callbacks=(), console=None, **config):
@@ -48,12 +56,6 @@ def arrays(folder, rows=64, batch_size=32, callbacks=(), console=None, **config)
     mg.manual_seed(config.seed)
     task = ArrayTask((x, y), batch_size=batch_size, validation=(x[:8], y[:8]))
     return Trainer(mg.nn.Linear(3, 1), task, config, Path(folder), console, callbacks=callbacks)
-
-
-def scores_of(trainer, monkeypatch, values, name="loss"):
-    """Let validations give these values, one after the other."""
-    values = iter(values)
-    monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": 1.0, name: next(values)})
 
 
 # --- How long, and how fast ---
@@ -75,10 +77,11 @@ def test_the_sgd_optimizer_matches_its_definition(momentum, tmp_path):
     trainer = arrays(tmp_path, optimizer="sgd", momentum=momentum, clip_norm=0.0, schedule="constant")
     weight = trainer.model.weight.numpy().copy()
     velocity = 0.0
-    for _ in range(3):
-        record = trainer.train_step()
+    for step in (1, 2, 3):
+        lr = trainer.config.learning_rate(step)
+        assert trainer.train_step()["lr"] == lr
         velocity = momentum * velocity + trainer.model.weight.grad.numpy()
-        weight -= record["lr"] * velocity
+        weight -= lr * velocity
     np.testing.assert_allclose(trainer.model.weight.numpy(), weight, rtol=1e-6)
 
 
@@ -141,13 +144,21 @@ def test_a_warmup_longer_than_the_training_is_reported(tmp_path, schedule):
         assert said == (steps == 3)
 
 
-def test_linear_and_wsd_schedules_match_hand_computed_rates():
-    linear = TrainConfig(steps=12, lr=1.0, schedule="linear", warmup_steps=2, min_lr=0.5)
-    assert [linear.learning_rate(s) for s in (1, 2, 3, 8, 13)] == pytest.approx([1 / 3, 2 / 3, 1, 0.75, 0.5])
-    wsd = TrainConfig(steps=12, lr=1.0, schedule="wsd", warmup_steps=2, decay_steps=4)
-    assert [wsd.learning_rate(s) for s in (3, 9, 10, 13)] == pytest.approx([1, 1, 0.5, 0])
-    fifth = TrainConfig(steps=20, lr=1.0, schedule="wsd", warmup_steps=0)
-    assert [fifth.learning_rate(s) for s in (17, 18)] == pytest.approx([1, 0.5])
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"schedule": "inverse_sqrt"}, {1: 1 / 2, 2: 1, 8: 1 / 2}),
+        ({"schedule": "constant"}, {1: 1 / 2, 2: 1, 12: 1}),
+        ({"schedule": "cosine", "min_lr": 0.5}, {1: 1 / 3, 2: 2 / 3, 3: 1, 8: 0.75, 13: 0.5}),
+        ({"schedule": "linear", "min_lr": 0.5}, {1: 1 / 3, 2: 2 / 3, 3: 1, 8: 0.75, 13: 0.5}),
+        ({"schedule": "wsd", "decay_steps": 4}, {1: 1 / 3, 3: 1, 9: 1, 10: 0.5, 13: 0}),
+        ({"schedule": "wsd", "min_lr": 0.5}, {11: 1, 12: 0.5 + 0.5 * (1 - 0.5**0.5)}),  # a fifth: 2 steps
+    ],
+    ids=lambda value: value.get("schedule", ""),
+)
+def test_schedules_match_hand_computed_rates(settings, expected):
+    config = TrainConfig(steps=12, lr=1.0, warmup_steps=2, **settings)
+    assert {step: config.learning_rate(step) for step in expected} == pytest.approx(expected)
 
 
 # --- Gradients, and what must not change them ---
@@ -265,33 +276,23 @@ def test_a_shared_parameter_is_averaged_under_each_of_its_names():
 
 
 @pytest.mark.parametrize("broken_at", [3, 5, 6, 8])
-def test_resume_with_ema_and_patience_matches_an_unbroken_run(broken_at, tmp_path, monkeypatch):
+def test_resume_with_ema_and_patience_matches_an_unbroken_run(broken_at, tmp_path):
     settings = {
         "steps": 20, "checkpoint_every": 2, "validate_every": 1, "ema_decay": 0.9, "patience": 4,
         "optimizer": "sgd", "lr": 0.01, "schedule": "wsd",
     }  # fmt: skip
-    losses = [5.0, 4.0, 4.5, 3.0, 3.5, 3.5, 3.5, 3.5, 1.0]  # patience ends at step 8
+    losses = [5.0, 4.0, 4.5, 3.0, 3.5, 3.0, 3.5, 3.5, 1.0]  # patience ends at step 8
 
-    def begin(folder):
-        trainer = arrays(folder, **settings)
-        monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": losses[trainer.step - 1]})
+    def begin(folder, console=None):
+        trainer = arrays(folder, console=console, **settings)
+        trainer.task.validate = lambda model: {"loss": losses[trainer.step - 1]}
         return trainer
 
-    unbroken = begin(tmp_path / "unbroken")
+    unbroken = begin(tmp_path / "unbroken", Console(file=(output := io.StringIO())))
     assert unbroken.train()
     assert unbroken.step == 8
-
-    broken = begin(tmp_path / "broken")
-    step = broken.train_step
-
-    def fail():
-        if broken.step + 1 == broken_at:
-            raise RuntimeError("power")
-        return step()
-
-    monkeypatch.setattr(broken, "train_step", fail)
-    with pytest.raises(RuntimeError, match="power"):
-        broken.train()
+    assert "stopped early, at step 8: 4 validations without a better loss" in output.getvalue()
+    train_until_power_fails(begin(tmp_path / "broken"), broken_at)
     resumed = begin(tmp_path / "broken")
     assert resumed.resume()
     assert resumed.train()
@@ -318,16 +319,6 @@ def test_an_average_can_begin_when_a_run_is_resumed(tmp_path):
 
 
 # --- When to stop, and what is best ---
-
-
-def test_patience_counts_validations_without_a_better_score(tmp_path, monkeypatch):
-    output = io.StringIO()
-    trainer = arrays(tmp_path, steps=20, validate_every=2, patience=2, console=Console(file=output))
-    scores_of(trainer, monkeypatch, [3.0, 2.0, 2.5, 2.0, 0.0])
-    assert trainer.train()
-    assert trainer.step == 8
-    assert "stopped early, at step 8: 2 validations without a better loss" in output.getvalue()
-    assert trainer.checkpoints.index == {"last": "step-00000008", "best": "step-00000004"}
 
 
 @pytest.mark.parametrize(
@@ -554,7 +545,7 @@ def test_a_full_disk_is_an_error_and_the_run_can_be_resumed(small_disk):
 
 def test_best_checkpoint_skips_failed_saves(tmp_path, monkeypatch):
     trainer = arrays(tmp_path, steps=4, validate_every=1, checkpoint_every=4)
-    scores_of(trainer, monkeypatch, [4.0, 1.0, 2.0, 5.0])
+    validate_to(trainer, 4.0, 1.0, 2.0, 5.0)
     save = trainer.checkpoints.save
 
     def full(step, *others):

@@ -16,9 +16,9 @@ from minitransformer.runs.folder import RunError
 from minitransformer.runs.run import is_finished
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints, step_of
 from minitransformer.training.log import read_log, truncate_log
-from minitransformer.training.storage import FolderLostError, check_owner, lock, lock_evaluation, write_all
+from minitransformer.training.storage import FolderLostError, lock, lock_evaluation, write_all
 from tests.tiny import TINY
-from tests.training.test_trainer import translation, weights
+from tests.training.test_trainer import crash_after, translation, validate_to, weights
 
 TRAIN = ("train", "phrasebook", "--data", "pairs.tsv", *TINY)
 posix = pytest.mark.skipif(os.name == "nt", reason="links and folders of POSIX")
@@ -172,15 +172,6 @@ def test_training_stops_if_its_folder_is_deleted(tmp_path, then):
             process.communicate()
 
 
-def test_only_the_lock_owner_can_lose_its_folder(tmp_path):
-    check_owner(tmp_path)
-    with lock(tmp_path):
-        check_owner(tmp_path)
-        (tmp_path / ".owner.json").unlink()
-        with pytest.raises(FolderLostError):
-            check_owner(tmp_path)
-
-
 def test_concurrent_evaluations_are_serialized(tmp_path, monkeypatch):
     entered = []
 
@@ -246,6 +237,23 @@ def test_only_canonical_names_are_checkpoints(tmp_path):
     assert Checkpoints(tmp_path).names() == ["step-00000001"]
 
 
+def test_checkpoints_are_sorted_by_step(tmp_path):
+    trainer = translation(tmp_path, steps=10**9, keep=2)
+    weights_of = {}
+    for step in (99_999_998, 99_999_999, 100_000_000, 100_000_001):
+        trainer.train_step()
+        trainer.step = step
+        trainer.save()
+        weights_of[step] = weights(trainer)
+    names = Checkpoints(tmp_path / "checkpoints").names()
+    steps = [99_999_998, 100_000_000, 100_000_001]  # the first is the best
+    assert [step_of(name) for name in names] == steps
+    again = translation(tmp_path, steps=10**9)
+    again.resume()
+    assert again.step == 100_000_001
+    assert weights(again) == weights_of[100_000_001]
+
+
 # --- Checkpoints that are missing ---
 
 
@@ -253,8 +261,7 @@ def test_only_canonical_names_are_checkpoints(tmp_path):
 def four_steps(tmp_path):
     """A training whose best checkpoint is the second of four."""
     trainer = translation(tmp_path, steps=4, checkpoint_every=1, validate_every=1, keep=2)
-    losses = iter([3.0, 1.0, 2.0, 2.0])
-    trainer.task.validate = lambda model: {"loss": next(losses)}
+    validate_to(trainer, 3.0, 1.0, 2.0, 2.0)
     trainer.train()
     return trainer.checkpoints
 
@@ -283,25 +290,10 @@ def test_resume_replaces_a_missing_best_checkpoint(tmp_path, four_steps):
 
 
 @pytest.mark.parametrize("crash_at", range(9))
-def test_a_crash_while_replacing_the_best_loses_nothing(tmp_path, four_steps, monkeypatch, crash_at):
+def test_a_crash_while_replacing_the_best_loses_nothing(tmp_path, four_steps, crash_at):
     shutil.rmtree(four_steps.path("best"))
-    calls = []
-
-    def crash(act):
-        def crashing(*args):
-            calls.append(args)
-            if len(calls) > crash_at:
-                raise KeyboardInterrupt
-            act(*args)
-
-        return crashing
-
     trainer = translation(tmp_path, steps=4)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", crash(os.replace))
-        patch.setattr(os, "fsync", crash(os.fsync))
-        with pytest.raises(KeyboardInterrupt):
-            four_steps.repair(trainer.model, trainer.optimizer)
+    crash_after(crash_at, lambda: four_steps.repair(trainer.model, trainer.optimizer))
     trainer, _ = resumed(tmp_path)
     assert trainer.step == 4
     assert four_steps.read_weights("best")[0].name == "step-00000004"
@@ -353,26 +345,3 @@ def test_evaluations_are_not_written_to_a_replaced_run(cli, here):
     with pytest.raises(OSError, match="no longer contains that run"):
         evaluations.write(Path("mine"), Path("mine"), evaluation, run.record.id)
     assert (here / "mine" / "metrics.json").read_bytes() == before
-
-
-# --- Names of checkpoints ---
-
-
-def test_checkpoints_are_sorted_by_step(tmp_path):
-    trainer = translation(tmp_path, steps=10**9, keep=2)
-    weights_of = {}
-    for step in (99_999_998, 99_999_999, 100_000_000, 100_000_001):
-        trainer.train_step()
-        trainer.step = step
-        trainer.save()
-        weights_of[step] = weights(trainer)
-    names = Checkpoints(tmp_path / "checkpoints").names()
-    assert [step_of(name) for name in names] == [
-        99_999_998,
-        100_000_000,
-        100_000_001,
-    ]  # the first is the best
-    again = translation(tmp_path, steps=10**9)
-    again.resume()
-    assert again.step == 100_000_001
-    assert weights(again) == weights_of[100_000_001]

@@ -281,9 +281,3 @@ def test_commands_accept_a_device(gpu, cli):
                            *flags, "--device", "cuda")  # fmt: skip
         assert code == 0, err
         assert "on cuda:0" in err
-
-
-def test_commands_reject_unknown_devices(cli):
-    code, _, err = cli("train", "phrasebook", "--device", "tpu")
-    assert code == 2
-    assert "unknown device 'tpu'" in err
