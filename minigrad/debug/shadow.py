@@ -88,9 +88,8 @@ class _DeviceComparison(Observer):
         self.other = other
         self.rtol = rtol
         self.report = Shadow()
-        self.counterparts: dict[
-            int, tuple[Any, Callable]
-        ] = {}  # id(f) -> gradient function f, its counterpart
+        # id(f) -> gradient function f, its counterpart
+        self.counterparts: dict[int, tuple[Any, Callable]] = {}
         self.skipped = 0  # how many computations ran on `other` itself
 
     def on_result(

@@ -48,7 +48,7 @@ def generate(
 
     Decoding is greedy by default. If `do_sample` is True, tokens are drawn from softmax(logits / temperature)
     over the `top_k` best tokens, using `seed` or the stream "generate" of `minigrad.random`. If `num_beams`
-    > 1, it is a beam search. The other options are the fields of `GenerationConfig`. A pretrained
+    is more than 1, it is a beam search. The other options are the fields of `GenerationConfig`. A pretrained
     model (`load_pretrained`) may have other defaults, from its generation_config.json.
 
     Returns lists of ids, without the end token: `num_return_sequences` for the first input, then for the

@@ -107,8 +107,8 @@ def score_heads(
     to be causal. A query counts only if it sees related keys and other keys.
 
     If `counts` of tokens are given, the relation "rare words" is added: tokens that occur fewer than
-    `rare_below` times. If `referents` is True, the relation "referent" is added: a dict for each sentence,
-    from a pronoun's position to the position or positions of its referent, such as {7: 1} or {7: [0, 1]}.
+    `rare_below` times. If `referents` are given, the relation "referent" is added: they are a dict for each
+    sentence, from a pronoun's position to the position or positions of its referent: {7: 1} or {7: [0, 1]}.
     """
     modules = {path: weights_array(weights) for path, weights in maps.items() if fnmatchcase(path, pattern)}
     if not modules:

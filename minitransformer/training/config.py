@@ -42,7 +42,7 @@ class TrainConfig(Config):
     micro_batches: int = 1  # gradient accumulation steps, to save memory
     seed: int = 0  # of initial weights, batches and dropout
     log_every: int = 20  # steps between log entries
-    validate_every: int = 200  # steps between validations; 0: once an epoch, but every 50 to 1,000 steps
+    validate_every: int = 200  # steps between validations; 0: once an epoch, 50 to 1,000 steps apart
     checkpoint_every: int = 200  # steps between checkpoints
     keep: int = 2  # number of latest checkpoints to keep, besides the best
     freeze: str = ""  # patterns of parameters that are not trained: "embedding.*,encoder.layers.[0-3].*"

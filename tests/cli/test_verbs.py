@@ -19,6 +19,7 @@ from minitransformer.cli import VERBS, starting_command
 from minitransformer.cli.evaluate import report
 from minitransformer.files import read_json
 from minitransformer.recipes import load_recipe, names, parse_recipe, to_toml
+from minitransformer.runs.run import Run
 from minitransformer.tasks import LanguageModelling, TextToText
 from minitransformer.text.tokenizer import Tokenizer
 from tests.tiny import PAIRS, TEXT, TINY
@@ -223,9 +224,14 @@ def test_generate_continues_the_prompt_reproducibly(cli):
 
 
 def test_generate_warns_of_a_prompt_that_is_cut(cli):
-    code, _, err = cli("generate", "play", "--prompt", "to be " * 50, "--max-new-tokens", 2)
-    assert code == 0
-    assert "warning: of the prompt's 300 tokens, the model reads the last" in err
+    most = Run("play").model.max_length
+    code, _, err = cli("generate", "play", "--prompt", "t" * most, "--max-new-tokens", 2)
+    assert (code, err) == (0, "")
+    code, _, err = cli("generate", "play", "--prompt", "t" * (most + 1), "--max-new-tokens", 2)
+    assert (code, err) == (
+        0,
+        f"warning: of the prompt's {most + 1} tokens, the model reads the last {most}\n",
+    )
 
 
 @pytest.mark.parametrize("text", ["to be or not to be", "to  be,\tor not\nto be"])

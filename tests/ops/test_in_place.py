@@ -174,6 +174,7 @@ def test_copies_share_no_memory_with_the_original(recorded):
     y = leaf(1, 2, 3, 4, shape=(2, 2)) * 1
     y = y if recorded else y.detach()
     assert y.contiguous() is y
+    assert y.T.contiguous().array.flags.c_contiguous
     copies = (
         y.T.reshape(-1), y[[0]], y.flip(0), y.repeat(1, 1), y.repeat(2, 1), y.tile((1, 1)), y.T.contiguous(),
     )  # fmt: skip

@@ -80,6 +80,7 @@ def test_the_sgd_optimizer_matches_its_definition(momentum, tmp_path):
     for step in (1, 2, 3):
         lr = trainer.config.learning_rate(step)
         assert trainer.train_step()["lr"] == lr
+        assert [group["lr"] for group in trainer.optimizer.param_groups] == [lr, lr]
         velocity = momentum * velocity + trainer.model.weight.grad.numpy()
         weight -= lr * velocity
     np.testing.assert_allclose(trainer.model.weight.numpy(), weight, rtol=1e-6)

@@ -15,7 +15,8 @@ export function answerBefore(e) {
     e.before.twin
       ? `same answer as to “${e.twin}”`
       : `same answer${e.options.causal ? `, ${sureness(e)}` : ""}`;
-  return text ? h("p", { class: "before", dir: "auto" }, isSameAnswer(e) ? same() : `before: ${text}`) : null;
+  if (!e.before || !(text || e.isPair)) return null;
+  return h("p", { class: "before", dir: "auto" }, isSameAnswer(e) ? same() : `before: ${text || "(nothing)"}`);
 }
 
 function isSameAnswer(e) {
