@@ -157,14 +157,12 @@ def _heat_map(sample: np.ndarray, x: float, height: float) -> Iterator[str]:
     levels = heat_levels(sample)
     rows, columns = levels.shape
     area = f'width="{MAP - 10:g}" height="{height - 14:g}"'
-    w = (MAP - 10) / columns
-    h = (height - 14) / rows
     yield f'<g transform="translate({x:g} 7)"><rect {area} fill="#ffffff"/>'
+    yield f'<g transform="scale({(MAP - 10) / columns:.4g} {(height - 14) / rows:.4g})">'  # a cell is 1 x 1
     for level in sorted(set(levels.reshape(-1).tolist()) - {0}):
-        places = np.argwhere(levels == level)
-        cells = "".join(f"M{j * w:.2f} {i * h:.2f}h{w:.2f}v{h:.2f}h{-w:.2f}z" for i, j in places)
+        cells = "".join(f"M{j} {i}h1v1h-1z" for i, j in np.argwhere(levels == level))
         yield f'<path d="{cells}" fill="{heat_fill(level)}"/>'
-    yield f'<rect {area} fill="none" stroke="#8b97a4" stroke-width="0.8"/></g>'
+    yield f'</g><rect {area} fill="none" stroke="#8b97a4" stroke-width="0.8"/></g>'
 
 
 def _box(

@@ -60,6 +60,8 @@ def flags(name):
         chosen.pop("vocab_size", None)
     if "max_length" in known and "max_tokens" in known:
         chosen["max_tokens"] = max(known["max_length"], 256)
+    if "max_length" in known and "n_positions" in chosen:
+        chosen["n_positions"] = 2 * known["max_length"]  # a source and a target
     return [word for key, value in chosen.items() for word in (f"--{key.replace('_', '-')}", str(value))]
 
 

