@@ -730,7 +730,7 @@ function countOfWeights({ size }) {
 
 /** What the colours say. */
 export function legend(e, view, isBack = false) {
-  const range_ = view.back
+  const scale = view.back
     ? `±${brief(view.brightest * 10 ** -SPAN)} to ±${brief(view.brightest)}`
     : `from 10⁻${"⁰¹²³⁴⁵⁶"[SPAN]} of the largest`;
   const key = (kind, label) =>
@@ -743,7 +743,7 @@ export function legend(e, view, isBack = false) {
     { class: "scales" },
     outline,
     isBack ? null : key("values", "values, − to +"),
-    isBack || e.play.at > 0.5 ? key("gradients", `gradients, by powers of ten: ${range_}`) : null,
+    isBack || e.play.at > 0.5 ? key("gradients", `gradients, by powers of ten: ${scale}`) : null,
     headKeys(e),
   );
 }
