@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .argument_checks import Checks
-from .devices import loaded, on_device
+from .devices import loaded
 from .dtypes import (
     HALF,
     default_float,
@@ -145,7 +145,11 @@ def _alias(name: str, own: Sequence[str]) -> str:
 
 
 def accept_aliases(
-    function: Callable, autocast: str | None = None, in_float32: bool = False, products: bool = False
+    function: Callable,
+    autocast: str | None = None,
+    in_float32: bool = False,
+    products: bool = False,
+    like_first: bool = False,
 ) -> Callable:
     """Wrap a function that calls ops, so that it accepts NumPy's names and explains errors as an op does.
 
@@ -153,7 +157,7 @@ def accept_aliases(
     """
     name = function.__name__
     checks_of = cache(lambda: Checks(function))  # made when first used
-    compute_in_float32 = round_once(function, autocast, products) if in_float32 else None
+    compute_in_float32 = round_once(function, autocast, products, like_first) if in_float32 else None
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
@@ -163,7 +167,7 @@ def accept_aliases(
             if checks.listed in settings:  # f(x, dims=(0, 1)) as f(x, 0, 1)
                 args = (*args, *[settings.pop(k) for k in checks.in_order[len(args) :] if k in settings])
         if modes.autocast_dtype is not None:
-            args, settings = _cast(autocast, (args, settings))
+            args, settings = cast_for_autocast(autocast, (args, settings))
         try:
             if settings or len(args) > checks.first:
                 for x, types in zip(args[checks.first :], checks.plain_by_position):  # noqa: B905
@@ -193,10 +197,10 @@ def accept_aliases(
 
 def autocast(op: Op, inputs: Any) -> Any:
     """The inputs in the dtype that autocast uses for the op."""
-    return _cast(op.autocast, inputs)
+    return cast_for_autocast(op.autocast, inputs)
 
 
-def _cast(precision: str | None, inputs: Any) -> Any:
+def cast_for_autocast(precision: str | None, inputs: Any) -> Any:
     """`inputs`, with floating tensors except float64 cast as `precision` says (see `About.autocast`)."""
     to = dtype_of(precision)
     if to is None:
@@ -323,8 +327,12 @@ def _move_converted(inputs: Sequence[Any], changed: list[Any]) -> None:
     """Move lists and NumPy arrays to the device of the tensors among the inputs."""
     device = next((x.device for x in inputs if isinstance(x, Tensor)), "cpu")
     for i, x in enumerate(inputs):
-        if isinstance(changed[i], Tensor) and not isinstance(x, Tensor) and changed[i].device == "cpu":
-            changed[i] = Tensor(on_device(changed[i].array, device))
+        if (
+            isinstance(changed[i], Tensor)
+            and not isinstance(x, Tensor)
+            and changed[i].device == "cpu" != device
+        ):
+            changed[i] = ops["to_device"].call(changed[i], device)  # a list of tensors has gradients
 
 
 def move_to_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any]:

@@ -90,7 +90,11 @@ def make_callable(op: Op) -> Callable:
     """The function that users call, with the rule's name, signature and docstring."""
     takes_numbers = op.promotes is True
     takes_constants = op.key in ("add", "subtract", "multiply", "true_divide")  # see `constant`
-    readable = accept_aliases(op.definition, in_float32=not op.kernel_takes_half) if op.definition else None
+    readable = op.definition and accept_aliases(
+        op.definition,
+        in_float32=not op.kernel_takes_half,
+        like_first=op.promotes == (0,),  # the others keep their dtypes
+    )
 
     def call(*inputs: Any, **settings: Any) -> Any:
         if settings or len(inputs) > op.arity:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from ..core.arithmetic import astype
 from ..core.composites import composite
 from ..core.costs import per_input
 from ..core.errors import DtypeError, OptionError, RangeError, ShapeError
@@ -38,7 +39,6 @@ def reduced(losses, reduction):
 
 
 @composite(
-    autocast="float32",
     promotes=False,
     samples=cases((real, 3, 4), (integers(0, 4), 3), ignore_index=-100, reduction="mean", label_smoothing=0.0)
     | cases((real, 3, 4), (integers(0, 2), 3), ignore_index=1, reduction="sum", label_smoothing=0.1)
@@ -47,14 +47,16 @@ def reduced(losses, reduction):
     latex=(r"\frac{g}{n}\,(\operatorname{softmax}(logits) - q)", None),
     flops=per_input(4),
 )
-def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
+def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing, dtype=None):
     """-sum of q log softmax(logits) over classes, q = (1 - e) onehot(target) + e / V (Szegedy et al. 2015).
 
     -log softmax(logits)[t] is computed as log(1 + e**u), u = log(sum of e**logits over the other classes) -
     logits[t], so that losses near 0 and their gradients are accurate, unlike 1 - softmax(logits)[t].
     logits (N, V), target (N,) of integers; rows whose target is `ignore_index` are ignored. "mean" divides by
-    the number n of the other rows. d/dlogits = softmax(logits) - q (divided by n for "mean").
+    the number n of the other rows. The loss is computed and returned in `dtype`, if one is given.
+    d/dlogits = softmax(logits) - q (divided by n for "mean").
     """
+    logits = logits if dtype is None else astype(logits, dtype)
     valid = target != ignore_index
     known = target.masked_fill(~valid, 0)
     checked_ids("the classes of a target", known, logits.shape[1])

@@ -13,7 +13,7 @@ ROWS = {"normalized_shape": (3,), "eps": 1e-5}
 
 
 @composite(
-    autocast="float32",
+    promotes=(0,),
     samples=cases((real, 2, 3), (real, 3), (real, 3), **ROWS)
     | cases((real, 2, 2, 3), (real, 3), None, **ROWS)
     | cases((real, 2, 2, 3), None, (real, 2, 3), normalized_shape=(2, 3), eps=0.1)
@@ -44,7 +44,7 @@ def layer_norm(x, weight, bias, /, normalized_shape, eps):
 
 
 @composite(
-    autocast="float32",
+    promotes=(0,),
     samples=cases((real, 2, 3), (real, 3), **ROWS)
     | cases((real, 2, 2, 3), (real, 2, 3), normalized_shape=(2, 3), eps=0.1)
     | cases((real, 4, 3), None, **ROWS),

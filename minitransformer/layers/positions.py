@@ -114,7 +114,8 @@ class LearnedPositions(Positions):
                 f"{counted(len(self.weight), 'position')} of this model.\n"
                 f"Shorten the input, or train with more positions (or sinusoidal ones, which have no limit)."
             )
-        return self.weight[index] if isinstance(index, slice) else F.embedding(Tensor(index), self.weight)
+        rows = self.weight[index] if isinstance(index, slice) else F.embedding(Tensor(index), self.weight)
+        return rows.to(x.dtype)
 
 
 class NoPositions(Positions):

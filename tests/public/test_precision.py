@@ -11,7 +11,8 @@ from minigrad.core.errors import DtypeError, NonFiniteError, OptionError, StateE
 from minigrad.core.registry import registry
 from minigrad.core.trees import leaves, map_leaves
 from minigrad.nn import functional as F
-from minitransformer import GPT, GPTConfig
+from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig
+from minitransformer.layers.encoder_decoder import FeedForward
 from tests.leaves import for_each
 
 # OpenBLAS raises it at random for small products
@@ -26,18 +27,41 @@ def test_autocast_runs_products_in_half_and_softmax_in_float32(half):
     with mg.autocast(dtype=half):
         product = F.linear(x, w)
         assert product.dtype == (x @ x.mT).dtype == half
-        assert F.relu(product).dtype == F.gelu(product).dtype == half  # takes what comes
-        assert (
-            F.softmax(product, -1).dtype
-            == product.sum().dtype
-            == F.layer_norm(product, 5).dtype
-            == mg.float32
-        )
+        for takes_what_comes in (F.relu, F.gelu, lambda x: F.layer_norm(x, 5), lambda x: F.rms_norm(x, 5)):
+            assert takes_what_comes(product).dtype == half
+            assert takes_what_comes(product.float()).dtype == mg.float32
+        assert F.softmax(product, -1).dtype == product.sum().dtype == mg.float32
         loss = F.cross_entropy(product, mg.tensor([0, 1, 2]))
         assert loss.dtype == mg.float32
     assert F.linear(x, w).dtype == mg.float32
     loss.backward()
     assert w.grad.dtype == mg.float32
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_activations_stay_in_half_between_layers(norm_first, half):
+    """Under autocast: all that the layers take and give, the gradients too; the loss is float32."""
+    model = Transformer(
+        TransformerConfig(vocab_size=7, d_model=8, num_heads=2, d_ff=16, num_encoder_layers=1,
+                          num_decoder_layers=1, norm_first=norm_first)
+    )  # fmt: skip
+    dtypes = set()
+
+    def note(module, inputs, output):
+        dtypes.update(x.dtype for x in (*inputs, output) if isinstance(x, mg.Tensor))
+        output.register_hook(lambda g: dtypes.add(g.dtype))
+
+    for layer in model.modules():
+        if isinstance(layer, nn.LayerNorm | nn.Linear | FeedForward):
+            layer.register_forward_hook(note)
+    ids = np.array([[1, 2, 3]])
+    with mg.autocast(dtype=half):
+        loss = F.cross_entropy(model(ids, ids).reshape(-1, 7), mg.tensor([1, 2, 3]))
+    loss.backward()
+    assert dtypes == {mg.tensor(0.0, dtype=half).dtype}
+    assert loss.dtype == mg.float32
+    assert {p.grad.dtype for p in model.parameters()} == {mg.float32}
 
 
 def test_ops_declare_their_autocast_behavior():
@@ -181,8 +205,10 @@ def test_norms_with_float32_weights_return_half_precision(name, half):
     y.sum().backward()
     assert (x.grad.dtype, w.grad.dtype) == (x.dtype, mg.float32)
     assert norm(x.detach().float(), w.detach().to(half)).dtype == mg.float32
-    with mg.autocast(dtype=half):  # autocast computes norms in float32
-        assert norm(x, w).dtype == mg.float32
+    with mg.autocast(dtype=half):
+        assert norm(x, w).dtype == (half if name.startswith(("layer", "rms")) else mg.float32)
+        with mg.fused(False):
+            assert norm(x, w).dtype == (half if name.startswith(("layer", "rms")) else mg.float32)
 
 
 def test_autocast_takes_a_half_precision_and_can_be_off():

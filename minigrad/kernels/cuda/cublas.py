@@ -25,7 +25,7 @@ from ...core.dtypes import HALF, bfloat16, float16, float32, float64
 from ...core.kernels import kernel
 from ...core.precision import float32_matmul
 from ...ops import linalg as ops
-from .cublaslt import Sizes, library, product_with_bias
+from .cublaslt import Sizes, library, product_with_epilogue
 
 NORMAL, TRANSPOSED = 0, 1  # cublasOperation_t
 KINDS = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # cudaDataType
@@ -83,6 +83,15 @@ def affine(x: Any, weight: Any, bias: Any) -> Any:
     return y.astype(x.dtype, copy=False)
 
 
+def product_and_row_sums(a: Any, b: Any) -> tuple[Any, Any] | None:
+    """a @ b and the sums of the rows of a, for 16-bit matrices, in one kernel; None if it is unsupported."""
+    if a.dtype not in HALF or a.dtype != b.dtype or not _supports(a, b):
+        return None
+    sums = array_module(a).empty(len(a), a.dtype)
+    value = _product(a, b, row_sums=sums)
+    return None if value is None else (value, sums)
+
+
 @kernel(ops.linear, "cupy")
 def linear(x, weight, bias):
     return linear_with(sum_of_rows, x, weight, bias)
@@ -100,11 +109,12 @@ def linear_with(sum_rows: Callable[[Any], Any], x: Any, weight: Any, bias: Any) 
 
     def gradient(g, needs):
         flat = g.reshape(-1, g.shape[-1])
-        return (
-            product(flat, weight).reshape(x.shape) if needs[0] else None,
+        both = product_and_row_sums(flat.T, rows) if needs[1] and needs[2] else None
+        d_weight, d_bias = both or (
             product(flat.T, rows) if needs[1] else None,
             sum_rows(flat) if needs[2] else None,
         )
+        return product(flat, weight).reshape(x.shape) if needs[0] else None, d_weight, d_bias
 
     return y.reshape(x.shape[:-1] + y.shape[1:]), gradient
 
@@ -152,8 +162,11 @@ def _supports(a: Any, b: Any) -> bool:
     return a.dtype in KINDS and bool(a.size) and bool(b.size) and handle_in_use(array_module(a)) is not None
 
 
-def _product(a: Any, b: Any, onto: Any = None) -> Any:
-    """a @ b, or a @ b + onto, with `onto` a vector that is added to every row."""
+def _product(a: Any, b: Any, onto: Any = None, row_sums: Any = None) -> Any:
+    """a @ b, or a @ b + onto, with `onto` a vector that is added to every row.
+
+    With `row_sums`, a vector, write the sums of the rows of a to it; return None if that is not supported.
+    """
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if a.shape[-1] != b.shape[-2]:
         raise ValueError(f"shapes {a.shape} and {b.shape} do not match")
@@ -173,14 +186,17 @@ def _product(a: Any, b: Any, onto: Any = None) -> Any:
     cublas = handle_in_use(xp)
     number = math.prod(batch)
     assert cublas is not None
-    if onto is not None:
+    vector = onto if row_sums is None else row_sums
+    if vector is not None:
         turned = (left.operation, right.operation)
         leading = (left.leading, right.leading)
-        described = Sizes(n, m, k, turned, leading, kind, compute)
-        addresses = left.array.data.ptr, right.array.data.ptr, onto.data.ptr, y.data.ptr
-        at_once = number == 1 and compute != IN_FLOAT64 and onto.flags.c_contiguous
-        if at_once and product_with_bias(cublas, described, addresses, one, zero):
+        described = Sizes(n, m, k, turned, leading, kind, compute, "BIAS" if row_sums is None else "BGRADB")
+        addresses = left.array.data.ptr, right.array.data.ptr, vector.data.ptr, y.data.ptr
+        at_once = number == 1 and compute != IN_FLOAT64 and vector.flags.c_contiguous
+        if at_once and product_with_epilogue(cublas, described, addresses, one, zero):
             return y
+        if row_sums is not None:
+            return None
         y[...] = onto
     sizes = cublas.handle, left.operation, right.operation, n, m, k, one
     first = left.array.data.ptr, kind, left.leading

@@ -1,7 +1,8 @@
-"""Matrix product and bias in one kernel, through cuBLASLt's bias epilogue.
+"""A matrix product with a bias, or with a bias's gradient, in one kernel: an epilogue of cuBLASLt.
 
-Without it the bias is first written to the result, an extra write and read. cuBLASLt is called through
-nvmath-python's bindings, as in `cublas`. There is one plan for each combination of sizes.
+Without it the bias is first written to the result, and its gradient is a sum that reads the whole gradient
+again. cuBLASLt is called through nvmath-python's bindings, as in `cublas`. There is one plan for each
+combination of sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RESULT = np.dtype(
 
 
 class Sizes(NamedTuple):
-    """C = A B + bias as cuBLASLt sees it: by columns, C of shape (m, n)."""
+    """C = A B with an epilogue as cuBLASLt sees it: by columns, C of shape (m, n)."""
 
     m: int
     n: int
@@ -33,6 +34,7 @@ class Sizes(NamedTuple):
     leading: tuple[int, int]
     kind: int  # cudaDataType
     compute: int  # cublasComputeType_t
+    epilogue: str  # "BIAS": C = A B + bias; "BGRADB": the bias becomes the sums of the columns of B
 
 
 class Plan:
@@ -51,7 +53,7 @@ class Plan:
         weakref.finalize(self, bindings.matmul_desc_destroy, self.description)
         _set(bindings, self.description, "TRANSA", a_transposed, np.int32)
         _set(bindings, self.description, "TRANSB", b_transposed, np.int32)
-        _set(bindings, self.description, "EPILOGUE", bindings.Epilogue.BIAS, np.int32)
+        _set(bindings, self.description, "EPILOGUE", bindings.Epilogue[sizes.epilogue], np.int32)
 
         def layout(rows: int, columns: int, leading: int) -> int:
             created = bindings.matrix_layout_create(sizes.kind, rows, columns, leading)
@@ -66,10 +68,10 @@ class Plan:
         self.found = np.zeros(1, RESULT)
 
 
-def product_with_bias(
+def product_with_epilogue(
     cublas: Any, sizes: Sizes, addresses: tuple[int, int, int, int], one: int, zero: int
 ) -> bool:
-    """Write C = A B + bias, or return False, without writing, if cuBLASLt does not support it.
+    """Compute a product and its epilogue, or return False, without writing, if it is not supported.
 
     `addresses` are where A, B, the bias and C are. `cublas` is a `cublas.Handle`, whose stream and workspace
     are used. `one` and `zero` are the addresses of these numbers in the host's memory.

@@ -13,7 +13,7 @@ from .mathematics import F, accumulate, exp_below, largest, loop
 
 
 @kernel(ops.cross_entropy, "numba")
-def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
+def cross_entropy(logits, target, ignore_index, reduction, label_smoothing, dtype=None):
     if not is_float32(logits) or not logits.size:
         return None
     logits = contiguous(logits)

@@ -10,7 +10,7 @@ from ...ops import losses as ops
 
 
 @kernel(ops.cross_entropy, "numpy")
-def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
+def cross_entropy(logits, target, ignore_index, reduction, label_smoothing, dtype=None):
     """With q = (1 - e) onehot(target) + e / classes, e = label_smoothing: -sum of q log softmax(logits).
 
     d logits = softmax(logits) - q, scaled.

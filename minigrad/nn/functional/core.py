@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from ...core import random
-from ...core.dtypes import HALF, default_float, finfo, float32, is_floating
+from ...core.arguments import cast_for_autocast
+from ...core.dtypes import HALF, default_float, finfo, float32, is_floating, result_type
 from ...core.error_context import describe
 from ...core.errors import DtypeError, OptionError, RangeError, ShapeError, counted
-from ...core.half import round_once
-from ...core.modes import no_grad
+from ...core.modes import modes, no_grad
 from ...core.tensor import Tensor, as_tensor, as_tensor_like
 from ...ops import activations, attention, indexing, linalg, losses, normalization
 from ...ops.axes import as_floating
@@ -58,7 +58,8 @@ def embedding(
 
     Row `padding_idx` gets no gradient. An id outside the table raises an error on the CPU and gives NaN on a
     GPU, where a check would have to wait for the result. If `max_norm` is given, looked-up rows of `weight`
-    with a larger norm (of order `norm_type`) are first scaled down to it in place.
+    with a larger norm (of order `norm_type`) are first scaled down to it in place. Under autocast, the result
+    is rounded to its dtype, in which activations then stay.
 
     >>> table = mg.tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
     >>> F.embedding(mg.tensor([2, 1]), table)
@@ -77,7 +78,7 @@ def embedding(
             norms = vector_norm(wide, norm_type, -1, keepdim=True)
             scaled = wide * where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
             weight[ids] = scaled.to(weight.dtype)
-    rows = indexing.embedding(weight, input)
+    rows = cast_for_autocast("lower", indexing.embedding(weight, input))
     if padding_idx is None:
         return rows
     is_padding = as_tensor(input) == padding_row(padding_idx, weight.shape[0])
@@ -133,8 +134,9 @@ def layer_norm(
     tensor([[-1.2247,  0.0000,  1.2247]])
     """
     shape = _normalized_shape("layer_norm", input, normalized_shape, weight, bias)
-    norm = _layer_norm_like_input if _differ_in_dtype(input, weight) else normalization.layer_norm
-    return norm(input, weight, bias, shape, eps)
+    if _differ_in_dtype(input, weight):
+        input, weight, bias = _norm_operands(input, weight, bias)
+    return normalization.layer_norm(input, weight, bias, shape, eps)
 
 
 def rms_norm(
@@ -151,17 +153,22 @@ def rms_norm(
     if eps is None:
         dtype = as_tensor(input).dtype
         eps = float(finfo(dtype if is_floating(dtype) else default_float).eps)
-    norm = _rms_norm_like_input if _differ_in_dtype(input, weight) else normalization.rms_norm
-    return norm(input, weight, shape, eps)
-
-
-# for a 16-bit input, the result has 16 bits even if the parameters are float32
-_layer_norm_like_input = round_once(normalization.layer_norm, "float32", like_first=True)
-_rms_norm_like_input = round_once(normalization.rms_norm, "float32", like_first=True)
+    if _differ_in_dtype(input, weight):
+        input, weight = _norm_operands(input, weight)
+    return normalization.rms_norm(input, weight, shape, eps)
 
 
 def _differ_in_dtype(input: Any, weight: Any) -> bool:
     return weight is not None and getattr(weight, "dtype", None) != getattr(input, "dtype", None)
+
+
+def _norm_operands(input: Any, *parameters: Any) -> list[Any]:
+    """Promote a norm's operands; a 16-bit input stays as it is, and so does the dtype of the result."""
+    tensors = [None if x is None else as_tensor(x) for x in (input, *parameters)]
+    if tensors[0].dtype in HALF:
+        return tensors
+    dtype = result_type(*[x for x in tensors if x is not None])
+    return [x if x is None else x.to(dtype) for x in tensors]
 
 
 def _normalized_shape(
@@ -275,12 +282,13 @@ def cross_entropy(
         target = losses.class_numbers("cross_entropy", input, target)
     if weight is not None:
         return losses.weighted_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+    dtype = float32 if modes.autocast_dtype is not None and input.dtype in HALF else None
     if input.ndim == 2:
-        return losses.cross_entropy(input, target, ignore_index, reduction, label_smoothing)
+        return losses.cross_entropy(input, target, ignore_index, reduction, label_smoothing, dtype)
     if input.ndim > 2:  # (N, V, d1, ...) -> (N, d1, ..., V)
         input = permute(input, 0, *range(2, input.ndim), 1)
     rows = reshape(input, -1, input.shape[-1])
-    loss = losses.cross_entropy(rows, reshape(target, -1), ignore_index, reduction, label_smoothing)
+    loss = losses.cross_entropy(rows, reshape(target, -1), ignore_index, reduction, label_smoothing, dtype)
     return reshape(loss, target.shape) if reduction == "none" else loss
 
 

@@ -96,6 +96,30 @@ def test_a_bias_is_added_before_rounding(dtype, lt, blas):
         b = -b  # the second time with another bias, on the same plan
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("lt", ["knows", "knows none", "error", "state"])
+def test_gradients_of_16_bit_biases_come_with_the_weights(dtype, lt, blas):
+    """In one call of cuBLASLt; otherwise, and in 32 bits, by a product and a sum."""
+    cupy, bindings = blas
+    bindings.lt.knows = lt == "knows"
+    bindings.lt.refuses = lt if lt in ("error", "state") else ""
+    dtype = mg.tensor(0.0, dtype=dtype).dtype
+    x, w, b, g = (numbers(*shape).astype(dtype) for shape in ((3, 8, 8), (16, 8), (16,), (3, 8, 16)))
+    _, gradient = ours.linear_with(ours.sum_of_rows, *map(cupy.array, (x, w, b)))
+    bindings.lt.calls.clear()
+    found = [d.get() for d in gradient(cupy.array(g), (True, True, True))]
+    assert {d.dtype for d in found} == {dtype}
+    by_lt = lt == "knows" and dtype != np.float32
+    assert bindings.lt.calls == ([(8, 16, 68, "BGRADB")] if by_lt else [])
+    x, w, g = (a.astype(np.float32) for a in (x, w, g))
+    expected = g @ w, np.einsum("bto,bti->oi", g, x), g.sum((0, 1))
+    for a, exact in zip(found, expected, strict=True):
+        rounded = exact.astype(dtype).astype(np.float32)
+        np.testing.assert_allclose(a.astype(np.float32), rounded, rtol=1e-2, atol=1e-5)
+    alone = gradient(cupy.array(g.astype(dtype)), (False, False, True))  # the weight is frozen
+    np.testing.assert_allclose(alone[2].get().astype(np.float32), found[2].astype(np.float32), rtol=1e-2)
+
+
 @pytest.mark.parametrize("name", ["cut out", "cut out and transposed", "transposed"])
 def test_a_bias_is_added_to_products_of_views(name, blas):
     _, bindings = blas

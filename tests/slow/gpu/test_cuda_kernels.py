@@ -19,7 +19,7 @@ from minigrad.core.backward import unbroadcast
 from minigrad.core.devices import find_backend, is_array
 from minigrad.core.dtypes import as_dtype
 from minigrad.core.random import Key
-from minigrad.kernels.cuda.fused import activations, launching
+from minigrad.kernels.cuda.fused import launching
 from minigrad.ops.draws import keep_mask
 from minigrad.ops.sample_calls import forms, samples_of
 from tests.kernel_sets import Kernels, registered
@@ -34,6 +34,8 @@ SOURCES = sorted(path.stem for path in launching.SOURCES.glob("*.cu"))
 NUMBERS = {  # by which some sources are compiled several times
     "attention": [{"WIDTH": 32}, {"WIDTH": 64}, {"WIDTH": 128}, {"WIDTH": 64, "BITS": 32}],
     "dropout": [{"BITS": 16}, {"BITS": 32}],
+    "losses": [{}, {"RESULT": "float"}],
+    "normalization": [{}, {"PARAMETER": "float"}],
 }
 VARIANTS = [
     (source, dtype, numbers)
@@ -270,7 +272,7 @@ def test_changing_arrays_saved_by_a_definition_raises(device):
 
 
 ROUTINES = {"adam", "copy_all", "flatten", "scale", "total_norm"}
-OWN = {*ROUTINES, "astype", "dropout", "linear"}  # these have tests of their own, below
+OWN = {*ROUTINES, "add", "astype", "dropout", "linear", "multiply"}  # these have tests of their own, below
 TAKEN = {*OWN, *CASES}
 
 
@@ -354,38 +356,63 @@ def test_attention_dropout_matches_the_cpu(p, device):
         np.testing.assert_allclose(ours, other, rtol=1e-5, atol=1e-5 * abs(other).max())
 
 
-# ---------------------------------------------------------------- what the CPU has no kernel of
+# ---------------------------------------------------------------- 16 bits between layers
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 5, 9), (4, 1500), (3, 2, 9)])
-def test_masked_softmax(shape, device):
-    x = draw(*shape)
-    g = draw(*shape, seed=1)
-    mask = np.random.default_rng(3).random(shape) > 0.4
-    if len(shape) > 3:
-        mask = mask[:, :1]
-    mask.reshape(-1, shape[-1])[1] = False
-    e = np.where(mask, np.exp(x), 0)
-    y = e / np.maximum(e.sum(-1, keepdims=True), 1e-30)
-    value, gradient = activations.masked_softmax(there(x), there(mask))
-    np.testing.assert_allclose(here(value), y, rtol=2e-6, atol=1e-7)
-    assert not here(value)[~np.broadcast_to(mask, shape).any(-1)].any()
-    (ours,) = gradient(there(g), [True])
-    np.testing.assert_allclose(here(ours), y * (g - (g * y).sum(-1, keepdims=True)), rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_norms_of_16_bits_take_float32_parameters(name, half, device):
+    """Statistics and sums are float32's, and so are the parameters and their gradients."""
+    half = as_dtype(half)
+    error = {"float16": 2**-11, "bfloat16": 2**-8}[half.name]
+    for (x, *parameters), settings in CASES[name] + MANY[name]:
+        x = x.astype(half)
+        value, gradients = on_gpu(name, x, *parameters, **settings)
+        expected, theirs = getattr(cpu, name)(x.astype(np.float32), *parameters, **settings)
+        g = draw(*x.shape, seed=9).astype(half)
+        needs = [a is not None for a in (x, *parameters)]
+        ours, theirs = gradients(g, needs), theirs(g.astype(np.float32), needs)
+        assert value.dtype == ours[0].dtype == half
+        assert {a.dtype for a in ours[1:] if a is not None} <= {np.dtype(np.float32)}
+        for a, b, rtol in [(value, expected, error), (ours[0], theirs[0], error)] + [
+            (a, b, 1e-5) for a, b in zip(ours[1:], theirs[1:], strict=True) if a is not None
+        ]:
+            np.testing.assert_allclose(a.astype(np.float32), b, rtol=rtol, atol=rtol * np.abs(b).max())
 
 
-@pytest.mark.parametrize("approximate", ["none", "tanh"])
-def test_gelu_with_bias(approximate, device):
-    x = draw(301, 40)
-    bias = draw(40, seed=1)
-    g = draw(301, 40, seed=2)
-    value, gradient = activations.gelu_with_bias(there(x), there(bias), approximate)
-    expected, theirs = cpu.gelu(x + bias, approximate)
-    np.testing.assert_allclose(here(value), expected, rtol=1e-5, atol=2e-6)
-    (d,) = theirs(g, [True])
-    d_x, d_bias = map(here, gradient(there(g), [True, True]))
-    np.testing.assert_allclose(d_x, d, rtol=1e-5, atol=5e-6)
-    np.testing.assert_allclose(d_bias, d.sum(0), rtol=1e-5, atol=1e-4)
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_cross_entropy_of_16_bits_in_float32(reduction, half, device):
+    """Of the logits as they are: the loss is exact, and their gradient is rounded once."""
+    half = as_dtype(half)
+    x = draw(9, 1101, scale=3).astype(half)
+    target = np.random.default_rng(1).integers(0, 1101, 9)
+    settings = {"ignore_index": int(target[2]), "reduction": reduction, "label_smoothing": 0.1}
+    value, gradient = on_gpu("cross_entropy", x, target, **settings, dtype="float32")
+    expected, theirs = cpu.cross_entropy(x.astype(np.float32), target, **settings)
+    assert value.dtype == np.float32
+    np.testing.assert_allclose(value, expected, rtol=2e-6)
+    g = np.asarray(draw(*np.shape(expected), seed=9))
+    ours, theirs = gradient(g, (True, False))[0], theirs(g, (True, False))[0]
+    assert ours.dtype == half
+    np.testing.assert_allclose(ours.astype(np.float32), theirs, rtol=2**-8, atol=1e-7)
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["add", "multiply"])
+def test_sums_and_products_of_16_bits_round_once(name, half, device):
+    x, y, small = (draw(*shape).astype(as_dtype(half)) for shape in ((4, 3), (4, 3), (3,)))
+    kernel = getattr(fused, name)
+    (value, gradients), op = kernel(there(x), there(y)), OURS[name]
+    wide = [a.astype(np.float32) for a in (x, y)]
+    expected, theirs = op.rule(*wide)
+    for a, b in [(value, expected)] + [
+        (f(there(x)), g(wide[0])) for f, g in zip(gradients, theirs, strict=True)
+    ]:
+        assert here(a).dtype == x.dtype
+        np.testing.assert_array_equal(here(a), np.asarray(b).astype(x.dtype))
+    assert (kernel(there(x), there(small)) is None) == (name == "multiply")
+    assert kernel(there(x), 2.0) is kernel(there(x), there(wide[1])) is None
 
 
 def test_gelu_of_arrays_at_any_memory_offset(device):
@@ -517,7 +544,7 @@ def test_half_precision_results_are_rounded_like_numpy(dtype, device):
     large = np.float32([65504, 65519, 65520, 1e9, 3.4e38, np.inf, np.nan, 0.0, -0.0])
     p = np.concatenate([ones, -ones, small, large, -large])
     parts = there(p[None])  # a sum of one
-    found = launching.sum_of_parts("gelu", parts, there(np.zeros(p.size, dtype)))
+    found = launching.sum_of_parts("linear", parts, there(np.zeros(p.size, dtype)))
     with np.errstate(over="ignore"):
         expected = p.astype(dtype).astype(np.float32)
     np.testing.assert_array_equal(here(found).astype(np.float32), expected)

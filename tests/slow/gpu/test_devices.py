@@ -90,6 +90,17 @@ def test_every_op_matches_the_cpu(name, gpu):
                 assert_close(found, expected, tolerance)
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_lists_of_tensors_keep_their_gradients(device, gpu):
+    """Beside a tensor on either device, once there is a GPU in use."""
+    mg.zeros(1, device="cuda")
+    a, b = (mg.tensor(value, requires_grad=True) for value in (2.0, 3.0))
+    y = mg.ones(2, device=device).mul_([a, b])
+    y.sum().backward()
+    assert (y.device == "cpu") == (device == "cpu")
+    assert (a.grad.item(), b.grad.item()) == (1, 1)
+
+
 def values_and_gradients(record, sample, device, dtype):
     function, inputs = as_function(record, moved(record, sample, device, dtype), dtype)
     inputs = [x.detach().to(device).requires_grad_() for x in inputs]

@@ -53,7 +53,7 @@ CALLS = {  # what autocast casts: the shapes of its tensors, and the rest of its
     **dict.fromkeys(("vecdot", "pairwise_distance", "ldexp"), (N, N)),
     "gaussian_nll_loss": (N, N, N), "var": (N,),
 }  # fmt: skip
-UNCAST = {"logit"}  # by either
+UNCAST = {"logit", "layer_norm", "rms_norm"}  # by either, on the CPU
 ALIASES = {"p_norm": "norm", "variance": "var", "deviation": "std", "power": "pow", "convolution": "conv1d"}
 WITHOUT_TORCH = {  # kernels and parts, of which PyTorch has none by the name; its pdist knows no bfloat16
     "convolution_input", "convolution_weight", "multi_head_attention", "quantized_linear",

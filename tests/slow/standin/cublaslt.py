@@ -1,5 +1,5 @@
-"""`nvmath.bindings.cublasLt` where there is no GPU: a product with a bias, described as cuBLASLt wants it,
-computed in the memory that the addresses name.
+"""`nvmath.bindings.cublasLt` where there is no GPU: a product with a bias or its gradient, described as
+cuBLASLt wants it, computed in the memory that the addresses name.
 """
 
 import enum
@@ -24,6 +24,7 @@ class MatmulDescAttribute(enum.IntEnum):
 class Epilogue(enum.IntEnum):
     DEFAULT = 1
     BIAS = 4
+    BGRADB = 512
 
 
 class MatmulPreferenceAttribute(enum.IntEnum):
@@ -123,7 +124,7 @@ class Bindings(types.ModuleType):
         assert c is d
         assert (c["rows"], c["columns"]) == (m, n)
         assert a["kind"] == b["kind"] == c["kind"]
-        assert description["EPILOGUE"] == Epilogue.BIAS
+        assert description["EPILOGUE"] in (Epilogue.BIAS, Epilogue.BGRADB)
         return m, n, k
 
     def matmul(self, handle, description, alpha, a, of_a, b, of_b, beta, c, of_c, d, of_d, algorithm,
@@ -137,19 +138,25 @@ class Bindings(types.ModuleType):
         m, n, _ = self._sizes(description, of_a, of_b, of_c, of_d)
         description, *layouts = (dict(self.things[x]) for x in (description, of_a, of_b, of_c))
         assert not any(address % 16 for address in (a, b, c, description["BIAS_POINTER"]))
-        self.calls.append((m, n, description["compute"]))
+        epilogue = Epilogue(description["EPILOGUE"])
+        self.calls.append((m, n, description["compute"], epilogue.name))
 
         def run(*held):
             x, y, z = (matrix(p, layout) for p, layout in zip((a, b, d), layouts, strict=True))
             wide = COMPUTED[description["compute"]]
-            bias = at(description["BIAS_POINTER"], z.dtype, m).astype(wide)
+            is_sum = epilogue == Epilogue.BGRADB
+            bias = at(description["BIAS_POINTER"], z.dtype, n if is_sum else m)
             x = x.astype(wide)
             y = y.astype(wide)
             if description["compute"] == 77:
                 x, y = tf32(x), tf32(y)
             x = x.T if description["TRANSA"] else x
             y = y.T if description["TRANSB"] else y
-            z[...] = x @ y + bias[:, None]
+            if is_sum:
+                z[...] = x @ y
+                bias[...] = y.sum(axis=0)
+            else:
+                z[...] = x @ y + bias[:, None].astype(wide)
 
         graph = graphs.capturing()
         if graph is None:

@@ -10,4 +10,14 @@ runs agree to the last digit; only the backward of attention through cuDNN (`cud
 
 def register() -> None:
     """Import the modules, which registers their kernels."""
-    from . import activations, attention, conversion, indexing, linear, losses, normalization, optimizers
+    from . import (
+        activations,
+        arithmetic,
+        attention,
+        conversion,
+        indexing,
+        linear,
+        losses,
+        normalization,
+        optimizers,
+    )

@@ -96,7 +96,7 @@ def over_elements(number: int) -> tuple[tuple, tuple]:
 
 def over_columns(rows: int, size: int) -> tuple[tuple, tuple]:
     """Grid and block of a sum over rows; the grid's second number is the number of partial sums."""
-    return (-(-size // 32), min(-(-rows // 64), PARTS)), (32, 8)
+    return (-(-size // 128), min(-(-rows // 64), PARTS)), (32, 8)
 
 
 def sum_of_parts(source: str, parts: Any, parameter: Any) -> Any:

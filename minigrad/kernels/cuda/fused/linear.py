@@ -9,9 +9,7 @@ from ....core.devices import array_module
 from ....core.kernels import kernel as register
 from ....ops import linalg as ops
 from ..cublas import linear_with, sum_of_rows
-from .launching import PARTS, accumulator, contiguous, kernel, sum_of_parts, supports
-
-COLUMNS = 128  # per block
+from .launching import accumulator, contiguous, kernel, over_columns, sum_of_parts, supports
 
 
 @register(ops.linear, "cuda")
@@ -25,7 +23,7 @@ def sum_rows(g):
         return sum_of_rows(g)
     g = contiguous(g)
     rows, size = g.shape
-    grid = -(-size // COLUMNS), min(-(-rows // 64), PARTS)
+    grid, block = over_columns(rows, size)
     parts = array_module(g).empty((grid[1], size), accumulator(g.dtype))
-    kernel(g, "linear", "column_sums")(grid, (32, 8), (g, parts, rows, size))
+    kernel(g, "linear", "column_sums")(grid, block, (g, parts, rows, size))
     return sum_of_parts("linear", parts, g[0])

@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 
 from ....core.devices import array_module
+from ....core.dtypes import HALF, float32
 from ....core.kernels import kernel as register
 from ....ops import normalization as ops
-from .launching import accumulator, contiguous, kernel, over_columns, over_rows, sum_of_parts, supports
+from .launching import (
+    SCALARS,
+    accumulator,
+    contiguous,
+    kernel,
+    over_columns,
+    over_rows,
+    sum_of_parts,
+    supports,
+)
 
 
 @register(ops.layer_norm, "cuda")
 def layer_norm(x, weight, bias, normalized_shape, eps):
-    if not supports(x, weight, bias):
+    if not _supports(x, weight, bias):
         return None
     xp = array_module(x)
     acc = accumulator(x.dtype)
@@ -25,7 +35,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     mean = xp.empty(2 * rows, acc)
     inverse = xp.empty(rows, acc)
     arguments = (x, weight, bias, y, mean, inverse, rows, size, acc.type(eps))
-    kernel(x, "normalization", "layer_norm")(*over_rows(rows, size), arguments)
+    _kernel("layer_norm", x, weight, bias)(*over_rows(rows, size), arguments)
 
     def gradient(g, needs):
         g = contiguous(g)
@@ -33,7 +43,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
         if needs[0]:
             d_x = xp.empty_like(x)
             arguments = (x, weight, g, mean, inverse, d_x, rows, size)
-            kernel(x, "normalization", "layer_norm_backward")(*over_rows(rows, size), arguments)
+            _kernel("layer_norm_backward", x, weight)(*over_rows(rows, size), arguments)
         return d_x, *_parameter_gradients(x, g, mean, inverse, (weight, bias), needs[1:], rows, size)
 
     return y, gradient
@@ -41,7 +51,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
 
 @register(ops.rms_norm, "cuda")
 def rms_norm(x, weight, normalized_shape, eps):
-    if not supports(x, weight):
+    if not _supports(x, weight):
         return None
     xp = array_module(x)
     acc = accumulator(x.dtype)
@@ -51,7 +61,7 @@ def rms_norm(x, weight, normalized_shape, eps):
     y = xp.empty_like(x)
     inverse = xp.empty(rows, acc)
     arguments = (x, weight, y, inverse, rows, size, acc.type(eps))
-    kernel(x, "normalization", "rms_norm")(*over_rows(rows, size), arguments)
+    _kernel("rms_norm", x, weight)(*over_rows(rows, size), arguments)
 
     def gradient(g, needs):
         g = contiguous(g)
@@ -59,10 +69,22 @@ def rms_norm(x, weight, normalized_shape, eps):
         if needs[0]:
             d_x = xp.empty_like(x)
             arguments = (x, weight, g, inverse, d_x, rows, size)
-            kernel(x, "normalization", "rms_norm_backward")(*over_rows(rows, size), arguments)
+            _kernel("rms_norm_backward", x, weight)(*over_rows(rows, size), arguments)
         return d_x, *_parameter_gradients(x, g, None, inverse, (weight,), needs[1:], rows, size)
 
     return y, gradient
+
+
+def _supports(x, *parameters):
+    """Whether the kernels take these arrays: parameters have the dtype of x, or float32 with x of 16 bits."""
+    present = [p for p in parameters if p is not None]
+    own = supports(x, *present)
+    return own or (x.dtype in HALF and supports(x) and supports(*present) and present[0].dtype == float32)
+
+
+def _kernel(name, x, *parameters):
+    dtype = next((p.dtype for p in parameters if p is not None), x.dtype)
+    return kernel(x, "normalization", name, PARAMETER=SCALARS[dtype.name])
 
 
 def _parameter_gradients(x, g, mean, inverse, parameters, needs, rows, size):

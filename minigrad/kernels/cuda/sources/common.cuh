@@ -46,11 +46,31 @@ typedef SCALAR scalar_t;
 typedef ACCUMULATOR acc_t;
 
 // Four elements that are read or written at once, at an aligned address.
-struct alignas(4 * sizeof(scalar_t)) Four {
-    scalar_t at[4];
+template <class T> struct alignas(4 * sizeof(T)) Four {
+    T at[4];
 };
 
-__device__ inline bool in_fours(const void* place) { return (word_t)place % sizeof(Four) == 0; }
+template <class T> __device__ inline bool is_aligned(const T* place) { return (word_t)place % sizeof(Four<T>) == 0; }
+
+// Up to four elements of x, `left` of which are left; zeros in place of the others.
+template <class T> __device__ inline void load(const T* x, index_t left, acc_t out[4]) {
+    if (left >= 4 && is_aligned(x)) {
+        const Four<T> four = *(const Four<T>*)x;
+        for (int k = 0; k < 4; k++) out[k] = (acc_t)four.at[k];
+    } else {
+        for (int k = 0; k < 4; k++) out[k] = k < left ? (acc_t)x[k] : 0;
+    }
+}
+
+template <class T> __device__ inline void store(const acc_t in[4], T* y, index_t left) {
+    if (left >= 4 && is_aligned(y)) {
+        Four<T> four;
+        for (int k = 0; k < 4; k++) four.at[k] = in[k];
+        *(Four<T>*)y = four;
+    } else {
+        for (int k = 0; k < 4 && k < left; k++) y[k] = in[k];
+    }
+}
 
 const unsigned WARP = 0xffffffffu;  // all 32 threads of a warp take part
 

@@ -1,8 +1,7 @@
-// GELU of x + bias (Hendrycks and Gimpel 2016): z Phi(z), Phi the normal distribution's cumulative function,
+// GELU (Hendrycks and Gimpel 2016): z Phi(z), Phi the normal distribution's cumulative function,
 // or with `by_tanh` z s with s = (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), u = sqrt(2/pi) (z + 0.044715 z**3).
 
-#include "columns.cuh"
-#include "rows.cuh"
+#include "common.cuh"
 
 constexpr double TWICE = 1.5957691216057308;  // 2 sqrt(2/pi)
 constexpr double CUBIC = 0.044715;
@@ -28,56 +27,25 @@ __device__ inline acc_t gelu_slope(acc_t z, bool by_tanh) {
 
 // y = gelu(x)
 extern "C" __global__ void gelu(const scalar_t* x, scalar_t* y, index_t number, bool by_tanh) {
-    const index_t first = (index_t)blockIdx.x * blockDim.x + threadIdx.x, all = (index_t)gridDim.x * blockDim.x;
-    const index_t fours = in_fours(x) && in_fours(y) ? number / 4 : 0;
-    for (index_t i = first; i < fours; i += all) {
-        Four z = ((const Four*)x)[i];
-        for (int k = 0; k < 4; k++) z.at[k] = gelu_of(z.at[k], by_tanh);
-        ((Four*)y)[i] = z;
+    const index_t all = (index_t)gridDim.x * blockDim.x * 4;
+    for (index_t i = ((index_t)blockIdx.x * blockDim.x + threadIdx.x) * 4; i < number; i += all) {
+        acc_t z[4];
+        load(x + i, number - i, z);
+        for (int k = 0; k < 4; k++) z[k] = gelu_of(z[k], by_tanh);
+        store(z, y + i, number - i);
     }
-    for (index_t i = fours * 4 + first; i < number; i += all) y[i] = gelu_of(x[i], by_tanh);
 }
 
 // dx = g gelu'(x)
 extern "C" __global__ void gelu_backward(
     const scalar_t* x, const scalar_t* g, scalar_t* dx, index_t number, bool by_tanh
 ) {
-    const index_t first = (index_t)blockIdx.x * blockDim.x + threadIdx.x, all = (index_t)gridDim.x * blockDim.x;
-    const index_t fours = in_fours(x) && in_fours(g) && in_fours(dx) ? number / 4 : 0;
-    for (index_t i = first; i < fours; i += all) {
-        const Four z = ((const Four*)x)[i];
-        Four d = ((const Four*)g)[i];
-        for (int k = 0; k < 4; k++) d.at[k] = d.at[k] * gelu_slope(z.at[k], by_tanh);
-        ((Four*)dx)[i] = d;
+    const index_t all = (index_t)gridDim.x * blockDim.x * 4;
+    for (index_t i = ((index_t)blockIdx.x * blockDim.x + threadIdx.x) * 4; i < number; i += all) {
+        acc_t z[4], d[4];
+        load(x + i, number - i, z);
+        load(g + i, number - i, d);
+        for (int k = 0; k < 4; k++) d[k] *= gelu_slope(z[k], by_tanh);
+        store(d, dx + i, number - i);
     }
-    for (index_t i = fours * 4 + first; i < number; i += all) dx[i] = g[i] * gelu_slope(x[i], by_tanh);
-}
-
-// y = gelu(x + bias), by rows
-extern "C" __global__ void gelu_bias(
-    const scalar_t* x, const scalar_t* bias, scalar_t* y, index_t rows, index_t size, bool by_tanh
-) {
-    const index_t row = row_of_thread();
-    if (row >= rows) return;
-    x += row * size, y += row * size;
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x) y[j] = gelu_of(x[j] + (acc_t)bias[j], by_tanh);
-}
-
-// dx = g gelu'(x + bias); d bias is its sum over rows, written as partial sums (see columns.cuh)
-extern "C" __global__ void gelu_bias_backward(
-    const scalar_t* x, const scalar_t* bias, const scalar_t* g, scalar_t* dx, acc_t* d_bias, index_t rows,
-    index_t size, bool by_tanh
-) {
-    __shared__ acc_t scratch[SHARES][32];
-    const index_t column = (index_t)blockIdx.x * 32 + threadIdx.x;
-    acc_t total = 0;
-    if (column < size)
-        for (index_t row = (index_t)blockIdx.y * SHARES + threadIdx.y; row < rows; row += (index_t)gridDim.y * SHARES) {
-            const index_t i = row * size + column;
-            const acc_t d = g[i] * gelu_slope(x[i] + (acc_t)bias[column], by_tanh);
-            dx[i] = d;
-            total += d;
-        }
-    total = column_sum(total, scratch);
-    if (threadIdx.y == 0 && column < size) d_bias[blockIdx.y * size + column] = total;
 }

@@ -4,6 +4,10 @@
 
 #include "rows.cuh"
 
+#ifndef RESULT
+#define RESULT SCALAR  // the type of the loss and its gradient, which may be float with x of 16 bits
+#endif
+
 // loss = log(sum(exp(x))) - sum of q x; NaN for a class out of range.
 extern "C" __global__ void cross_entropy(
     const scalar_t* x, const index_t* target, acc_t* losses, acc_t* shifts, index_t rows, index_t classes,
@@ -16,21 +20,20 @@ extern "C" __global__ void cross_entropy(
 
     // the row is read once: with m the largest so far, `total` is the sum of exp(x - m)
     acc_t largest = -infinity(), total = 0;
-    for (index_t j = threadIdx.x; j < classes; j += blockDim.x) {
-        const acc_t number = x[j];
+    for_each(x, classes, [&](acc_t number) {
         if (number > largest) {
             total = total * exp(largest - number) + (number - number + 1);  // NaN if it is infinite
             largest = number;
         } else if (number != -infinity()) {
             total += exp(number - largest);
         }
-    }
+    });
     const acc_t m = row_max(largest, scratch);
     if (largest != m) total *= exp(largest - m);
     const acc_t shift = log(row_sum(total, scratch));
     acc_t sum_x = 0;
     if (smoothing) {
-        for (index_t j = threadIdx.x; j < classes; j += blockDim.x) sum_x += x[j] - m;
+        for_each(x, classes, [&](acc_t number) { sum_x += number - m; });
         sum_x = row_sum(sum_x, scratch);
     }
     if (threadIdx.x) return;
@@ -45,7 +48,7 @@ extern "C" __global__ void cross_entropy(
 
 // value = the sum of the losses, or their mean over the `number` rows that are not ignored; by one block
 extern "C" __global__ void cross_entropy_total(
-    const acc_t* losses, const index_t* target, scalar_t* value, acc_t* number, index_t rows, index_t ignored,
+    const acc_t* losses, const index_t* target, RESULT* value, acc_t* number, index_t rows, index_t ignored,
     index_t is_mean
 ) {
     __shared__ acc_t scratch[32];
@@ -63,7 +66,7 @@ extern "C" __global__ void cross_entropy_total(
 
 // dx = (softmax(x) - q) g / number; g has one number for all rows or, if `each` is 1, one per row
 extern "C" __global__ void cross_entropy_backward(
-    const scalar_t* x, const index_t* target, const acc_t* shifts, const scalar_t* g, index_t each,
+    const scalar_t* x, const index_t* target, const acc_t* shifts, const RESULT* g, index_t each,
     const acc_t* number, scalar_t* dx, index_t rows, index_t classes, index_t ignored, acc_t smoothing
 ) {
     const index_t row = row_of_thread();
@@ -73,8 +76,13 @@ extern "C" __global__ void cross_entropy_backward(
     const acc_t scale = g[row * each] / (number ? *number : 1);
     const acc_t m = shifts[2 * row], shift = shifts[2 * row + 1], even = smoothing / classes;
 
-    for (index_t j = threadIdx.x; j < classes; j += blockDim.x) {
-        const acc_t q = even + (j == t ? 1 - smoothing : 0);
-        dx[j] = t == ignored ? (acc_t)0 : scale * (exp(x[j] - m - shift) - q);
-    }
+    by_fours(classes, [&](index_t j, index_t left) {
+        acc_t four[4];
+        load(x + j, left, four);
+        for (int k = 0; k < 4; k++) {
+            const acc_t q = even + (j + k == t ? 1 - smoothing : 0);
+            four[k] = t == ignored ? 0 : scale * (exp(four[k] - m - shift) - q);
+        }
+        store(four, dx + j, left);
+    });
 }

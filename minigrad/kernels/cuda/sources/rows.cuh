@@ -6,6 +6,21 @@
 
 __device__ inline index_t row_of_thread() { return (index_t)blockIdx.x * blockDim.y + threadIdx.y; }
 
+// Call f(j, left) for the elements j to j + 3 of a row, of which `left` are left, that this thread computes.
+template <class F> __device__ inline void by_fours(index_t size, F f) {
+    for (index_t j = threadIdx.x * 4; j < size; j += blockDim.x * 4) f(j, size - j);
+}
+
+// Call f(number) for this thread's elements of a row.
+template <class F> __device__ inline void for_each(const scalar_t* x, index_t size, F f) {
+    by_fours(size, [&](index_t j, index_t left) {
+        acc_t four[4];
+        load(x + j, left, four);
+        for (int k = 0; k < 4; k++)
+            if (k < left) f(four[k]);
+    });
+}
+
 struct Plus {
     __device__ acc_t operator()(acc_t a, acc_t b) const { return a + b; }
 };

@@ -1,31 +1,25 @@
 // Softmax and log-softmax over rows.
 
-#include "heads.cuh"
 #include "rows.cuh"
 
-// y = exp(x - m) / sum(exp(x - m)), with m the largest, where the mask is true; zeros for a fully masked row.
-// Row r of x is row (b, h, i) of an array (batch, heads, queries, size).
-extern "C" __global__ void softmax(
-    const scalar_t* x, Mask mask, scalar_t* y, index_t rows, index_t size, index_t heads, index_t queries
-) {
+// y = exp(x - m) / sum(exp(x - m)), with m the largest
+extern "C" __global__ void softmax(const scalar_t* x, scalar_t* y, index_t rows, index_t size) {
     __shared__ acc_t scratch[32];
     const index_t row = row_of_thread();
     if (row >= rows) return;
     x += row * size, y += row * size;
-    const index_t i = row % queries, h = row / queries % heads, b = row / queries / heads;
 
-    acc_t m = -infinity();
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x)
-        if (mask.allows(b, h, i, j)) m = Larger()(m, x[j]);
+    acc_t m = -infinity(), total = 0;
+    for_each(x, size, [&](acc_t number) { m = Larger()(m, number); });
     m = row_max(m, scratch);
-    if (mask.data && m == -infinity()) m = 0;  // fully masked: then exp(-inf - 0) is 0, and so is y
-    acc_t total = 0;
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x)
-        if (mask.allows(b, h, i, j)) total += exp(x[j] - m);
+    for_each(x, size, [&](acc_t number) { total += exp(number - m); });
     total = row_sum(total, scratch);
-    if (mask.data && total == 0) total = 1;
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x)
-        y[j] = mask.allows(b, h, i, j) ? exp(x[j] - m) / total : (acc_t)0;
+    by_fours(size, [&](index_t j, index_t left) {
+        acc_t four[4];
+        load(x + j, left, four);
+        for (int k = 0; k < 4; k++) four[k] = exp(four[k] - m) / total;
+        store(four, y + j, left);
+    });
 }
 
 // dx = y (g - sum(g y))
@@ -37,10 +31,19 @@ extern "C" __global__ void softmax_backward(
     if (row >= rows) return;
     y += row * size, g += row * size, dx += row * size;
 
-    acc_t total = 0;
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x) total += (acc_t)g[j] * (acc_t)y[j];
+    acc_t total = 0, d[4], p[4];
+    by_fours(size, [&](index_t j, index_t left) {
+        load(g + j, left, d);
+        load(y + j, left, p);
+        for (int k = 0; k < 4; k++) total += d[k] * p[k];
+    });
     total = row_sum(total, scratch);
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x) dx[j] = y[j] * (g[j] - total);
+    by_fours(size, [&](index_t j, index_t left) {
+        load(g + j, left, d);
+        load(y + j, left, p);
+        for (int k = 0; k < 4; k++) p[k] *= d[k] - total;
+        store(p, dx + j, left);
+    });
 }
 
 // y = x - m - log(sum(exp(x - m)))
@@ -50,13 +53,17 @@ extern "C" __global__ void log_softmax(const scalar_t* x, scalar_t* y, index_t r
     if (row >= rows) return;
     x += row * size, y += row * size;
 
-    acc_t m = -infinity();
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x) m = Larger()(m, x[j]);
+    acc_t m = -infinity(), total = 0;
+    for_each(x, size, [&](acc_t number) { m = Larger()(m, number); });
     m = row_max(m, scratch);
-    acc_t total = 0;
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x) total += exp(x[j] - m);
+    for_each(x, size, [&](acc_t number) { total += exp(number - m); });
     const acc_t shift = log(row_sum(total, scratch));
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x) y[j] = x[j] - m - shift;
+    by_fours(size, [&](index_t j, index_t left) {
+        acc_t four[4];
+        load(x + j, left, four);
+        for (int k = 0; k < 4; k++) four[k] = four[k] - m - shift;
+        store(four, y + j, left);
+    });
 }
 
 // dx = g - softmax(x) sum(g), and softmax(x) = exp(y)
@@ -69,7 +76,13 @@ extern "C" __global__ void log_softmax_backward(
     y += row * size, g += row * size, dx += row * size;
 
     acc_t total = 0;
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x) total += g[j];
+    for_each(g, size, [&](acc_t number) { total += number; });
     total = row_sum(total, scratch);
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x) dx[j] = g[j] - exp((acc_t)y[j]) * total;
+    by_fours(size, [&](index_t j, index_t left) {
+        acc_t d[4], logarithm[4];
+        load(g + j, left, d);
+        load(y + j, left, logarithm);
+        for (int k = 0; k < 4; k++) d[k] -= exp(logarithm[k]) * total;
+        store(d, dx + j, left);
+    });
 }
