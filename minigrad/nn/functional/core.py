@@ -162,13 +162,13 @@ def _differ_in_dtype(input: Any, weight: Any) -> bool:
     return weight is not None and getattr(weight, "dtype", None) != getattr(input, "dtype", None)
 
 
-def _norm_operands(input: Any, *parameters: Any) -> list[Any]:
-    """Promote a norm's operands; a 16-bit input stays as it is, and so does the dtype of the result."""
-    tensors = [None if x is None else as_tensor(x) for x in (input, *parameters)]
-    if tensors[0].dtype in HALF:
-        return tensors
-    dtype = result_type(*[x for x in tensors if x is not None])
-    return [x if x is None else x.to(dtype) for x in tensors]
+def _norm_operands(*operands: Any) -> list[Any]:
+    """Promote a norm's input and parameters, unless the input has 16 bits: then so has the result."""
+    tensors = {i: as_tensor(x) for i, x in enumerate(operands) if x is not None}
+    if tensors[0].dtype not in HALF:
+        dtype = result_type(*tensors.values())
+        tensors = {i: x.to(dtype) for i, x in tensors.items()}
+    return [tensors.get(i) for i in range(len(operands))]
 
 
 def _normalized_shape(

@@ -11,12 +11,18 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from benchmarks import comparison, measuring, ops, overhead, peaks, steps, tables
+from benchmarks import comparison, measuring, on_gpu, ops, overhead, peaks, steps, tables
 from benchmarks.peers import PEERS, missing, step_of
 from benchmarks.works import First, weights_of, work_of
+from minigrad import kernels
+from minigrad.core import arithmetic
 from minigrad.core.registry import ops as registered
+from minigrad.kernels.cuda import cublas
+from minigrad.nn import functional as F
 from minitransformer.cli.parsing import parse
 from minitransformer.errors import UserError
+from tests.gpus import gpu_of_kind
+from tests.slow.capture.runs import our_kernels
 
 ROOT = Path(__file__).parents[3]
 COMPILERS = ("compile", "reduce-overhead")
@@ -179,6 +185,52 @@ def test_gpu_step_benchmarks_interleave_all_peers():
     (row,) = last.rows.values()
     assert row["fastest"] == "torch eager"
     assert row["captured / torch's fastest"] is None  # nothing is captured on a CPU
+
+
+# ---------------------------------------------------------------- all of it on a GPU
+
+
+def test_the_gpu_report_goes_on_after_failures(tmp_path, monkeypatch):
+    program = lambda code: [sys.executable, "-c", code]
+    parts = {
+        "good": (60, program("print('a figure')")),
+        "bad": (60, program("import sys; sys.exit('no memory')")),
+        "slow": (2, program("import time; print('begun', flush=True); time.sleep(60)")),
+        "missing": (60, ["no-such-program"]),
+        "last": (60, program("print('the end')")),
+    }
+    monkeypatch.setattr(on_gpu, "parts", lambda folder, data_dir: parts)
+    on_gpu.run(tmp_path, None)
+    report = (tmp_path / "report.txt").read_text()
+    endings = "exit code 0", "exit code 1", "stopped at the limit of 2 s", "not started", "exit code 0"
+    for name, ending in zip(parts, endings, strict=True):
+        assert f"== {name}: {ending}" in report
+    for words in ("a figure", "no memory", "begun", "the end"):
+        assert words in report
+
+
+@pytest.mark.parametrize("gpu", ["standin"])
+def test_kernels_are_timed_with_and_without(gpu, capsys):
+    with gpu_of_kind(gpu), our_kernels(gpu):
+        on_gpu.kernels(f"{SMALL} bfloat16", turns=2)
+        assert on_gpu.shadow("reverse")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("] ")[2] for line in lines if " ms [" in line] == list(on_gpu.WITHOUT)
+    assert [line.partition(":")[0] for line in lines if "the same on both" in line] == ["float32", "bfloat16"]
+
+
+def test_each_kernel_can_be_left_out():
+    kernels.sets["cuda"].loaded()
+    add = arithmetic.add.op
+    half = mg.tensor([1.0], dtype="bfloat16")
+    assert add.kernels["cuda"]
+    with on_gpu.without_sums():
+        assert not add.kernels["cuda"]
+    with on_gpu.without_epilogue():
+        assert cublas.product_and_row_sums(None, None) is None
+    with mg.autocast(dtype="bfloat16"), on_gpu.float32_between_layers():
+        assert F.layer_norm(half, (1,)).dtype == F.embedding([0], mg.ones(1, 2)).dtype == mg.float32
+    assert add.kernels["cuda"]
 
 
 @pytest.mark.parametrize("clock", ["wall", "cpu"])

@@ -1,0 +1,195 @@
+"""`python -m benchmarks.on_gpu FOLDER`: all measurements and tests on a GPU, in about ten minutes.
+
+The parts run one after the other, each in a process of its own with a time limit; one that fails or takes too
+long does not stop the others. FOLDER gets report.txt, with the end of each part's output as soon as it is
+there, and the figures of the table as JSON and Markdown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from .measuring import LocalTurns, spread
+
+PYTHON = [sys.executable, "-m"]
+RECIPES = "phrasebook", "bert-mlm", "t5-denoise"  # whose first step is compared with the CPU's
+LINES = 150  # of a part's output that the report keeps
+WORKS = "gpt2", "shakespeare-char"
+
+
+def parts(folder: Path, data_dir: Path | None) -> dict[str, tuple[int, list[str]]]:
+    """The parts, the most important first: a time limit in seconds, and a command."""
+    figures = [f"--{kind}={folder / f'steps.{kind[:4]}'}" for kind in ("json", "markdown")]
+    tests = [*map(str, [*Path("tests").glob("*/"), *Path("tests/slow").glob("*/")])]
+    train = ["shakespeare-char", "--device", "cuda", "--precision", "bfloat16", "--capture"]
+    data = [] if data_dir is None else ["--data-dir", str(data_dir)]
+    return {
+        "machine": (20, ["nvidia-smi"]),
+        "steps": (300, [*PYTHON, "benchmarks", "steps", "--device", "cuda", "--seconds", "6", *figures]),
+        **{f"kernels of {work}": (60, [*PYTHON, "benchmarks.on_gpu", "kernels", work]) for work in WORKS},
+        "tests": (150, [*PYTHON, "pytest", "-q", "-m", "gpu", "-n", "auto", *tests]),
+        **{f"shadow of {name}": (60, [*PYTHON, "benchmarks.on_gpu", "shadow", name]) for name in RECIPES},
+        "training": (180, [*PYTHON, "minitransformer", "train", *train, *data, "--run-dir", "{temporary}"]),
+    }
+
+
+def run(folder: Path, data_dir: Path | None) -> None:
+    with tempfile.TemporaryDirectory() as temporary, open(folder / "report.txt", "w") as report:
+        for name, (seconds, command) in parts(folder, data_dir).items():
+            start = time.monotonic()
+            command = [word.replace("{temporary}", f"{temporary}/run") for word in command]
+            output, ending = finished(command, seconds)
+            head = f"== {name}: {ending} after {time.monotonic() - start:.0f} s"
+            print(head, *output.splitlines()[-LINES:], sep="\n", file=report, flush=True)
+            print(head, flush=True)
+
+
+def finished(command: list[str], seconds: float) -> tuple[str, str]:
+    """A command's output, and how it ended."""
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds, text=True
+        )
+    except subprocess.TimeoutExpired as error:
+        return (error.output or b"").decode(errors="replace"), f"stopped at the limit of {seconds} s"
+    except OSError as error:
+        return str(error), "not started"
+    return done.stdout, f"exit code {done.returncode}"
+
+
+# ---------------------------------------------------------------- what each kernel saves
+
+
+def kernels(work: str, device: str = "cuda", turns: int = 20) -> None:
+    """Print the milliseconds of a captured step with all kernels, and without one; then a profile."""
+    for name, without in WITHOUT.items():
+        with without():
+            step = captured(work, device)
+            times = [step.turn(step.ready(), 0.0, "wall") for _ in range(turns)]
+        low, middle, high = (f"{1e3 * t:.2f}" for t in spread(times))
+        print(f"{middle} ms [{low}, {high}] {name}", flush=True)
+    if find_spec("torch"):
+        profile(captured(work, device).step)
+
+
+def captured(work: str, device: str) -> LocalTurns:
+    """The step of a work, captured and replayed a few times."""
+    from .peers import ours
+    from .works import GPU_WORKS, Decoder, weights_of, work_of
+
+    of = GPU_WORKS.get(work) or work_of(work)
+    assert isinstance(of, Decoder)
+    step = ours.decoder(of, weights_of(of.model()), device).capture()
+    for _ in range(5):
+        step()
+    return LocalTurns(step, step.wait)
+
+
+def profile(step: Callable[[], object], number: int = 10) -> None:
+    """Print the time of each kernel in a step, by torch's profiler, which sees all kernels of a process."""
+    import torch
+    from torch.profiler import ProfilerActivity
+
+    if not torch.cuda.is_available():
+        return
+    with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as found:
+        for _ in range(number):
+            step()
+        torch.cuda.synchronize()
+    events = sorted(found.key_averages(), key=lambda event: -event.self_device_time_total)
+    for event in events[:40]:
+        ms = event.self_device_time_total / 1e3 / number
+        print(f"{ms:8.3f} ms {event.count / number:6.1f} times {event.key[:80]}")
+
+
+@contextlib.contextmanager
+def float32_between_layers() -> Iterator[None]:
+    """As under PyTorch's autocast: embeddings are not rounded, and norms return float32."""
+    from minigrad.nn import functional
+    from minigrad.ops import normalization
+
+    with (
+        mock.patch.object(functional.core, "cast_for_autocast", lambda precision, x: x),
+        mock.patch.object(normalization.layer_norm.op, "autocast", "float32"),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def without_kernel(*ops: Any) -> Iterator[None]:
+    """Without the CUDA kernels of ops."""
+    with contextlib.ExitStack() as stack:
+        for op in ops:
+            stack.enter_context(mock.patch.dict(op.kernels, {"cuda": []}))
+            stack.enter_context(mock.patch.dict(op.in_order, clear=True))
+        yield
+
+
+def without_sums() -> Any:
+    from minigrad.core import arithmetic
+
+    return without_kernel(arithmetic.add.op, arithmetic.multiply.op)
+
+
+def without_epilogue() -> Any:
+    from minigrad.kernels.cuda import cublas
+
+    return mock.patch.object(cublas, "product_and_row_sums", return_value=None)
+
+
+WITHOUT: dict[str, Callable[[], Any]] = {
+    "with all kernels": contextlib.nullcontext,
+    "activations in float32 between layers": float32_between_layers,
+    "without native sums and products of 16 bits": without_sums,
+    "without cuBLASLt's sums for the gradients of biases": without_epilogue,
+    "with all kernels, again": contextlib.nullcontext,
+}
+
+
+# ---------------------------------------------------------------- beside the CPU
+
+
+def shadow(name: str, device: str = "cuda") -> bool:
+    """Print whether the first step of a recipe is the same on the GPU as on the CPU, in 32 and in 16 bits."""
+    import minigrad as mg
+    from minitransformer import Trainer, recipes
+    from minitransformer.runs import run as runs
+    from minitransformer.tasks import task_class
+
+    recipe: Any = recipes.load_recipe(name)
+    kind: Any = task_class(recipe.task)
+    splits = runs.load_splits(recipe, None, None)
+    tokenizer = kind.train_tokenizer(recipe.data, recipe.vocab_size, splits)
+    task = kind.build(recipe, tokenizer, kind.filter(recipe.data, tokenizer, splits))
+    passed = True
+    for precision in ("float32", "bfloat16"):
+        model = runs.build_model(recipe, tokenizer).to(device)
+        config = replace(recipe.training, precision=precision)
+        with tempfile.TemporaryDirectory() as folder:
+            report = mg.shadow(Trainer(model, task, config, Path(folder) / "run").train_step)
+        print(f"{precision}: {report}", flush=True)
+        passed &= report.passed
+    return passed
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["kernels", work]:
+            kernels(work)
+        case ["shadow", name]:
+            sys.exit(not shadow(name))
+        case [folder, *data_dir] if len(data_dir) < 2:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            run(Path(folder), *map(Path, data_dir or [None]))  # type: ignore[arg-type]
+        case _:
+            sys.exit("usage: python -m benchmarks.on_gpu FOLDER [DATA_DIR]")
