@@ -72,7 +72,8 @@ def differentiable(
     Gradients are new arrays, or g or views of it, never arrays that the rule keeps.
 
     `view`: the value may share memory with the first array. `promotes`: True if all arrays are cast to one
-    dtype, False if they keep theirs, or the positions of those that are cast. `floating`: integers become
+    dtype, False if they keep theirs, or the positions of those that are cast; after (0,), the result has the
+    dtype of the first. `floating`: integers become
     float32. `casts`: it only changes the dtype. `about`: see About.
     """
 
@@ -93,7 +94,7 @@ def make_callable(op: Op) -> Callable:
     readable = op.definition and accept_aliases(
         op.definition,
         in_float32=not op.kernel_takes_half,
-        like_first=op.promotes == (0,),  # the others keep their dtypes
+        like_first=op.like_first,
     )
 
     def call(*inputs: Any, **settings: Any) -> Any:
@@ -208,6 +209,7 @@ class Op(OpInfo, Recorded, TakesKernels):
         self.floating = floating
         self.casts = casts
         self.promotes: Any = () if promotes is False else promotes
+        self.like_first = promotes == (0,)
         self.kernel_takes_half = self.exact_in_half
         self.exact_in_half |= view
         kinds = self.parameters

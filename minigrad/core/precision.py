@@ -6,11 +6,12 @@
 
 Weights and optimizer states stay float32 (Micikevicius et al. 2018, "Mixed Precision Training"). Matrix
 products, which take most of the time, multiply rounded numbers and accumulate in float32. Steep functions and
-long sums (softmax, losses) are computed in float32, the rest in the dtype of their inputs. Each op declares
-this in its `autocast` attribute. The precisions are those of torch.amp for CUDA, on both devices, except that
-activations stay in 16 bits between layers: embeddings are rounded, and layer_norm and rms_norm return the
-dtype of their input (their statistics are float32), as PyTorch's do on a CPU. A few ops that PyTorch leaves
-in their inputs' dtype use float32 here, and dot and tensordot count as matrix products.
+long sums (softmax, losses, norms of batches and groups) are computed in float32, the rest in the dtype of
+their inputs. Each op declares this in its `autocast` attribute. The precisions are those of torch.amp for
+CUDA, on both devices, with three exceptions. Activations stay in 16 bits between layers: embeddings are
+rounded, and layer_norm and rms_norm, whose statistics are float32 in any case, return the dtype of their
+input. A few ops that PyTorch leaves in their inputs' dtype use float32 here. dot and tensordot count as
+matrix products.
 """
 
 from __future__ import annotations

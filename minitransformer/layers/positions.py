@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 
 from minigrad import Tensor, nn
 from minigrad.core.devices import to_device_of
+from minigrad.core.dtypes import HALF, float32
 from minigrad.core.errors import ShapeError
 from minigrad.nn import functional as F
 from minigrad.ops.shaping import cat
@@ -61,11 +62,11 @@ class Positions(nn.Module):
         if mask is not None and mask.shape[1:3] == (1, 1):
             index = row_positions(mask[:, 0, 0], start, end)
             end = int(index.max()) + 1 if index.size else 0  # CuPy's max has no `initial`
-        p = self.vectors(x, index, end)  # (T, D) or (B, T, D)
+        p = self.vectors(x, index, end).to(x.dtype)  # (T, D) or (B, T, D)
         return cat([x, p.expand(*x.shape[:2], -1)], -1) if self.concatenate else x + p
 
     def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
-        """The vectors of the positions `index`, all below `end`, with the dtype and on the device of x."""
+        """The vectors of the positions `index`, all below `end`, on the device of x."""
         raise NotImplementedError
 
 
@@ -87,8 +88,10 @@ class SinusoidalPositions(Positions):
     def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
         table: Any = self.table
         is_on_cpu = isinstance(table, np.ndarray)
-        if len(table) < end or table.dtype != x.dtype or is_on_cpu is not isinstance(x.array, np.ndarray):
-            table = positional_encoding(max(64, end, 2 * len(table)), self.d_model, x.dtype)
+        dtype = float32 if x.dtype in HALF else x.dtype
+        if len(table) < end or table.dtype != dtype or is_on_cpu is not isinstance(x.array, np.ndarray):
+            length = len(table) if len(table) >= end else max(64, end, 2 * len(table))
+            table = positional_encoding(length, self.d_model, dtype)
             if self.halves:
                 table = np.concatenate([table[:, 0::2], table[:, 1::2]], 1)
             table = self.table = to_device_of(table, x.array)
@@ -114,8 +117,7 @@ class LearnedPositions(Positions):
                 f"{counted(len(self.weight), 'position')} of this model.\n"
                 f"Shorten the input, or train with more positions (or sinusoidal ones, which have no limit)."
             )
-        rows = self.weight[index] if isinstance(index, slice) else F.embedding(Tensor(index), self.weight)
-        return rows.to(x.dtype)
+        return self.weight[index] if isinstance(index, slice) else F.embedding(Tensor(index), self.weight)
 
 
 class NoPositions(Positions):

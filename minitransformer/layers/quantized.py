@@ -83,7 +83,7 @@ class QuantizedEmbedding(TokenEmbedding):
     def forward(self, ids: Any) -> Float[Tensor, "B T D"]:
         ids = as_tensor_like(token_ids(ids), self.weight)
         rows = F.embedding(ids, self.weight).to(self.scale.dtype)
-        x = rows * F.embedding(ids, self.scale[:, None])
+        x = rows * self.scale[ids].unsqueeze(-1)
         return x if self.factor is None else x * self.factor
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:

@@ -141,4 +141,5 @@ class BART(EncoderDecoderModel):
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """The logits of the next token for each hidden state."""
-        return self.embedding.logits(states) + self.final_logits_bias
+        logits = self.embedding.logits(states)
+        return logits + self.final_logits_bias.to(logits.dtype)

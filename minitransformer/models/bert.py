@@ -129,7 +129,7 @@ class BERT(nn.Module):
         """The sum of token, segment and position vectors, normalized (figure 2)."""
         x = self.embedding(ids)
         if self.token_types is not None:
-            x = x + self._token_types(self.token_types, ids, token_type_ids)
+            x = x + self._token_types(self.token_types, ids, token_type_ids).to(x.dtype)
         elif token_type_ids is not None:
             raise UserError("token_type_ids were passed to a model without segments.\nLeave them out.")
         x = self.positions(x)
@@ -204,7 +204,8 @@ class WordPrediction(nn.Module):
         self.bias = nn.Parameter(np.zeros(config.vocab_size, np.float32))
 
     def forward(self, states: Float[Tensor, "B T D"], embedding: TokenEmbedding) -> Float[Tensor, "B T V"]:
-        return embedding.logits(self.norm(self.activation(self.linear(states)))) + self.bias
+        logits = embedding.logits(self.norm(self.activation(self.linear(states))))
+        return logits + self.bias.to(logits.dtype)
 
 
 class MaskedLM(Head):

@@ -141,7 +141,7 @@ class ViT(nn.Module):
     def states(self, images: Any) -> Float[Tensor, "B N D"]:
         """The hidden states of the class token and of each patch: (B, 1 + num_patches, D)."""
         x = self.patches(images)
-        x = cat([self.class_token.expand(x.shape[0], -1, -1), x], 1)
+        x = cat([self.class_token.expand(x.shape[0], -1, -1).to(x.dtype), x], 1)
         return self.encoder(self.dropout(self.positions(x)))
 
     def forward(self, images: Any) -> Float[Tensor, "B L"]:

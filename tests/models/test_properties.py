@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad import nn
 from minitransformer.errors import UserError
 from minitransformer.layers import ACTIVATIONS, GATED, NORMS, Decoder, Encoder, LayerConfig
 from minitransformer.layers.attention import MultiHeadAttention
+from minitransformer.layers.encoder_decoder import Residual
 from minitransformer.layers.masks import causal_mask
-from minitransformer.layers.positions import SCHEMES
+from minitransformer.layers.positions import SCHEMES, SinusoidalPositions
 from minitransformer.models import (
     BART,
     BERT,
@@ -118,6 +120,62 @@ def in_pieces(read, length):
     """The results of `read(start, stop)` for several pieces of a sequence, concatenated."""
     edges = [0, length // 2, length // 2 + 1, length]
     return np.concatenate([read(a, b).numpy() for a, b in pairwise(edges)], 1)
+
+
+# ---------------------------------------------------------------- half precision
+
+OTHERS = {
+    "BERT": (lambda: BERT(BERTConfig(V, 8, 2, 2, 12, max_position_embeddings=12)), (IDS,)),
+    "ViT": (
+        lambda: ViT(ViTConfig(8, 1, 2, 12, image_size=4, patch_size=2, num_channels=1, num_labels=3)),
+        (np.ones((2, 1, 4, 4), np.float32),),
+    ),
+}
+RECURRENT = "LSTM", "simple RNN", "GRU", "seq2seq"
+IN_HALF = {
+    name: (make, inputs)
+    for table, inputs in ((DECODERS, (IDS,)), (TRANSLATORS, (SOURCE, IDS)))
+    for name, make in table.items()
+    if not name.startswith(RECURRENT)
+} | OTHERS
+
+
+@pytest.mark.parametrize("name", IN_HALF)
+def test_activations_stay_in_half_under_autocast(name):
+    """The results of all layers, their gradients, and the logits."""
+    make, inputs = IN_HALF[name]
+    model = built(make)
+    wide = []
+
+    def check(x, module):
+        if x.dtype != mg.bfloat16:
+            wide.append(type(module).__name__)
+
+    def note(module, inputs, output):
+        check(output, module)
+        output.register_hook(lambda g: check(g, module))
+
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.LayerNorm | nn.RMSNorm | MultiHeadAttention | Residual):
+            module.register_forward_hook(note)
+    with mg.autocast(dtype="bfloat16"):
+        logits = model(*inputs)
+    logits = getattr(logits, "logits", logits)
+    assert logits.dtype == mg.bfloat16
+    logits.sum().backward()
+    assert not wide
+    assert {p.grad.dtype for p in model.parameters() if p.grad is not None} == {mg.float32}
+
+
+def test_sinusoidal_tables_grow_only_with_the_length():
+    model = built(transformer())
+    for _ in range(4):
+        with mg.autocast(dtype="bfloat16"):
+            model(SOURCE, IDS)
+        model(SOURCE, IDS)
+        model.double()(SOURCE, IDS)
+        model.float()
+    assert {len(m.table) for m in model.modules() if isinstance(m, SinusoidalPositions)} == {64}
 
 
 # ---------------------------------------------------------------- models that continue a text

@@ -1,4 +1,7 @@
-"""Cross-entropy. For backward, two numbers per row are kept, and the scores, which the graph keeps anyway."""
+"""Cross-entropy. For backward, two numbers per row are kept, and the scores, which the graph keeps anyway.
+
+`dtype` is given for 16-bit logits, which kernels get in float32.
+"""
 
 from __future__ import annotations
 

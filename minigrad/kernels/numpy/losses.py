@@ -13,7 +13,7 @@ from ...ops import losses as ops
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing, dtype=None):
     """With q = (1 - e) onehot(target) + e / classes, e = label_smoothing: -sum of q log softmax(logits).
 
-    d logits = softmax(logits) - q, scaled.
+    d logits = softmax(logits) - q, scaled. `dtype` is given for 16-bit logits, which kernels get in float32.
     """
     n, classes = logits.shape
     valid = target != ignore_index

@@ -134,7 +134,7 @@ def layer_norm(
     tensor([[-1.2247,  0.0000,  1.2247]])
     """
     shape = _normalized_shape("layer_norm", input, normalized_shape, weight, bias)
-    if _differ_in_dtype(input, weight):
+    if _differ_in_dtype(input, weight, bias):
         input, weight, bias = _norm_operands(input, weight, bias)
     return normalization.layer_norm(input, weight, bias, shape, eps)
 
@@ -158,14 +158,16 @@ def rms_norm(
     return normalization.rms_norm(input, weight, shape, eps)
 
 
-def _differ_in_dtype(input: Any, weight: Any) -> bool:
-    return weight is not None and getattr(weight, "dtype", None) != getattr(input, "dtype", None)
+def _differ_in_dtype(input: Any, *parameters: Any) -> bool:
+    dtype = getattr(input, "dtype", None)
+    return any(p is not None and getattr(p, "dtype", None) != dtype for p in parameters)
 
 
 def _norm_operands(*operands: Any) -> list[Any]:
-    """Promote a norm's input and parameters, unless the input has 16 bits: then so has the result."""
+    """Promote a norm's input and parameters; a 16-bit input takes float32 parameters, and gives 16 bits."""
     tensors = {i: as_tensor(x) for i, x in enumerate(operands) if x is not None}
-    if tensors[0].dtype not in HALF:
+    input, *parameters = tensors.values()
+    if input.dtype not in HALF or any(p.dtype not in (float32, input.dtype) for p in parameters):
         dtype = result_type(*tensors.values())
         tensors = {i: x.to(dtype) for i, x in tensors.items()}
     return [tensors.get(i) for i in range(len(operands))]

@@ -200,7 +200,7 @@ def test_the_gpu_report_goes_on_after_failures(tmp_path, monkeypatch):
         "last": (60, program("print('the end')")),
     }
     monkeypatch.setattr(on_gpu, "parts", lambda folder, data_dir: parts)
-    on_gpu.run(tmp_path, None)
+    assert not on_gpu.run(tmp_path, None)
     report = (tmp_path / "report.txt").read_text()
     endings = "exit code 0", "exit code 1", "stopped at the limit of 2 s", "not started", "exit code 0"
     for name, ending in zip(parts, endings, strict=True):
@@ -230,6 +230,9 @@ def test_each_kernel_can_be_left_out():
         assert cublas.product_and_row_sums(None, None) is None
     with mg.autocast(dtype="bfloat16"), on_gpu.float32_between_layers():
         assert F.layer_norm(half, (1,)).dtype == F.embedding([0], mg.ones(1, 2)).dtype == mg.float32
+    with mg.autocast(dtype="bfloat16"), on_gpu.float32_logits():
+        loss = F.cross_entropy(half.reshape(1, 1), mg.tensor([0], requires_grad=False))
+        assert loss.dtype == mg.float32
     assert add.kernels["cuda"]
 
 

@@ -99,11 +99,11 @@ def over_columns(rows: int, size: int) -> tuple[tuple, tuple]:
     return (-(-size // 128), min(-(-rows // 64), PARTS)), (32, 8)
 
 
-def sum_of_parts(source: str, parts: Any, parameter: Any) -> Any:
+def sum_of_parts(parts: Any, parameter: Any) -> Any:
     """Add up partial sums, the last stage of a sum over rows, in the shape and dtype of a parameter."""
     out = array_module(parameter).empty(parameter.shape, parameter.dtype)
     number, size = parts.shape
-    kernel(parameter, source, "sum_of_parts")((-(-size // 256),), (256,), (parts, out, number, size))
+    kernel(parameter, "linear", "sum_of_parts")((-(-size // 256),), (256,), (parts, out, number, size))
     return out
 
 

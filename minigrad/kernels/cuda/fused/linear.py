@@ -1,4 +1,5 @@
-"""A linear layer: products by cuBLAS, and our own sum over rows for the gradient of the bias.
+"""A linear layer: products by cuBLAS, and our own sum over rows for the gradient of the bias, where cuBLASLt
+does not compute it.
 
 CuPy's sum over the first axis of a (16384, 768) array takes 360 us on an H200, this one a twentieth of that.
 """
@@ -26,4 +27,4 @@ def sum_rows(g):
     grid, block = over_columns(rows, size)
     parts = array_module(g).empty((grid[1], size), accumulator(g.dtype))
     kernel(g, "linear", "column_sums")(grid, block, (g, parts, rows, size))
-    return sum_of_parts("linear", parts, g[0])
+    return sum_of_parts(parts, g[0])

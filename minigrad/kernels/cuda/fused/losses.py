@@ -25,7 +25,8 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing, dtyp
     shifts = xp.empty(2 * rows, acc)
     number = None
     settings = rows, classes, ignore_index, acc.type(label_smoothing)
-    run = lambda name: kernel(x, "losses", name, RESULT=SCALARS[dtype.name])
+    result = {} if dtype == x.dtype else {"RESULT": SCALARS[dtype.name]}
+    run = lambda name: kernel(x, "losses", name, **result)
     run("cross_entropy")(*over_rows(rows, classes), (x, target, losses, shifts, *settings))
     if reduction == "none":
         value = losses.astype(dtype, copy=False)

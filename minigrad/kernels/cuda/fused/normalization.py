@@ -9,7 +9,6 @@ from ....core.dtypes import HALF, float32
 from ....core.kernels import kernel as register
 from ....ops import normalization as ops
 from .launching import (
-    SCALARS,
     accumulator,
     contiguous,
     kernel,
@@ -83,8 +82,8 @@ def _supports(x, *parameters):
 
 
 def _kernel(name, x, *parameters):
-    dtype = next((p.dtype for p in parameters if p is not None), x.dtype)
-    return kernel(x, "normalization", name, PARAMETER=SCALARS[dtype.name])
+    mixed = any(p is not None and p.dtype != x.dtype for p in parameters)  # then they are float32
+    return kernel(x, "normalization", name, **({"PARAMETER": "float"} if mixed else {}))
 
 
 def _parameter_gradients(x, g, mean, inverse, parameters, needs, rows, size):
@@ -96,8 +95,8 @@ def _parameter_gradients(x, g, mean, inverse, parameters, needs, rows, size):
         array_module(x).empty((grid[1], size), inverse.dtype) if needed else None
         for needed in (*needs, False)[:2]
     ]
-    kernel(x, "normalization", "norm_parameters")(grid, block, (x, g, mean, inverse, *parts, rows, size))
+    _kernel("norm_parameters", x, *parameters)(grid, block, (x, g, mean, inverse, *parts, rows, size))
     return [
-        None if part is None else sum_of_parts("normalization", part, parameter)
+        None if part is None else sum_of_parts(part, parameter)
         for part, parameter in zip(parts, parameters, strict=False)
     ]
