@@ -12,14 +12,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest import mock
 
+from minigrad import MinigradError
+from minigrad.core.devices import check_device
+from minitransformer.cli.parsing import parse
+from minitransformer.errors import UserError
+
 from .measuring import LocalTurns, spread
+from .peers import ours
+from .works import weights_of, work_of
 
 PYTHON = [sys.executable, "-m"]
 RECIPES = "phrasebook", "bert-mlm", "t5-denoise"  # whose first step is compared with the CPU's
@@ -36,18 +43,26 @@ def parts(folder: Path, data_dir: Path | None) -> dict[str, tuple[int, list[str]
     return {
         "machine": (20, ["nvidia-smi"]),
         "steps": (300, [*PYTHON, "benchmarks", "steps", "--device", "cuda", "--seconds", "6", *figures]),
-        **{f"kernels of {work}": (60, [*PYTHON, "benchmarks.on_gpu", "kernels", work]) for work in WORKS},
+        **{f"kernels of {work}": (90, call("kernels", work)) for work in WORKS},
         "tests": (150, [*PYTHON, "pytest", "-q", "-m", "gpu", "-n", "auto", *tests]),
-        **{f"shadow of {name}": (60, [*PYTHON, "benchmarks.on_gpu", "shadow", name]) for name in RECIPES},
+        **{f"shadow of {name}": (60, call("shadow", name)) for name in RECIPES},
         "training": (180, [*PYTHON, "minitransformer", "train", *train, *data, "--run-dir", "{temporary}"]),
     }
 
 
-def run(folder: Path, data_dir: Path | None) -> bool:
-    """Run all parts; return whether all ended with exit code 0."""
+def call(function: str, argument: str) -> list[str]:
+    """The command that calls a function of this module; its result False is a failure."""
+    program = f"import sys; from benchmarks.on_gpu import *; sys.exit({function}({argument!r}) is False)"
+    return [sys.executable, "-c", program]
+
+
+def run(folder: Path, data_dir: Path | None, only: Sequence[str] = ()) -> bool:
+    """Run all parts, or those that begin with a word of `only`; return whether all ended with exit code 0."""
     passed = True
     with tempfile.TemporaryDirectory() as temporary, open(folder / "report.txt", "w") as report:
         for name, (seconds, command) in parts(folder, data_dir).items():
+            if only and name.split()[0] not in only:
+                continue
             start = time.monotonic()
             command = [word.replace("{temporary}", f"{temporary}/run") for word in command]
             output, ending = finished(command, seconds)
@@ -76,27 +91,20 @@ def finished(command: list[str], seconds: float) -> tuple[str, str]:
 
 def kernels(work: str, device: str = "cuda", turns: int = 20) -> None:
     """Print the milliseconds of a captured step with all kernels, and without one; then a profile."""
+    of: Any = work_of(work)
+    step = ours.decoder(of, weights_of(of.model()), device)
+    local = LocalTurns(step, step.wait)
     for name, without in WITHOUT.items():
         with without():
-            step = captured(work, device)
-            times = [step.turn(step.ready(), 0.0, "wall") for _ in range(turns)]
+            step.capture()
+            for _ in range(5):  # the third call captures
+                step()
+            number = local.ready()
+            times = [local.turn(number, 0.0, "wall") for _ in range(turns)]
         low, middle, high = (f"{1e3 * t:.2f}" for t in spread(times))
         print(f"{middle} ms [{low}, {high}] {name}", flush=True)
     if find_spec("torch"):
-        profile(captured(work, device).step)
-
-
-def captured(work: str, device: str) -> LocalTurns:
-    """The step of a work, captured and replayed a few times."""
-    from .peers import ours
-    from .works import GPU_WORKS, Decoder, weights_of, work_of
-
-    of = GPU_WORKS.get(work) or work_of(work)
-    assert isinstance(of, Decoder)
-    step = ours.decoder(of, weights_of(of.model()), device).capture()
-    for _ in range(5):
-        step()
-    return LocalTurns(step, step.wait)
+        profile(step)
 
 
 def profile(step: Callable[[], object], number: int = 10) -> None:
@@ -196,14 +204,24 @@ def shadow(name: str, device: str = "cuda") -> bool:
     return passed
 
 
+@dataclass(frozen=True)
+class Options:
+    """All measurements and tests on a GPU, in a quarter of an hour at most."""
+
+    folder: Path = field(metadata={"positional": True})
+    """The folder that report.txt and the figures are written to."""
+    data_dir: Path | None = None
+    """The folder that contains tiny Shakespeare's input.txt, as for `minitransformer train`."""
+    only: tuple[Literal["machine", "steps", "kernels", "tests", "shadow", "training"], ...] = ()
+    """The parts to run; by default, all."""
+
+
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["kernels", work]:
-            kernels(work)
-        case ["shadow", name]:
-            sys.exit(not shadow(name))
-        case [folder, *data_dir] if len(data_dir) < 2:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            sys.exit(not run(Path(folder), Path(data_dir[0]) if data_dir else None))
-        case _:
-            sys.exit("usage: python -m benchmarks.on_gpu FOLDER [DATA_DIR]")
+    try:
+        options = parse(Options, prog="python -m benchmarks.on_gpu")
+        check_device("cuda")
+        options.folder.mkdir(parents=True, exist_ok=True)
+    except (UserError, MinigradError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    sys.exit(not run(options.folder, options.data_dir, options.only))

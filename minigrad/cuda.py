@@ -13,9 +13,10 @@ def device_count() -> int:
 
 
 def synchronize() -> None:
-    """Wait until the GPU has finished all queued work."""
-    for backend in loaded:
-        backend.synchronize()
+    """Wait until the GPU has finished all queued work; do nothing without a GPU."""
+    if loaded and is_available():
+        for backend in loaded:
+            backend.synchronize()
 
 
 def manual_seed(seed: int) -> None:

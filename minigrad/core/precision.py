@@ -28,7 +28,8 @@ from .modes import Switch, modes
 class autocast(Switch):
     """Computes matrix products in `dtype` and steep functions in float32 (torch.autocast).
 
-    It applies to both devices: on a CPU it is not faster, but shows the effect of a GPU's rounding.
+    Embeddings are rounded to `dtype`, and layer_norm and rms_norm return the dtype of their input. It applies
+    to both devices: on a CPU it is not faster, but shows the effect of a GPU's rounding.
 
     >>> a = mg.ones(2, 2)
     >>> with mg.autocast("cpu", dtype=mg.bfloat16):

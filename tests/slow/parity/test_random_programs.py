@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
 
 import minigrad as mg
 from tests.kernel_sets import BOTH
+
+torch = pytest.importorskip("torch", reason="the parity extra is not installed")
 
 PROGRAMS = 10_000
 SHAPES = [(3,), (2, 3), (3, 1), (2, 1, 3), (4, 3)]
