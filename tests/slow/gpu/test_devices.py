@@ -319,10 +319,10 @@ def test_a_missing_driver_is_named(monkeypatch):
 
         monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", none)
         monkeypatch.setattr(cupy.cuda.runtime, "deviceSynchronize", none)
-        mg.cuda.synchronize()  # does nothing
         with pytest.raises(mg.DeviceError, match=r"cudaErrorInsufficientDriver.*\n.*NVIDIA's driver"):
             mg.ones(2).to("cuda")
         assert mg.ones(2, device="auto").device == "cpu"
+        mg.cuda.synchronize()  # does nothing
 
 
 def test_a_gpu_without_a_backend_is_named(monkeypatch):
