@@ -62,7 +62,8 @@ class Positions(nn.Module):
         if mask is not None and mask.shape[1:3] == (1, 1):
             index = row_positions(mask[:, 0, 0], start, end)
             end = int(index.max()) + 1 if index.size else 0  # CuPy's max has no `initial`
-        p = self.vectors(x, index, end).to(x.dtype)  # (T, D) or (B, T, D)
+        p = self.vectors(x, index, end)  # (T, D) or (B, T, D)
+        p = p if p.dtype == x.dtype else p.to(x.dtype)
         return cat([x, p.expand(*x.shape[:2], -1)], -1) if self.concatenate else x + p
 
     def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:

@@ -158,9 +158,10 @@ def rms_norm(
     return normalization.rms_norm(input, weight, shape, eps)
 
 
-def _differ_in_dtype(input: Any, *parameters: Any) -> bool:
+def _differ_in_dtype(input: Any, weight: Any, bias: Any = None) -> bool:
     dtype = getattr(input, "dtype", None)
-    return any(p is not None and getattr(p, "dtype", None) != dtype for p in parameters)
+    differs = weight is not None and getattr(weight, "dtype", None) != dtype
+    return differs or (bias is not None and getattr(bias, "dtype", None) != dtype)
 
 
 def _norm_operands(*operands: Any) -> list[Any]:
