@@ -72,9 +72,9 @@ def differentiable(
     Gradients are new arrays, or g or views of it, never arrays that the rule keeps.
 
     `view`: the value may share memory with the first array. `promotes`: True if all arrays are cast to one
-    dtype, False if they keep theirs, or the positions of those that are cast; after (0,), the result has the
-    dtype of the first. `floating`: integers become
-    float32. `casts`: it only changes the dtype. `about`: see About.
+    dtype, False if they keep theirs, or the positions of those that are cast; with (0,), the result has the
+    dtype of the first. `floating`: integers become float32. `casts`: it only changes the dtype. `about`: see
+    About.
     """
 
     def make(rule: Callable) -> Callable:
