@@ -12,7 +12,6 @@ from jaxtyping import Float, Int
 
 from minigrad import Tensor, nn
 from minigrad.core.devices import to_device_of
-from minigrad.core.dtypes import HALF, float32
 from minigrad.core.errors import ShapeError
 from minigrad.nn import functional as F
 from minigrad.ops.shaping import cat
@@ -89,10 +88,9 @@ class SinusoidalPositions(Positions):
     def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
         table: Any = self.table
         is_on_cpu = isinstance(table, np.ndarray)
-        dtype = float32 if x.dtype in HALF else x.dtype
-        if len(table) < end or table.dtype != dtype or is_on_cpu is not isinstance(x.array, np.ndarray):
+        if len(table) < end or table.dtype != x.dtype or is_on_cpu is not isinstance(x.array, np.ndarray):
             length = len(table) if len(table) >= end else max(64, end, 2 * len(table))
-            table = positional_encoding(length, self.d_model, dtype)
+            table = positional_encoding(length, self.d_model, x.dtype)
             if self.halves:
                 table = np.concatenate([table[:, 0::2], table[:, 1::2]], 1)
             table = self.table = to_device_of(table, x.array)

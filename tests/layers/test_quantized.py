@@ -112,6 +112,13 @@ def test_a_dequantized_model_has_the_same_values_in_float32(name):
         np.testing.assert_allclose(after[key], expected, atol=np.abs(expected).max() / 250, err_msg=key)
 
 
+def test_autocast_does_not_round_the_scales_of_an_embedding():
+    embedding = quantize(MODELS["gpt2"]()).embedding
+    expected = embedding(np.array([[5, 300, 7]])).numpy()
+    with mg.autocast(dtype="bfloat16"):
+        np.testing.assert_array_equal(embedding(np.array([[5, 300, 7]])).numpy(), expected)
+
+
 def test_quantized_weights_can_be_saved_and_loaded(tmp_path):
     model = quantize(MODELS["gpt2"]())
     mg.save_file(model.state_dict(), tmp_path / "model.safetensors")

@@ -33,6 +33,7 @@ def test_autocast_runs_products_in_half_and_softmax_in_float32(half):
         loss = F.cross_entropy(product, mg.tensor([0, 1, 2]))
         assert loss.dtype == mg.float32
     assert F.linear(x, w).dtype == mg.float32
+    assert F.cross_entropy(product.detach(), mg.tensor([0, 1, 2])).dtype == half
     loss.backward()
     assert w.grad.dtype == mg.float32
 

@@ -412,6 +412,8 @@ def test_sums_and_products_of_16_bits_round_once(name, half, device):
         assert here(a).dtype == x.dtype
         np.testing.assert_array_equal(here(a), np.asarray(b).astype(x.dtype))
     assert (kernel(there(x), there(small)) is None) == (name == "multiply")
+    if name == "add":
+        assert kernel(there(x), there(y), alpha=2) is None
     assert kernel(there(x), 2.0) is kernel(there(x), there(wide[1])) is None
 
 

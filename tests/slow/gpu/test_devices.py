@@ -99,6 +99,9 @@ def test_lists_of_tensors_keep_their_gradients(device, gpu):
     y.sum().backward()
     assert (y.device == "cpu") == (device == "cpu")
     assert (a.grad.item(), b.grad.item()) == (1, 1)
+    if device == "cpu":
+        with pytest.raises(mg.DeviceError, match="tensors on different devices"):
+            mg.ones(2).mul_([a.to("cuda"), b.to("cuda")])
 
 
 def values_and_gradients(record, sample, device, dtype):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ....core.devices import array_module
-from ....core.dtypes import HALF, float32
+from ....core.dtypes import HALF
 from ....core.kernels import kernel as register
 from ....ops import normalization as ops
 from .launching import (
@@ -77,8 +77,7 @@ def rms_norm(x, weight, normalized_shape, eps):
 def _supports(x, *parameters):
     """Whether the kernels take these arrays: parameters have the dtype of x, or float32 with x of 16 bits."""
     present = [p for p in parameters if p is not None]
-    own = supports(x, *present)
-    return own or (x.dtype in HALF and supports(x) and supports(*present) and present[0].dtype == float32)
+    return supports(x, *present) or (x.dtype in HALF and supports(x) and supports(*present))
 
 
 def _kernel(name, x, *parameters):
