@@ -1,4 +1,4 @@
-"""`python -m benchmarks.on_gpu FOLDER`: all measurements and tests on a GPU, in a quarter of an hour at most.
+"""`python -m benchmarks.on_gpu FOLDER`: all measurements and tests on a GPU, in about a quarter of an hour.
 
 The parts run one after the other, each in a process of its own with a time limit; one that fails or takes too
 long does not stop the others. FOLDER gets report.txt, with the end of each part's output as soon as it is
@@ -26,7 +26,7 @@ from minitransformer.errors import UserError
 
 from .measuring import LocalTurns, spread
 from .peers import ours
-from .works import weights_of, work_of
+from .works import recipe_parts, weights_of, work_of
 
 PYTHON = [sys.executable, "-m"]
 RECIPES = "phrasebook", "bert-mlm", "t5-denoise"  # whose first step is compared with the CPU's
@@ -34,7 +34,7 @@ LINES = 150  # of a part's output that the report keeps
 WORKS = "gpt2", "shakespeare-char"
 
 
-def parts(folder: Path, data_dir: Path | None) -> dict[str, tuple[int, list[str]]]:
+def parts(folder: Path, run_dir: Path, data_dir: Path | None) -> dict[str, tuple[int, list[str]]]:
     """The parts, the most important first: a time limit in seconds, and a command."""
     figures = [f"--{kind}={folder / f'steps.{kind[:4]}'}" for kind in ("json", "markdown")]
     tests = [*map(str, [*Path("tests").glob("*/"), *Path("tests/slow").glob("*/")])]
@@ -46,13 +46,13 @@ def parts(folder: Path, data_dir: Path | None) -> dict[str, tuple[int, list[str]
         **{f"kernels of {work}": (90, call("kernels", work)) for work in WORKS},
         "tests": (150, [*PYTHON, "pytest", "-q", "-m", "gpu", "-n", "auto", *tests]),
         **{f"shadow of {name}": (60, call("shadow", name)) for name in RECIPES},
-        "training": (180, [*PYTHON, "minitransformer", "train", *train, *data, "--run-dir", "{temporary}"]),
+        "training": (180, [*PYTHON, "minitransformer", "train", *train, *data, "--run-dir", str(run_dir)]),
     }
 
 
 def call(function: str, argument: str) -> list[str]:
     """The command that calls a function of this module; its result False is a failure."""
-    program = f"import sys; from benchmarks.on_gpu import *; sys.exit({function}({argument!r}) is False)"
+    program = f"import sys; from benchmarks import on_gpu; sys.exit(on_gpu.{function}({argument!r}) is False)"
     return [sys.executable, "-c", program]
 
 
@@ -60,11 +60,10 @@ def run(folder: Path, data_dir: Path | None, only: Sequence[str] = ()) -> bool:
     """Run all parts, or those that begin with a word of `only`; return whether all ended with exit code 0."""
     passed = True
     with tempfile.TemporaryDirectory() as temporary, open(folder / "report.txt", "w") as report:
-        for name, (seconds, command) in parts(folder, data_dir).items():
+        for name, (seconds, command) in parts(folder, Path(temporary) / "run", data_dir).items():
             if only and name.split()[0] not in only:
                 continue
             start = time.monotonic()
-            command = [word.replace("{temporary}", f"{temporary}/run") for word in command]
             output, ending = finished(command, seconds)
             head = f"== {name}: {ending} after {time.monotonic() - start:.0f} s"
             print(head, *output.splitlines()[-LINES:], sep="\n", file=report, flush=True)
@@ -147,19 +146,15 @@ def float32_logits() -> Any:
 
 
 @contextlib.contextmanager
-def without_kernel(*ops: Any) -> Iterator[None]:
-    """Without the CUDA kernels of ops."""
+def without_sums() -> Iterator[None]:
+    """Add and multiply 16-bit arrays in float32, as on a CPU."""
+    from minigrad.core.arithmetic import add, multiply
+
     with contextlib.ExitStack() as stack:
-        for op in ops:
+        for op in (add.op, multiply.op):
             stack.enter_context(mock.patch.dict(op.kernels, {"cuda": []}))
             stack.enter_context(mock.patch.dict(op.in_order, clear=True))
         yield
-
-
-def without_sums() -> Any:
-    from minigrad.core import arithmetic
-
-    return without_kernel(arithmetic.add.op, arithmetic.multiply.op)
 
 
 def without_epilogue() -> Any:
@@ -182,20 +177,14 @@ WITHOUT: dict[str, Callable[[], Any]] = {
 
 
 def shadow(name: str, device: str = "cuda") -> bool:
-    """Print whether the first step of a recipe is the same on the GPU as on the CPU, in 32 and in 16 bits."""
+    """Print whether a recipe's first steps, in 32 and in 16 bits, are the same on the GPU as on the CPU."""
     import minigrad as mg
-    from minitransformer import Trainer, recipes
-    from minitransformer.runs import run as runs
-    from minitransformer.tasks import task_class
+    from minitransformer import Trainer
 
-    recipe: Any = recipes.load_recipe(name)
-    kind: Any = task_class(recipe.task)
-    splits = runs.load_splits(recipe, None, None)
-    tokenizer = kind.train_tokenizer(recipe.data, recipe.vocab_size, splits)
-    task = kind.build(recipe, tokenizer, kind.filter(recipe.data, tokenizer, splits))
+    recipe, task, model = recipe_parts(name)
+    model.to(device)
     passed = True
     for precision in ("float32", "bfloat16"):
-        model = runs.build_model(recipe, tokenizer).to(device)
         config = replace(recipe.training, precision=precision)
         with tempfile.TemporaryDirectory() as folder:
             report = mg.shadow(Trainer(model, task, config, Path(folder) / "run").train_step)
@@ -206,7 +195,7 @@ def shadow(name: str, device: str = "cuda") -> bool:
 
 @dataclass(frozen=True)
 class Options:
-    """All measurements and tests on a GPU, in a quarter of an hour at most."""
+    """All measurements and tests on a GPU, in about a quarter of an hour."""
 
     folder: Path = field(metadata={"positional": True})
     """The folder that report.txt and the figures are written to."""

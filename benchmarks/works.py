@@ -88,20 +88,26 @@ class Phrasebook:
         return _phrasebook()[2][:number]
 
 
-@cache
-def _phrasebook() -> tuple[TransformerConfig, float, list[tuple[np.ndarray, ...]]]:
-    """The recipe's model, its label smoothing and its first batches."""
+def recipe_parts(name: str) -> tuple[Any, Any, Any]:
+    """A recipe that makes its own data, its task and its model."""
     from minitransformer import recipes
     from minitransformer.runs import run
     from minitransformer.tasks import task_class
 
-    recipe: Any = recipes.load_recipe("phrasebook")
+    recipe: Any = recipes.load_recipe(name)
     splits = run.load_splits(recipe, None, None)
-    kind = task_class(recipe.task)
+    kind: Any = task_class(recipe.task)
     tokenizer = kind.train_tokenizer(recipe.data, recipe.vocab_size, splits)
-    task: Any = kind.build(recipe, tokenizer, kind.filter(recipe.data, tokenizer, splits))
+    task = kind.build(recipe, tokenizer, kind.filter(recipe.data, tokenizer, splits))
+    return recipe, task, run.build_model(recipe, tokenizer)
+
+
+@cache
+def _phrasebook() -> tuple[TransformerConfig, float, list[tuple[np.ndarray, ...]]]:
+    """The recipe's model, its label smoothing and its first batches."""
+    recipe, task, model = recipe_parts("phrasebook")
     drawn = [task.batch(step) for step in range(BATCHES)]
-    config = run.build_model(recipe, tokenizer).config
+    config = model.config
     assert isinstance(config, TransformerConfig)
     smoothing = recipe.training.label_smoothing
     config = replace(config, dropout=0.1)  # the recipe has none; the figures in docs/results.md are with it

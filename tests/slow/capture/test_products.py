@@ -75,12 +75,17 @@ def test_matrix_products_use_cublas(name, dtype, blas):
     )  # fmt: skip
 
 
+def set_support(library, lt):
+    """Let cuBLASLt support all epilogues ("knows"), or none, and say so in one of three ways."""
+    library.knows = lt == "knows"
+    library.refuses = lt if lt in ("error", "state") else ""
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 @pytest.mark.parametrize("lt", ["knows", "knows none", "error", "state"])
 def test_a_bias_is_added_before_rounding(dtype, lt, blas):
     cupy, bindings = blas
-    bindings.lt.knows = lt == "knows"
-    bindings.lt.refuses = lt if lt in ("error", "state") else ""
+    set_support(bindings.lt, lt)
     dtype = mg.tensor(0.0, dtype=dtype).dtype
     x, w, b = (numbers(*shape).astype(dtype) for shape in ((2, 3, 4), (5, 4), (5,)))
     wide = np.float64 if dtype == np.float64 else np.float32
@@ -101,8 +106,7 @@ def test_a_bias_is_added_before_rounding(dtype, lt, blas):
 def test_gradients_of_16_bit_biases_come_with_the_weights(dtype, lt, blas):
     """In one call of cuBLASLt; otherwise, and in 32 bits, by a product and a sum."""
     cupy, bindings = blas
-    bindings.lt.knows = lt == "knows"
-    bindings.lt.refuses = lt if lt in ("error", "state") else ""
+    set_support(bindings.lt, lt)
     dtype = mg.tensor(0.0, dtype=dtype).dtype
     x, w, b, g = (numbers(*shape).astype(dtype) for shape in ((3, 8, 8), (16, 8), (16,), (3, 8, 16)))
     _, gradient = ours.linear_with(ours.sum_of_rows, *map(cupy.array, (x, w, b)))

@@ -199,7 +199,7 @@ def test_the_gpu_report_goes_on_after_failures(tmp_path, monkeypatch):
         "missing": (60, ["no-such-program"]),
         "last": (60, program("print('the end')")),
     }
-    monkeypatch.setattr(on_gpu, "parts", lambda folder, data_dir: parts)
+    monkeypatch.setattr(on_gpu, "parts", lambda folder, run_dir, data_dir: parts)
     assert not on_gpu.run(tmp_path, None)
     report = (tmp_path / "report.txt").read_text()
     endings = "exit code 0", "exit code 1", "stopped at the limit of 2 s", "not started", "exit code 0"
